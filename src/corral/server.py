@@ -8,6 +8,7 @@ from pathlib import Path
 import corral
 from corral.api.app import create_app
 from corral.api.auth import Authenticator, ensure_token, find_account, user_name
+from corral.api.event_feed import event_feed
 from corral.api.listening import Listening, TcpListener
 from corral.api.pages.dashboard import Dashboard
 from corral.api.pages.listener import LoopbackListener
@@ -203,6 +204,7 @@ class Server:
             metrics=self._make_metrics(),
             history=HistoryQueries(self._history, self._clock),
             pages=Dashboard(loopback, self._clock),
+            events=event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s),
         )
         plain, tls = [self._unix, *loopback.reopened()], None
         if self._tcp is not None and self._tcp.certificate is not None:

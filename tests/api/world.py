@@ -14,6 +14,7 @@ from typing import Any
 
 from corral.api.app import create_app
 from corral.api.auth import Authenticator, find_account
+from corral.api.event_feed import event_feed
 from corral.api.pages.dashboard import Dashboard
 from corral.api.pages.files import PageFiles
 from corral.api.pages.listener import LoopbackListener
@@ -55,7 +56,7 @@ PATIENCE_S = 60.0
 
 BUILT_PAGES = "built-pages"
 """Below the home of a world; it need not exist."""
-
+SAMPLE_INTERVAL_S = 0.1
 TOKEN = "a-token-of-sufficient-length"
 UUIDS = ("GPU-00000000-0000-0000-0000-000000000000", "GPU-11111111-1111-1111-1111-111111111111")
 
@@ -126,6 +127,12 @@ class World:
             started_at=clock.now(),
         )
 
+        self.events = event_feed(self.ledger, self, clock, SAMPLE_INTERVAL_S)
+
+    def latest(self) -> dict[str, DeviceSample]:
+        """As `corral.ports.telemetry.Samples` has it."""
+        return dict(self.samples)
+
     def app_state(self, authenticator: Authenticator, token_issuer: TokenIssuer) -> AppState:
         return AppState(
             service=self.service,
@@ -141,6 +148,7 @@ class World:
                 SystemClock(),
                 PageFiles(self.home.root / BUILT_PAGES),
             ),
+            events=self.events,
         )
 
     def _about(self) -> ServerInfo:

@@ -8,6 +8,7 @@ from fastapi.routing import APIRoute
 
 import corral
 from corral.api import (
+    event_routes,
     history_routes,
     interaction,
     job_changes,
@@ -34,6 +35,7 @@ _ROUTERS: tuple[tuple[APIRouter, str], ...] = (
     (site.router, _PREFIX),
     (site.open_router, _PREFIX),
     (history_routes.router, _PREFIX),
+    (event_routes.router, _PREFIX),
     (nodes.router, _PREFIX),
     (token_routes.router, _PREFIX),
     (site.graph_router, ""),
@@ -64,6 +66,7 @@ def create_app(state: AppState) -> FastAPI:
         methods.setdefault(path, set()).update(route.methods or ())
     add_error_handlers(app, methods)
     paths: dict[Callable[..., Any], str] = {route.endpoint: path for path, route in routes}
+    state.ends.when_closed(state.events.close)
     app.add_middleware(RequestCounter, counts=state.metrics.requests, paths=paths)
     return app
 

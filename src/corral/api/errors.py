@@ -78,12 +78,18 @@ def add_error_handlers(app: FastAPI, methods: Methods) -> None:
     app.add_exception_handler(Exception, _answer_fault)
 
 
-async def _answer_corral_error(request: Request, error: Exception) -> Response:
+def response_to(error: CorralError) -> Response:
+    """The answer that tells what is wrong."""
     status, kind = next((status, kind) for cls, status, kind in _ANSWERS if isinstance(error, cls))
     headers = {"www-authenticate": "Bearer"} if status == 401 else None
     if isinstance(error, Busy):
         headers = {"retry-after": RETRY_AFTER_S}
     return _answer(str(error), status, kind, field=getattr(error, "field", None), headers=headers)
+
+
+async def _answer_corral_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, CorralError)
+    return response_to(error)
 
 
 def _answer_http_exception(request: Request, error: HTTPException, paths: Collection[str]) -> Response:

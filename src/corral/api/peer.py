@@ -40,7 +40,8 @@ class Peer(NamedTuple):
 class PeerProtocol(HttpToolsProtocol):
     """HTTP/1.1 whose requests carry `scope["state"]["peer"]`: a `Peer` on a Unix socket, None on TCP.
 
-    `scope["state"]["hang_up"]` closes the connection, also in the middle of an answer.
+    `scope["state"]["hang_up"]` closes the connection, also in the middle of an answer, and
+    `scope["state"]["finish_within"]` is `finish_within`.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -53,7 +54,12 @@ class PeerProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         peer = peer_of(transport.get_extra_info("socket"))
-        self.app_state = {**self.app_state, "peer": peer, "hang_up": transport.close}
+        self.app_state = {
+            **self.app_state,
+            "peer": peer,
+            "hang_up": transport.close,
+            "finish_within": self.finish_within,
+        }
         if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency:
             self.app = _too_many
         # uvicorn's own answer above the limit does not have the form that clients read.
@@ -111,6 +117,17 @@ class PeerProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, f"{msg.rstrip('.')}; this server speaks HTTP/1.1")
 
+    def handle_websocket_upgrade(self) -> None:
+        if self.app is _too_many:
+            self._refuse(503, _TOO_MANY)
+        else:
+            super().handle_websocket_upgrade()
+
+    def finish_within(self, timeout_s: float) -> None:
+        """Take what is still to be sent though the client does not read; disconnect it after so long."""
+        self.flow.resume_writing()
+        self.loop.call_later(timeout_s, self.transport.abort)
+
     def _refuse(self, status: int, message: str) -> None:
         body = error_body(message, kind="refused")
         head = f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
@@ -132,8 +149,11 @@ class PeerProtocol(HttpToolsProtocol):
             self._deadline = None
 
 
+_TOO_MANY = "the server has too many connections; try again in a moment"
+
+
 async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
-    body = error_body("the server has too many connections; try again in a moment", kind="backend")
+    body = error_body(_TOO_MANY, kind="backend")
     headers = {"connection": "close", "retry-after": "1"}
     await Response(body, 503, headers=headers, media_type="application/json")(scope, receive, send)
 

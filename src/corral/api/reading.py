@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from anyio import CapacityLimiter, to_thread
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from corral import wire
 from corral.api.bodies import Intake
@@ -66,7 +66,7 @@ def parse_json(raw: bytes) -> Any:
     return data
 
 
-def read_query(request: Request, cls: type[T]) -> T:
+def read_query(request: HTTPConnection, cls: type[T]) -> T:
     """The value of class `cls` that the query string describes; a list is given as `a,b` or by repeating the key."""
     readers = _text_readers(cast(Any, cls))
     names = {wire.key_of(f.name): f.name for f in fields(cast(Any, cls))}

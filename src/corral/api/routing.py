@@ -16,6 +16,7 @@ from corral.access.caller import Caller
 from corral.access.permissions import must_reach
 from corral.api.auth import Authenticator
 from corral.api.bodies import MAX_BODY_BYTES, InFlight, Intake
+from corral.api.event_feed import EventFeed
 from corral.api.pages.dashboard import Dashboard
 from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
@@ -44,6 +45,7 @@ class AppState:
     metrics: Metrics
     history: HistoryQueries
     pages: Dashboard
+    events: EventFeed
     log_threads: UserThreads = field(default_factory=UserThreads)
     input_threads: UserThreads = field(default_factory=UserThreads)
     inputs: InputNotices = field(default_factory=InputNotices)

@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from corral.api.peer import PeerProtocol
+from corral.api.socket_protocol import MOST_RECEIVED_BYTES, EventSocketProtocol
 from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.model.address import is_loopback
@@ -24,6 +25,7 @@ GRACE_S = 5
 """How long requests in progress may take to finish when the server stops."""
 
 _BACKLOG = 1024
+_UNANSWERED_MS = 60_000
 _SPARE_DESCRIPTORS = 128
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.%\w]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
 
@@ -51,7 +53,9 @@ class ApiServer:
             app,
             loop="asyncio",
             http=PeerProtocol,
-            ws="none",
+            ws=EventSocketProtocol,
+            ws_max_size=MOST_RECEIVED_BYTES,
+            ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,
             log_level="warning",
@@ -176,6 +180,8 @@ def tcp_socket(address: str, *, encrypted: bool = False, insecure: bool = False)
         raise Refused(f"cannot listen on {address}: {error.strerror or error}", field="listen") from None
     # What is accepted inherits it: else a body that follows its head waits 40 ms for the client to acknowledge that.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A machine that was switched off while it was told something is not told for hours.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNANSWERED_MS)
     # What was bound is judged: a name may mean any address.
     if not encrypted and not is_loopback(listener.getsockname()[0]):
         if not insecure:

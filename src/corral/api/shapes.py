@@ -153,6 +153,16 @@ class HistoryQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsQuery:
+    """What to be told: `topics` of jobs, devices, alerts and metrics (all but metrics by default), and of the first
+    three everything `after` this event id; by default what happens from now on.
+    """
+
+    topics: tuple[str, ...] = ()
+    after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LogQuery:
     """Which part of a log: from byte `offset` on, or the last `tail` lines, or what was written `since` a moment (Unix
     seconds; some seconds more may come), or of that the last lines. With `follow`, what is written later follows.

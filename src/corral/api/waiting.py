@@ -53,6 +53,7 @@ class EndSignal:
         self._lock = threading.Lock()
         self._waiters: dict[str, set[EndWaiter]] = {}
         self._closed = False
+        self._at_close: list[Callable[[], None]] = []
 
     @property
     def closed(self) -> bool:
@@ -69,10 +70,17 @@ class EndSignal:
                     for waiter in self._waiters.get(_family(delta.job_id), ()):
                         waiter.wake()
 
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Have this called, which must return at once, when the server stops."""
+        with self._lock:
+            self._at_close.append(call)
+
     def close(self) -> None:
         """Wake everyone: the server stops."""
         with self._lock:
             self._closed = True
+            for call in self._at_close:
+                call()
             for waiters in self._waiters.values():
                 for waiter in waiters:
                     waiter.wake()

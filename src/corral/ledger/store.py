@@ -59,6 +59,11 @@ class SqlLedger:
         self.tokens = TokenTable(database)
         self.commits = self._writer.figures
 
+    @property
+    def position(self) -> int:
+        """The sequence of the newest journal entry that the published view has in it."""
+        return self._writer.position
+
     def view(self) -> View:
         """The newest published view."""
         return self._writer.view

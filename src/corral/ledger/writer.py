@@ -36,6 +36,7 @@ class Writer:
 
     def __init__(self, database: Database, view: View, last_entry: int, ids: IdCounter) -> None:
         self.view = view
+        self.position = last_entry
         self.listeners: tuple[Listener, ...] = ()
         self.figures = CommitFigures()
         self._database = database
@@ -155,6 +156,7 @@ class Writer:
         if not deltas:
             return
         self.view = view
+        self.position = self._last_entry
         for listener in self.listeners:
             try:
                 listener(view, deltas)

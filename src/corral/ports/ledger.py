@@ -75,6 +75,11 @@ class JournalEntry:
 class Ledger(Protocol):
     """The truth. One writer thread, group commit; nothing is published before it is on disk."""
 
+    @property
+    def position(self) -> int:
+        """The sequence of the newest journal entry that the published view has in it, 0 before the first. Quick."""
+        ...
+
     def view(self) -> View:
         """The newest published view."""
         ...

@@ -1,0 +1,207 @@
+"""Events as they happen: Server-Sent Events and WebSockets at one path, with the same events."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from functools import partial
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from anyio import create_task_group
+from fastapi import APIRouter
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from corral.access.caller import Caller
+from corral.access.permissions import must_reach
+from corral.api import shapes
+from corral.api.errors import response_to
+from corral.api.event_batches import EventBatch
+from corral.api.event_feed import EventFeed
+from corral.api.event_stream import FAREWELL_S, STALL_S, EventStream
+from corral.api.openapi import gives_text, takes_query
+from corral.api.reading import read_query
+from corral.api.routing import AppState, Context, ContextRoute
+from corral.control.events.rows_of_facts import JOURNAL_TOPICS, TOPICS
+from corral.model.errors import CorralError, Forbidden, Refused, nearest
+from corral.model.token import TokenScope
+
+CONTENT_TYPE = "text/event-stream"
+RETRY_MS = 2_000
+"""So long a browser waits before it connects again."""
+
+CLOSED_RESTART = 1012
+CLOSED_MESSAGE = 1008
+CLOSED_FORBIDDEN = 4003
+CLOSED_SLOW = 4008
+"""Codes with which a WebSocket is closed, as docs/events.md lists them."""
+
+_MOST_DIGITS = 18
+_LONGEST_REASON = 120
+
+Data = TypeVar("Data", bytes, str)
+
+router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
+
+
+@router.get(
+    "/events",
+    openapi_extra=takes_query(shapes.EventsQuery),
+    responses=gives_text(CONTENT_TYPE, "Server-Sent Events; each has an Event as its data. A WebSocket, too."),
+)
+async def events(request: Request, context: Context) -> Response:
+    """Tell what happens to jobs, devices and alerts, and how devices are, while it happens."""
+    state: AppState = request.app.state.corral
+    return EventStreamResponse(state.events, context.caller, _stream(state, request, context.caller))
+
+
+@router.websocket("/events")
+async def event_socket(websocket: WebSocket) -> None:
+    """The same over a WebSocket, in messages of several events."""
+    state: AppState = websocket.app.state.corral
+    try:
+        caller = await _reader(state, websocket)
+        stream = _stream(state, websocket, caller)
+        with state.events.client(caller.user, stream.topics):
+            await websocket.accept()
+            await _serve(websocket, stream)
+    except CorralError as error:
+        await websocket.send_denial_response(response_to(error))
+
+
+async def _reader(state: AppState, connection: HTTPConnection) -> Caller:
+    """The caller, who may look. Raises Forbidden."""
+    caller = await state.authenticator.caller_of(connection)
+    must_reach(caller, TokenScope.READ)
+    return caller
+
+
+def _stream(state: AppState, connection: HTTPConnection, caller: Caller) -> EventStream:
+    """What a request asks for. Raises Refused and Forbidden."""
+    _refuse_other_origin(connection)
+    wanted = read_query(connection, shapes.EventsQuery)
+    for topic in wanted.topics:
+        if topic not in TOPICS:
+            raise Refused(f"there is no topic {topic!r:.60}; {nearest(topic, TOPICS)}", field="topics")
+    after = _last_id(connection, wanted.after)
+    topics = tuple(dict.fromkeys(wanted.topics)) or tuple(JOURNAL_TOPICS)
+
+    async def allowed() -> None:
+        await _reader(state, connection)
+
+    return EventStream(state.events, caller.user, topics, after, allowed)
+
+
+def _last_id(connection: HTTPConnection, after: int | None) -> int | None:
+    """After which event to go on. The header counts: a browser that comes back sends the query of its first time."""
+    if after is not None and after < 0:
+        raise Refused(f"after must be 0 or more, not {after}", field="after")
+    said = connection.headers.get("last-event-id")
+    if not said:
+        return after
+    if not (said.isascii() and said.isdigit()) or len(said) > _MOST_DIGITS:
+        raise Refused(f"Last-Event-ID: {said!r:.40} is not the id of an event", field="Last-Event-ID")
+    return int(said)
+
+
+def _refuse_other_origin(connection: HTTPConnection) -> None:
+    """Raises Forbidden for the page of another site, to which a browser would lend its user's rights."""
+    origin = connection.headers.get("origin")
+    if origin is None:
+        return
+    if _place(urlsplit(origin).netloc) != _place(connection.headers.get("host", "")):
+        raise Forbidden(f"a page of {origin!r:.80} may not follow the events of this server; only its own pages may")
+
+
+def _place(netloc: str) -> str:
+    """Host and port as they compare, whatever stands between that ends TLS."""
+    return netloc.lower().removesuffix(":80").removesuffix(":443")
+
+
+class EventStreamResponse(Response):
+    """Sends a stream until the client or the server goes."""
+
+    media_type = CONTENT_TYPE
+
+    def __init__(self, feed: EventFeed, caller: Caller, stream: EventStream) -> None:
+        # A proxy is to pass on each event at once. A connection that was too slow is used for nothing else.
+        headers = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no", "connection": "close"}
+        super().__init__(None, headers=headers)
+        del self.headers["content-length"]
+        self._feed = feed
+        self._user = caller.user
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def until_gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        with self._feed.client(self._user, self._stream.topics):
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            await _either(until_gone, partial(self._tell, scope, send))
+
+    async def _tell(self, scope: Scope, send: Send) -> None:
+        async def tell(data: bytes, *, more: bool = True) -> None:
+            await send({"type": "http.response.body", "body": data, "more_body": more})
+
+        topics, last_words = self._stream.topics, b""
+        try:
+            await tell(b"retry: %d\n" % RETRY_MS)
+            await _pass_on(self._stream, lambda batch: batch.stream(topics), tell)
+        except TimeoutError:
+            scope["state"]["finish_within"](FAREWELL_S)
+            last_words = self._stream.overflow().stream(topics)
+        except CorralError:
+            pass  # who connects again hears what it is
+        await tell(last_words, more=False)
+
+
+async def _serve(websocket: WebSocket, stream: EventStream) -> None:
+    """Send a stream until the client or the server goes."""
+    said: list[str] = []
+
+    async def until_gone() -> None:
+        said.append((await websocket.receive())["type"])
+
+    async def tell() -> None:
+        with suppress(WebSocketDisconnect):
+            try:
+                await _pass_on(stream, lambda batch: batch.text(stream.topics), websocket.send_text)
+                await websocket.close(CLOSED_RESTART, "the server stops")
+            except TimeoutError:
+                websocket.scope["state"]["finish_within"](FAREWELL_S)
+                await websocket.send_text(stream.overflow().text(stream.topics))
+                await websocket.close(CLOSED_SLOW, "nothing was read for too long")
+            except CorralError as error:
+                await websocket.close(CLOSED_FORBIDDEN, str(error).encode()[:_LONGEST_REASON].decode(errors="ignore"))
+
+    await _either(until_gone, tell)
+    if said == ["websocket.receive"]:
+        with suppress(WebSocketDisconnect):
+            await websocket.close(CLOSED_MESSAGE, "nothing that is sent here is read")
+
+
+async def _pass_on(
+    stream: EventStream, render: Callable[[EventBatch], Data], send: Callable[[Data], Awaitable[None]]
+) -> None:
+    """Send all there is. Raises TimeoutError where the client takes nothing, and what ends the stream."""
+    async with aclosing(stream.batches()) as batches:
+        async for batch in batches:
+            if data := render(batch):
+                async with asyncio.timeout(STALL_S):
+                    await send(data)
+
+
+async def _either(one: Callable[[], Awaitable[None]], other: Callable[[], Awaitable[None]]) -> None:
+    """Return when one of the two has."""
+    async with create_task_group() as tasks:
+
+        async def run(call: Callable[[], Awaitable[None]]) -> None:
+            await call()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(run, one)
+        tasks.start_soon(run, other)

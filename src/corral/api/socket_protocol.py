@@ -1,0 +1,21 @@
+"""WebSockets whose clients may be disconnected though they do not read. Each begins as a `PeerProtocol`."""
+
+import asyncio
+
+from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
+
+MOST_RECEIVED_BYTES = 1024
+"""The longest message that is taken. Nothing that the server listens to is sent to it."""
+
+
+class EventSocketProtocol(WSProtocol):
+    """A WebSocket; `scope["state"]["finish_within"]` is `finish_within`."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "finish_within": self.finish_within}
+
+    def finish_within(self, timeout_s: float) -> None:
+        """Take what is still to be sent though the client does not read; disconnect it after so long."""
+        self.writable.set()
+        self.loop.call_later(timeout_s, self.transport.abort)

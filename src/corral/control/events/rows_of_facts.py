@@ -1,0 +1,163 @@
+"""What facts come to in the rows that listings show. Pure; a topic is one line of `JOURNAL_TOPICS`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from corral.control.querying.listing_rows import grant_rows, job_row
+from corral.model.alert_fact import AlertFact, AlertForgotten, AlertsSilenced, SilenceEnded
+from corral.model.allocation import Allocation
+from corral.model.answers.jobs import JobRow
+from corral.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    DeviceCordoned,
+    DeviceUncordoned,
+    Fact,
+    JobChanged,
+    JobRequeued,
+    JobSubmitted,
+    JobUpdated,
+    NodeCordoned,
+    NodeDraining,
+    NodeUncordoned,
+)
+from corral.model.job import Job, Phase
+from corral.wire import to_plain
+
+Row = dict[str, Any]
+FindJob = Callable[[str], Job | None]
+
+MOST_CHARACTERS = 1_000
+"""Of a reason that somebody gave; a longer one is cut."""
+
+
+class Told(NamedTuple):
+    """What happened, in one word, and the rows that it changed."""
+
+    what: str
+    rows: tuple[Row, ...]
+
+
+JOB_FIELDS = (
+    *("id", "array_id", "array_index", "name", "user", "kind", "queue", "project", "phase", "held", "priority"),
+    *("gpus", "gpus_milli", "time_limit_s", "begin_at", "sequence", "submitted_at", "started_at", "ended_at"),
+    *("exit_code", "signal", "reason", "attempts", "devices", "nodes", "grants", "enforcement", "evictions", "lost_s"),
+)
+"""The fields of `JobRow` that an event may have. A command may be long, and is in the listing alone."""
+
+_WHICH_JOB = ("id", "array_id", "array_index", "name", "user", "kind", "queue", "project")
+_HAS_NOTHING = {"nodes": (), "grants": (), "enforcement": None}
+
+
+def of_jobs(fact: Fact, find_job: FindJob) -> Told | None:
+    """The row of a job as far as it is new, with `_WHICH_JOB`."""
+    match fact:
+        case JobSubmitted(job=job):
+            return Told("submitted", (_whole_row(job),))
+        case JobRequeued(job=job):
+            return Told("requeued", (_whole_row(job),))
+        case JobChanged(job_id=job_id, changes=changes):
+            return _changed("changed", job_id, changes, find_job)
+        case JobUpdated(job_id=job_id, changes=changes):
+            return _changed("updated", job_id, changes, find_job)
+        case AllocationMade(allocation=allocation):
+            return Told("allocated", ({**_which(allocation.job_id, find_job), **_held(allocation)},))
+    return None
+
+
+def of_devices(fact: Fact, find_job: FindJob) -> Told | None:
+    """Who has a device, and where nothing starts."""
+    match fact:
+        case AllocationMade(allocation=allocation) if allocation.placement.grants:
+            return Told("allocated", _holders(allocation))
+        case AllocationEnded(job_id=job_id):
+            job = find_job(job_id)
+            return None if job is not None and not job.devices else Told("freed", ({"job": job_id},))
+        case DeviceCordoned(uuid=uuid, reason=reason):
+            return Told("cordoned", ({"uuid": uuid, "reason": reason},))
+        case DeviceUncordoned(uuid=uuid):
+            return Told("uncordoned", ({"uuid": uuid},))
+        case NodeCordoned(node=node, reason=reason):
+            return Told("node_cordoned", ({"node": node, "reason": reason},))
+        case NodeDraining(node=node, reason=reason, deadline=deadline):
+            return Told("node_draining", ({"node": node, "reason": reason, "deadline_at": deadline},))
+        case NodeUncordoned(node=node):
+            return Told("node_uncordoned", ({"node": node},))
+    return None
+
+
+def of_alerts(fact: Fact, find_job: FindJob) -> Told | None:
+    """Alerts and silences as they are since then."""
+    match fact:
+        case AlertFact(alert=alert):
+            return Told(type(fact).__name__.removeprefix("Alert").lower(), (to_plain(alert),))
+        case AlertForgotten(alert_id=alert_id):
+            return Told("forgotten", ({"id": alert_id},))
+        case AlertsSilenced(silence=silence):
+            return Told("silenced", (to_plain(silence),))
+        case SilenceEnded(silence_id=silence_id):
+            return Told("silence_ended", ({"id": silence_id},))
+    return None
+
+
+JOURNAL_TOPICS: Mapping[str, Callable[[Fact, FindJob], Told | None]] = {
+    "jobs": of_jobs,
+    "devices": of_devices,
+    "alerts": of_alerts,
+}
+"""What a fact is to each topic, None where it is nothing."""
+
+METRICS = "metrics"
+TOPICS = (*JOURNAL_TOPICS, METRICS)
+
+
+def _whole_row(job: Job) -> Row:
+    row: JobRow = job_row(job, None, None)
+    return {name: _cut(getattr(row, name)) for name in JOB_FIELDS}
+
+
+def _changed(what: str, job_id: str, changes: Mapping[str, Any], find_job: FindJob) -> Told | None:
+    new = {name: _cut(value) for name, value in changes.items() if name in JOB_FIELDS}
+    if not new:
+        return None
+    if new.get("phase") is Phase.PENDING:
+        new |= _HAS_NOTHING
+        if (job := find_job(job_id)) is not None:
+            new["gpus_milli"] = job_row(job, None, None).gpus_milli
+    return Told(what, ({**_which(job_id, find_job), **new},))
+
+
+def _which(job_id: str, find_job: FindJob) -> Row:
+    job = find_job(job_id)
+    if job is None:
+        return {"id": job_id}
+    of_spec = {"name": job.spec.name, "user": job.spec.user, "kind": job.spec.kind}
+    where = {"queue": job.spec.queue, "project": job.spec.project}
+    return {"id": job.id, "array_id": job.array_id, "array_index": job.array_index, **of_spec, **where}
+
+
+def _held(allocation: Allocation) -> Row:
+    placement = allocation.placement
+    share = sum(grant.share_milli for grant in placement.grants)
+    held = {"nodes": tuple(dict.fromkeys(member.node for member in placement.members)), "devices": placement.uuids}
+    granted = {"grants": grant_rows(placement.grants), "enforcement": allocation.enforcement}
+    return {**held, **granted, **({"gpus_milli": share} if share else {})}
+
+
+def _holders(allocation: Allocation) -> tuple[Row, ...]:
+    who = {"job": allocation.job_id, "user": allocation.user}
+    return tuple(
+        {
+            "uuid": grant.uuid,
+            "node": member.node,
+            **who,
+            "share_milli": grant.share_milli,
+            "memory_mib": grant.memory_mib,
+        }
+        for member in allocation.placement.members
+        for grant in member.grants
+    )
+
+
+def _cut(value: Any) -> Any:
+    return value[:MOST_CHARACTERS] if type(value) is str else value

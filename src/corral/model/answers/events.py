@@ -1,0 +1,28 @@
+"""What happened, told while it happens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a stream.
+
+    Attributes:
+        topic: jobs, devices, alerts or metrics; or of the stream itself: hello, ping, reset, overflow.
+        what: what happened, in one word, such as "submitted".
+        id: its place in the journal; a stream that is asked for `after` it goes on behind it. None where it has none.
+        at: when, in Unix seconds.
+        by: who caused it, a user or a part of the server; None where nobody did.
+        rows: the fields of rows of listings that are new, with what tells which rows these are.
+        message: a sentence for a person, where there is something to say.
+    """
+
+    topic: str
+    what: str
+    id: int | None = None
+    at: float = 0.0
+    by: str | None = None
+    rows: tuple[Mapping[str, Any], ...] = ()
+    message: str | None = None
