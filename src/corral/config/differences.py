@@ -5,8 +5,10 @@ from dataclasses import MISSING, fields
 from enum import Enum
 from typing import Any, NamedTuple
 
+from corral.config.prices import price_in_words
 from corral.config.settings import KEY_OF, Settings
 from corral.config.site import KEYS_OF_GROUPS, KEYS_OF_QUOTAS, SECTIONS
+from corral.model.price import Price
 from corral.model.queue import Quota
 from corral.model.units import format_duration, format_memory, format_share
 from corral.wire import to_plain
@@ -97,5 +99,7 @@ def _parts(values: tuple[Any, ...]) -> Iterator[str]:
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
             name, said = value
             yield f"{name}: {_text('', said) if isinstance(said, int | float | str | Enum) else to_plain(said)}"
+        elif isinstance(value, Price):
+            yield price_in_words(value)
         else:
             yield str(value)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.config.groups import Key, KeyGroup, NodeReader, Placed, line_of, lines_of, one, read_group, several
+from corral.config.prices import currency, read_prices
 from corral.config.readers import duration, integer, memory, number, one_of, text, version, yes_or_no
 from corral.config.site import (
     SECTIONS,
@@ -28,6 +29,7 @@ from corral.files import read_whole
 from corral.model.device import MEMORY_WEIGHT, VERSION_LABELS, VirtualLayer
 from corral.model.errors import Refused
 from corral.model.means import Means
+from corral.model.price import Price
 from corral.model.queue import Project, Queue, Quota
 from corral.model.split import Strategy
 
@@ -98,6 +100,7 @@ class Settings:
         availability_memory_weight: weight of free memory in a device's availability; idle time has the rest.
         labels: labels of this host's node for --label, (key, value) pairs sorted by key.
         metrics_hostname_label: the label of devices in `/metrics` that names their node.
+        prices, currency: what a GPU-hour costs, and in what.
         cluster_name, expected_gpus: the cluster's name, and how many GPUs it should have.
         strategy, reserved_ratio: how pools keep GPUs, and the part of all GPUs for the pool that names none.
         algorithm: the policy of the queue `default`.
@@ -151,6 +154,8 @@ class Settings:
     availability_memory_weight: float = MEMORY_WEIGHT
     labels: tuple[tuple[str, str], ...] = ()
     metrics_hostname_label: HostnameLabel = HostnameLabel.HOSTNAME
+    prices: tuple[Price, ...] = ()
+    currency: str | None = None
     cluster_name: str | None = None
     expected_gpus: int | None = None
     strategy: PoolStrategy | None = None
@@ -400,6 +405,8 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "availability_memory_weight": ("availability_memory_weight", one(number(0, 1))),
     "labels": ("labels", _labels),
     "metrics_hostname_label": ("metrics_hostname_label", one(one_of(HostnameLabel))),
+    "prices": ("prices", read_prices),
+    "currency": ("currency", one(currency)),
 }
 
 KEY_OF = {sets: key for key, (sets, _) in _SETTINGS.items()}

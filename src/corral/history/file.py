@@ -77,13 +77,13 @@ class HistoryFile:
             .where(_blocks.c.device == device, _blocks.c.step_s == step_s, _blocks.c.start.between(first, last))
             .order_by(_blocks.c.start)
         )
-        with self._connection() as connection:
+        with self.connection() as connection:
             return [(int(start), bytes(data)) for start, data in connection.execute(wanted)]
 
     def knows(self, device: str) -> bool:
         """Whether there is anything of this device."""
         wanted = select(_blocks.c.device).where(_blocks.c.device == device).limit(1)
-        with self._connection() as connection:
+        with self.connection() as connection:
             return connection.execute(wanted).first() is not None
 
     def write(self, blocks: Sequence[Block]) -> None:
@@ -94,19 +94,19 @@ class HistoryFile:
         statement = statement.on_conflict_do_update(
             index_elements=["device", "step_s", "start"], set_={"data": statement.excluded.data}
         )
-        with self._connection() as connection:
+        with self.connection() as connection:
             connection.execute(statement, [block._asdict() for block in blocks])
 
     def forget(self, ends: Iterable[tuple[int, int]], others: Sequence[int]) -> None:
         """Delete of each level (`step_s`) what starts before a time, and everything of levels not among `others`."""
-        with self._connection() as connection:
+        with self.connection() as connection:
             for step_s, before in ends:
                 connection.execute(delete(_blocks).where(_blocks.c.step_s == step_s, _blocks.c.start < before))
             connection.execute(delete(_blocks).where(_blocks.c.step_s.not_in(others)))
 
     def size(self) -> int:
         """How many blocks there are."""
-        with self._connection() as connection:
+        with self.connection() as connection:
             return int(connection.execute(select(func.count()).select_from(_blocks)).scalar_one())
 
     def close(self) -> None:
@@ -117,7 +117,8 @@ class HistoryFile:
             engine.dispose()
 
     @contextmanager
-    def _connection(self) -> Iterator[Connection]:
+    def connection(self) -> Iterator[Connection]:
+        """A transaction on the file, for what else is kept in it."""
         try:
             with self._opened().begin() as connection:
                 yield connection

@@ -256,6 +256,7 @@ def held_allocation_of(row: Any, *, failed: bool) -> HeldAllocation:
         members,
         bool(row.reserved),
         row.created_at if failed else row.lost_from,
+        row.model,
     )
 
 

@@ -99,7 +99,8 @@ class HeldAllocation(NamedTuple):
     """One allocation with devices: whose it was, and from when until when (Unix seconds; `ended_at` None is live).
 
     `wasted_from` is from when on it was for nothing, as its attempt failed, was lost or had to make room; None: nothing
-    of it was. `job_name` is as its user chose it.
+    of it was. `job_name` is as its user chose it. `model` is that of its devices as they were chosen, None where they
+    were of several models, or that was not kept.
     """
 
     id: str
@@ -113,6 +114,7 @@ class HeldAllocation(NamedTuple):
     members: tuple[Member, ...]
     reserved: bool = False
     wasted_from: float | None = None
+    model: str | None = None
 
 
 class MeteredHour(NamedTuple):

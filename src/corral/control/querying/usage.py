@@ -23,14 +23,23 @@ class Accounts:
 
         Raises Refused for a period that ends before it begins.
         """
-        now = self._clock.now()
-        end = now if until is None else min(self._clock.taken(until), now)
-        begin = end - DEFAULT_PERIOD_S if since is None else self._clock.taken(since)
-        if begin >= end:
-            raise Refused(
-                f"since: the period from {begin:.0f} to {end:.0f} is empty; "
-                "give a time (Unix seconds) before now and before `until`",
-                field="since",
-            )
+        begin, end = period_of(self._clock, since, until)
         times = self._ledger.allocated(begin, end)
         return in_wall_time(Usage(by.value, begin, end, usage(times, by), total(times)), self._clock)
+
+
+def period_of(clock: Clock, since: float | None, until: float | None) -> tuple[float, float]:
+    """The times of a period by the ledger's clock, of those that a caller gave by the wall clock.
+
+    By default it is the week until now. Raises Refused for one that ends before it begins.
+    """
+    now = clock.now()
+    end = now if until is None else min(clock.taken(until), now)
+    begin = end - DEFAULT_PERIOD_S if since is None else clock.taken(since)
+    if begin >= end:
+        raise Refused(
+            f"since: the period from {begin:.0f} to {end:.0f} is empty; "
+            "give a time (Unix seconds) before now and before `until`",
+            field="since",
+        )
+    return begin, end

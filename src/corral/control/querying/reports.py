@@ -1,0 +1,174 @@
+"""What was made of granted GPUs and what it cost: the ledger's time, what was measured of it, and the site's prices."""
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Protocol
+
+from corral.accounting.held_devices import HeldDevice, held_devices, milliseconds
+from corral.accounting.prices import DatedPrice, PriceList
+from corral.accounting.report import LocalTime, added, report, rows_of
+from corral.clock import Clock
+from corral.control.querying.usage import period_of
+from corral.control.querying.wall_times import in_wall_time
+from corral.model.answers.report import Report, ReportRow
+from corral.model.errors import Refused, nearest
+from corral.model.price import Price
+from corral.model.run_history import HeldAllocation, MeteredHour, ReportBy
+from corral.ports.ledger import Ledger
+
+MOST_ROWS = 10_000
+"""So many rows are told; the smallest of more are added up."""
+
+MOST_ALLOCATIONS = 500_000
+MOST_PIECES = 2_000_000
+"""So many allocations, and hours of theirs, are counted at once: that takes a few seconds of a thread of its own."""
+
+_HOUR_S = 3600
+_QUARTER_S = 900
+
+
+class Measures(Protocol):
+    """What was measured of granted devices. Either may raise BackendFailed."""
+
+    def hours(self, first: int, last: int) -> Iterator[MeteredHour]:
+        """All of the hours from the first to the last (since 1970)."""
+        ...
+
+    def hours_of(self, allocations: Collection[str], first: int, last: int) -> Iterator[MeteredHour]:
+        """That of some allocations."""
+        ...
+
+
+class Reports:
+    """Adds up what allocations had, as `Accounts` does, with what was measured of it."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        measures: Measures,
+        *,
+        prices: Sequence[Price] = (),
+        currency: str | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._measures = measures
+        self._prices = prices
+        self._currency = currency
+
+    def report(self, by: Sequence[str], *, since: float | None = None, until: float | None = None) -> Report:
+        """What was granted between two times (Unix seconds; the last week by default), by the words of `ReportBy`.
+
+        Raises Refused for words that are none, an empty period, and for more than can be counted at once, LedgerFailed,
+        and BackendFailed when what was measured cannot be read.
+        """
+        words = words_of(by)
+        begin, end = period_of(self._clock, since, until)
+        devices = self._devices(begin, end)
+        local = self._local_time(begin, end)
+        if {ReportBy.HOUR, ReportBy.WEEKDAY} & set(words):
+            _refuse_many(devices, (milliseconds(begin), milliseconds(end)), local.step_ms)
+        sums = report(
+            devices,
+            self._measures.hours(int(begin // _HOUR_S), int(end // _HOUR_S)),
+            words,
+            (milliseconds(begin), milliseconds(end)),
+            prices=self._price_list(),
+            local=local,
+        )
+        rows, left = rows_of(sums, words, MOST_ROWS)
+        told = Report(
+            tuple(word.value for word in words),
+            begin,
+            end,
+            tuple(rows),
+            added(sums.values()).row({}),
+            self._currency if self._prices else None,
+            added(left).row({}) if left else None,
+            len(left),
+        )
+        return in_wall_time(told, self._clock)
+
+    def of_job(self, job_id: str) -> ReportRow | None:
+        """What all attempts of a job come to so far, None of one that never had a device."""
+        now = self._clock.now()
+        held = self._ledger.held(0.0, now, job_id=job_id, limit=MOST_ALLOCATIONS)
+        if not held:
+            return None
+        ids = {allocation.id for allocation in held}
+        first = min(allocation.created_at for allocation in held)
+        sums = report(
+            held_devices(held, now, self._models()),
+            self._measures.hours_of(ids, int(first // _HOUR_S), int(now // _HOUR_S)),
+            (),
+            (0, milliseconds(now)),
+            prices=self._price_list(),
+            local=self._local_time(first, now),
+        )
+        return added(sums.values()).row({})
+
+    def _devices(self, begin: float, end: float) -> list[HeldDevice]:
+        held = self._ledger.held(begin, end, limit=MOST_ALLOCATIONS + 1)
+        if len(held) > MOST_ALLOCATIONS:
+            raise Refused(
+                f"more than {MOST_ALLOCATIONS:,} allocations were made in this time; ask for a shorter one",
+                field="since",
+            )
+        return list(held_devices(held, self._clock.now(), self._models()))
+
+    def _models(self) -> "_Models":
+        return _Models(
+            {device.uuid: device.model for node in self._ledger.view().nodes.values() for device in node.devices}
+        )
+
+    def _price_list(self) -> PriceList:
+        return PriceList(
+            DatedPrice(price, None if price.begins_at is None else milliseconds(self._clock.taken(price.begins_at)))
+            for price in self._prices
+        )
+
+    def _local_time(self, begin: float, end: float) -> LocalTime:
+        """This machine's time zone. Not all zones are whole hours from UTC."""
+        ends = [time.localtime(self._clock.shown(at)).tm_gmtoff for at in (begin, (begin + end) / 2, end)]
+        step_s = _QUARTER_S if any(offset % _HOUR_S for offset in ends) else _HOUR_S
+
+        def at(at_ms: int) -> tuple[int, int]:
+            moment = time.localtime(self._clock.shown(at_ms / 1000))
+            return moment.tm_hour, moment.tm_wday
+
+        return LocalTime(at, step_s * 1000)
+
+
+class _Models:
+    """The model of a device: as it is known now, else as it was chosen."""
+
+    def __init__(self, known: dict[str, str]) -> None:
+        self._known = known
+
+    def __call__(self, allocation: HeldAllocation, uuid: str) -> str | None:
+        return self._known.get(uuid, allocation.model)
+
+
+def words_of(by: Sequence[str]) -> tuple[ReportBy, ...]:
+    """The words, each once. Raises Refused for one that is not known."""
+    known = {word.value: word for word in ReportBy}
+    for word in by:
+        if word not in known:
+            raise Refused(f"by: {word!r:.40} is none of {', '.join(known)}; {nearest(word, known)}", field="by")
+    if len(set(by)) < len(by):
+        raise Refused("by: a word is given twice", field="by")
+    return tuple(known[word] for word in by)
+
+
+def _refuse_many(devices: Iterable[HeldDevice], span_ms: tuple[int, int], step_ms: int) -> None:
+    """Raises Refused where there are too many hours to tell by hour or by weekday."""
+    pieces = 0
+    for device in devices:
+        pieces += max(0, min(device.end_ms, span_ms[1]) - max(device.begin_ms, span_ms[0])) // step_ms + 1
+        if pieces > MOST_PIECES:
+            raise Refused(
+                f"the GPUs were held for more than {MOST_PIECES:,} hours in this time, which are too many to tell by "
+                "hour or weekday; ask for a shorter time",
+                field="since",
+            )
