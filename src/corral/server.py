@@ -25,6 +25,7 @@ from corral.control.metrics.request_counts import RequestCounts
 from corral.control.metrics.scrape import Metrics
 from corral.control.node_registry import Nodes
 from corral.control.notifications import LOOK_INTERVAL_S, Notifications
+from corral.control.querying.reports import GpuReports
 from corral.control.recovery import RETRY_S
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
@@ -36,6 +37,8 @@ from corral.control.watching.memory_guard import MemoryGuard, Patrol
 from corral.history.asking import HistoryQueries
 from corral.history.file import HistoryFile
 from corral.history.levels import kept_levels
+from corral.history.meter import Meter
+from corral.history.meter_table import MeterTable
 from corral.history.recorder import HistoryRecorder
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ServerInfo
@@ -109,8 +112,12 @@ class Server:
             policies,
             renew=self._renew_certificate,
         )
+        history_file = HistoryFile(home.history_file)
+        self._meter = Meter(
+            MeterTable(history_file), self._ledger.view, self._hub.latest, self._clock, settings.sample_interval_s
+        )
         self._history = HistoryRecorder(
-            HistoryFile(home.history_file),
+            history_file,
             self._hub.latest,
             self._clock,
             kept_levels(settings.metrics_retention_days),
@@ -166,6 +173,7 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
+        self._meter.close()
         self._history.close()
         self._core.close()
         self._hub.stop()
@@ -205,6 +213,13 @@ class Server:
             history=HistoryQueries(self._history, self._clock),
             pages=Dashboard(loopback, self._clock),
             events=event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s),
+            reports=GpuReports(
+                self._ledger,
+                self._clock,
+                self._meter,
+                prices=self._settings.prices,
+                currency=self._settings.currency,
+            ),
         )
         plain, tls = [self._unix, *loopback.reopened()], None
         if self._tcp is not None and self._tcp.certificate is not None:
@@ -244,6 +259,7 @@ class Server:
         patrols = [
             Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
             Patrol("history", self._history.look, settings.sample_interval_s / 2),
+            Patrol("meter", self._meter.look, settings.sample_interval_s / 2),
             Patrol("node-return", core.recovery.try_again, RETRY_S),
             Patrol("node-drain", DrainWatch(ledger, self._clock, core.dispatcher.stop).look, DRAIN_INTERVAL_S),
             Patrol("absent-clients", absent_clients.look, ABSENCE_INTERVAL_S),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.accounting.held_devices import HOUR_MS, HeldDevice, held_devices
-from corral.accounting.prices import DatedPrice, PriceList
+from corral.accounting.price_list import DatedPrice, PriceList
 from corral.accounting.report import Key, LocalTime, Sums, added, report, rows_of
 from corral.model.allocation import Grant, Member
 from corral.model.price import Price

@@ -30,12 +30,15 @@ from corral.control.metrics.job_counts import JobCounts
 from corral.control.metrics.request_counts import RequestCounts
 from corral.control.metrics.scrape import Metrics
 from corral.control.node_registry import Nodes
+from corral.control.querying.reports import GpuReports
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
 from corral.history.asking import HistoryQueries
 from corral.history.file import HistoryFile
 from corral.history.levels import kept_levels
+from corral.history.meter import Meter
+from corral.history.meter_table import MeterTable
 from corral.history.recorder import HistoryRecorder
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ServerInfo
@@ -43,6 +46,7 @@ from corral.model.device import Device, DeviceCondition, DeviceSample, Node
 from corral.model.fact import ConditionObserved, NodeObserved
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
+from corral.model.price import Price
 from corral.node.job_logs import JobLogs
 from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided
@@ -92,9 +96,10 @@ class World:
         self.ledger: SqlLedger = open_ledger(self.home.ledger_url)
         self.ledger.subscribe(self.ends.on_change)
         self.samples: dict[str, DeviceSample] = {}
-        self.recorder = HistoryRecorder(
-            HistoryFile(self.home.history_file), lambda: self.samples, SystemClock(), kept_levels(7), 1.0
-        )
+        history_file = HistoryFile(self.home.history_file)
+        self.meter = Meter(MeterTable(history_file), self.ledger.view, lambda: self.samples, SystemClock(), 1.0)
+        self.reports = GpuReports(self.ledger, SystemClock(), self.meter, prices=(Price(2_000_000),), currency="EUR")
+        self.recorder = HistoryRecorder(history_file, lambda: self.samples, SystemClock(), kept_levels(7), 1.0)
         self.history = HistoryQueries(self.recorder, SystemClock())
         devices = tuple(Device(uuid, index, "Mock GPU", 16384) for index, uuid in enumerate(UUIDS))
         self.ledger.observe(
@@ -149,6 +154,7 @@ class World:
                 PageFiles(self.home.root / BUILT_PAGES),
             ),
             events=self.events,
+            reports=self.reports,
         )
 
     def _about(self) -> ServerInfo:

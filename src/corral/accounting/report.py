@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from corral.accounting.held_devices import HOUR_MS, NOTHING, HeldDevice, Measured, measured_within
-from corral.accounting.prices import COST_UNIT, PriceList
+from corral.accounting.price_list import COST_UNIT, PriceList
 from corral.model.answers.report import ReportRow
 from corral.model.run_history import MeteredHour, ReportBy
 from corral.model.units import MILLI_PER_DEVICE

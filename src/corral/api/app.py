@@ -16,6 +16,7 @@ from corral.api import (
     log_routes,
     metrics_route,
     nodes,
+    report_routes,
     site,
     token_routes,
 )
@@ -36,6 +37,7 @@ _ROUTERS: tuple[tuple[APIRouter, str], ...] = (
     (site.open_router, _PREFIX),
     (history_routes.router, _PREFIX),
     (event_routes.router, _PREFIX),
+    (report_routes.router, _PREFIX),
     (nodes.router, _PREFIX),
     (token_routes.router, _PREFIX),
     (site.graph_router, ""),

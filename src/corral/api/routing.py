@@ -22,6 +22,7 @@ from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal, InputNotices
 from corral.control.metrics.scrape import Metrics
+from corral.control.querying.reports import GpuReports
 from corral.control.service import Service
 from corral.control.site.reloading import SiteSettings
 from corral.control.token_issuer import TokenIssuer
@@ -46,6 +47,7 @@ class AppState:
     history: HistoryQueries
     pages: Dashboard
     events: EventFeed
+    reports: GpuReports
     log_threads: UserThreads = field(default_factory=UserThreads)
     input_threads: UserThreads = field(default_factory=UserThreads)
     inputs: InputNotices = field(default_factory=InputNotices)

@@ -12,7 +12,7 @@ from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import NodeRow, QueueRow
 from corral.model.answers.tokens import TokenRow
 from corral.model.job import Phase
-from corral.model.run_history import UsageBy
+from corral.model.run_history import ReportBy, UsageBy
 from corral.model.submission import Submission
 from corral.model.token import TokenScope
 
@@ -136,6 +136,16 @@ class UsageQuery:
     """What to add up by, and the period (Unix seconds; by default the last week)."""
 
     by: UsageBy = UsageBy.USER
+    since: int | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportQuery:
+    """What to add up by, of user, project, queue, job, model, node, hour and weekday, and the period (Unix seconds; by
+    default the last week)."""
+
+    by: tuple[ReportBy, ...] = (ReportBy.USER,)
     since: int | None = None
     until: int | None = None
 

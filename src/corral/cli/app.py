@@ -68,6 +68,7 @@ GROUPS = {
         "check": Listed("local.check", "Check whether a command can run on the GPUs here."),
         "estimate": Listed("local.estimate", "Estimate the GPU memory that a language model needs."),
         "usage": Listed("usage", "Show GPU-hours used, and how well the shares were enforced."),
+        "report": Listed("report", "Show what was made of granted GPUs, and what it cost."),
         "simulate": Listed("local.simulate", "Replay recorded or generated jobs with the scheduler's own code."),
     },
     "Learn more": {

@@ -1,10 +1,12 @@
 """Periods of the past as people name them, from day to day and month by month, in this machine's time zone."""
 
 import re
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from corral.cli.screen import clock_time
 from corral.model.errors import Refused
 from corral.model.units import parse_duration_s
 
@@ -61,3 +63,21 @@ def months_of(period: Period) -> Iterator[Period]:
         at, number = end, number + 1
         if number > MOST_MONTHS:
             raise Refused(f"--from: more than {MOST_MONTHS} months are too many; begin later", field="--from")
+
+
+def period_of(since: str | None, begin: str | None, until: str | None) -> Period:
+    """The period that --since, --from and --until say, the last week by default. Raises Refused."""
+    now = time.time()
+    end = now if until is None else min(now, parse_past(until, now, field="--until"))
+    if begin is not None and since is not None:
+        raise Refused("--since and --from both say where to begin; give one of them", field="--since")
+    if begin is not None:
+        start = parse_past(begin, now, field="--from")
+    else:
+        start = (end if until else now) - parse_duration_s(since or "7d", field="--since")
+    if start >= end:
+        raise Refused(
+            f"--from: the period from {clock_time(start)} to {clock_time(end)} has no length; begin before it ends",
+            field="--from",
+        )
+    return Period(start, end)

@@ -2,29 +2,23 @@
 
 import csv
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from corral.cli.periods import Period, months_of, parse_past
+from corral.cli.csv_cells import moment, plain_cell
+from corral.cli.periods import Period, months_of, period_of
 from corral.cli.screen import clock_time, command_group, example, print_json, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, Usage, UsageRow
 from corral.model.errors import Refused
-from corral.model.printable import printable
 from corral.model.run_history import UsageBy
-from corral.model.units import parse_duration_s
 
 NAME_COLUMNS = 14
 MONTH = "month"
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet takes for a formula. Names of projects are anybody's to choose."""
 
 app = command_group()
 
@@ -64,7 +58,7 @@ def usage(
     stopped to make room for others. Months are those of this machine's time zone.
     """
     monthly, key = _keys(by)
-    period = _period(since, begin, until)
+    period = period_of(since, begin, until)
     with Client() as client:
         periods = list(months_of(period)) if monthly else [period]
         usages = [
@@ -92,23 +86,6 @@ def _keys(by: str) -> tuple[bool, UsageBy | None]:
     return MONTH in names, UsageBy(others[0]) if others else None
 
 
-def _period(since: str | None, begin: str | None, until: str | None) -> Period:
-    now = time.time()
-    end = now if until is None else min(now, parse_past(until, now, field="--until"))
-    if begin is not None and since is not None:
-        raise Refused("--since and --from both say where to begin; give one of them", field="--since")
-    if begin is not None:
-        start = parse_past(begin, now, field="--from")
-    else:
-        start = (end if until else now) - parse_duration_s(since or "7d", field="--since")
-    if start >= end:
-        raise Refused(
-            f"--from: the period from {clock_time(start)} to {clock_time(end)} has no length; begin before it ends",
-            field="--from",
-        )
-    return Period(start, end)
-
-
 def _as_json(by: str, period: Period, usages: Sequence[tuple[str | None, Usage]]) -> Mapping[str, Any]:
     months = [{MONTH: month, **asdict(used)} for month, used in usages]
     return {"by": by, "since": period.since, "until": period.until, "months": months}
@@ -123,23 +100,14 @@ def write_csv(usages: Sequence[tuple[str | None, Usage]]) -> None:
     out.writerow([*names, "from", "until", *figures, "slice_hours"])
     for month, used in usages:
         for row in used.rows:
-            named = [*([month] if monthly else []), *([_plain(row.name)] if by != MONTH else [])]
+            named = [*([month] if monthly else []), *([plain_cell(row.name)] if by != MONTH else [])]
             values = [_number(getattr(row, figure)) for figure in figures]
             slices = " ".join(f"{profile}={_number(hours)}" for profile, hours in sorted(row.slice_hours.items()))
-            out.writerow([*named, _moment(used.since), _moment(used.until), *values, slices])
-
-
-def _plain(name: str) -> str:
-    """The name so that no spreadsheet calculates it and no terminal obeys it."""
-    return printable(f"'{name}" if name.startswith(_FORMULA) else name)
+            out.writerow([*named, moment(used.since), moment(used.until), *values, slices])
 
 
 def _number(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".")
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
 def months_lines(usages: Sequence[tuple[str | None, Usage]]) -> list[str]:

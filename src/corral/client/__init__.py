@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from corral.model.answers.job_details import WaitPart as WaitPart
     from corral.model.answers.jobs import GrantRow as GrantRow
     from corral.model.answers.jobs import JobRow as JobRow
+    from corral.model.answers.report import Report as Report
+    from corral.model.answers.report import ReportRow as ReportRow
     from corral.model.answers.site import ChangedSetting as ChangedSetting
     from corral.model.answers.site import NodeRow as NodeRow
     from corral.model.answers.site import QueueRow as QueueRow
@@ -90,6 +92,8 @@ __all__ = [
     "ProcessRow",
     "QueueRow",
     "ReloadedSettings",
+    "Report",
+    "ReportRow",
     "ServerInfo",
     "SlicePlan",
     "TokenRow",
@@ -144,6 +148,10 @@ _LOADED_ON_USE = {
     "corral.model.answers.jobs": (
         "GrantRow",
         "JobRow",
+    ),
+    "corral.model.answers.report": (
+        "Report",
+        "ReportRow",
     ),
     "corral.model.answers.site": (
         "ChangedSetting",

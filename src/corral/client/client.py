@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from corral.client.arguments import JobId, Word, job_ids, named_arguments, number, optional, several, text, whole
+from corral.client.arguments import JobId, Word, job_ids, named_arguments, number, optional, several, text, texts, whole
 from corral.client.options import RequestOptions, python_words, with_options
 from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
 from corral.model.errors import CorralError, Refused
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from corral.model.answers.dry_run import DryRun
     from corral.model.answers.job_details import Explanation, JobDetail
     from corral.model.answers.jobs import JobRow
+    from corral.model.answers.report import Report
     from corral.model.answers.site import QueueRow, ReloadedSettings, ServerInfo
     from corral.model.answers.tokens import PageLink
     from corral.model.answers.usage import Usage
@@ -189,11 +190,20 @@ class Client:
         """GPU-hours used between two times (Unix seconds; by default the last week), by user, project or queue."""
         from corral.model.answers.usage import Usage
 
-        period = {
-            name: None if at is None else int(number(at, name, "time.time() - 86400"))
-            for name, at in (("since", since), ("until", until))
-        }
-        return from_answer(Usage, self._transport.get("/usage", by=text(by, "by", "'project'"), **period))
+        return from_answer(
+            Usage, self._transport.get("/usage", by=text(by, "by", "'project'"), **_period(since, until))
+        )
+
+    def report(
+        self, by: str | Sequence[str] = "user", *, since: float | None = None, until: float | None = None
+    ) -> "Report":
+        """What GPUs were granted for between two times (Unix seconds; by default the last week): used, idle, unmetered
+        and wasted hours, energy and cost, by some of user, project, queue, job, model, node, hour and weekday.
+        """
+        from corral.model.answers.report import Report
+
+        words = ",".join(texts(by, "by", "['user', 'project']"))
+        return from_answer(Report, self._transport.get("/report", by=words, **_period(since, until)))
 
     def reload(self) -> "ReloadedSettings":
         """Have the server read its settings again; what has changed. For administrators.
@@ -296,6 +306,13 @@ class JobHandle:
         queue: str | None = None,
     ) -> tuple[str, ...]:
         return self._client.jobs.update(self.id, priority=priority, time=time, name=name, queue=queue)
+
+
+def _period(since: float | None, until: float | None) -> dict[str, int | None]:
+    return {
+        name: None if at is None else int(number(at, name, "time.time() - 86400"))
+        for name, at in (("since", since), ("until", until))
+    }
 
 
 def _plain(work: "Sequence[Word] | Submission", options: RequestOptions) -> Any:

@@ -4,16 +4,16 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from corral.accounting.held_devices import HeldDevice, held_devices, milliseconds
-from corral.accounting.prices import DatedPrice, PriceList
+from corral.accounting.held_devices import HeldDevice, ModelOf, held_devices, milliseconds
+from corral.accounting.price_list import DatedPrice, PriceList
 from corral.accounting.report import LocalTime, added, report, rows_of
 from corral.clock import Clock
 from corral.control.querying.usage import period_of
 from corral.control.querying.wall_times import in_wall_time
 from corral.model.answers.report import Report, ReportRow
-from corral.model.errors import Refused, nearest
+from corral.model.errors import Refused
 from corral.model.price import Price
-from corral.model.run_history import HeldAllocation, MeteredHour, ReportBy
+from corral.model.run_history import MeteredHour, ReportBy
 from corral.ports.ledger import Ledger
 
 MOST_ROWS = 10_000
@@ -39,7 +39,7 @@ class Measures(Protocol):
         ...
 
 
-class Reports:
+class GpuReports:
     """Adds up what allocations had, as `Accounts` does, with what was measured of it."""
 
     def __init__(
@@ -57,13 +57,13 @@ class Reports:
         self._prices = prices
         self._currency = currency
 
-    def report(self, by: Sequence[str], *, since: float | None = None, until: float | None = None) -> Report:
-        """What was granted between two times (Unix seconds; the last week by default), by the words of `ReportBy`.
+    def report(self, by: Sequence[ReportBy], *, since: float | None = None, until: float | None = None) -> Report:
+        """What was granted between two times (Unix seconds; by default the last week), by these words.
 
-        Raises Refused for words that are none, an empty period, and for more than can be counted at once, LedgerFailed,
-        and BackendFailed when what was measured cannot be read.
+        Raises Refused for an empty period, and for more than can be counted at once; LedgerFailed, and BackendFailed
+        when what was measured cannot be read.
         """
-        words = words_of(by)
+        words = tuple(dict.fromkeys(by))
         begin, end = period_of(self._clock, since, until)
         devices = self._devices(begin, end)
         local = self._local_time(begin, end)
@@ -99,7 +99,7 @@ class Reports:
         ids = {allocation.id for allocation in held}
         first = min(allocation.created_at for allocation in held)
         sums = report(
-            held_devices(held, now, self._models()),
+            held_devices(held, now, self._model_of()),
             self._measures.hours_of(ids, int(first // _HOUR_S), int(now // _HOUR_S)),
             (),
             (0, milliseconds(now)),
@@ -112,15 +112,15 @@ class Reports:
         held = self._ledger.held(begin, end, limit=MOST_ALLOCATIONS + 1)
         if len(held) > MOST_ALLOCATIONS:
             raise Refused(
-                f"more than {MOST_ALLOCATIONS:,} allocations were made in this time; ask for a shorter one",
+                f"more than {MOST_ALLOCATIONS:,} attempts of jobs had GPUs in this time; ask for a shorter time",
                 field="since",
             )
-        return list(held_devices(held, self._clock.now(), self._models()))
+        return list(held_devices(held, self._clock.now(), self._model_of()))
 
-    def _models(self) -> "_Models":
-        return _Models(
-            {device.uuid: device.model for node in self._ledger.view().nodes.values() for device in node.devices}
-        )
+    def _model_of(self) -> ModelOf:
+        """The model of a device as it is known now, else as it was chosen."""
+        known = {device.uuid: device.model for node in self._ledger.view().nodes.values() for device in node.devices}
+        return lambda allocation, uuid: known.get(uuid, allocation.model)
 
     def _price_list(self) -> PriceList:
         return PriceList(
@@ -138,27 +138,6 @@ class Reports:
             return moment.tm_hour, moment.tm_wday
 
         return LocalTime(at, step_s * 1000)
-
-
-class _Models:
-    """The model of a device: as it is known now, else as it was chosen."""
-
-    def __init__(self, known: dict[str, str]) -> None:
-        self._known = known
-
-    def __call__(self, allocation: HeldAllocation, uuid: str) -> str | None:
-        return self._known.get(uuid, allocation.model)
-
-
-def words_of(by: Sequence[str]) -> tuple[ReportBy, ...]:
-    """The words, each once. Raises Refused for one that is not known."""
-    known = {word.value: word for word in ReportBy}
-    for word in by:
-        if word not in known:
-            raise Refused(f"by: {word!r:.40} is none of {', '.join(known)}; {nearest(word, known)}", field="by")
-    if len(set(by)) < len(by):
-        raise Refused("by: a word is given twice", field="by")
-    return tuple(known[word] for word in by)
 
 
 def _refuse_many(devices: Iterable[HeldDevice], span_ms: tuple[int, int], step_ms: int) -> None:

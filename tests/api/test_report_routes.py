@@ -1,0 +1,40 @@
+"""Reports over HTTP, and by the Python client."""
+
+import time
+
+import pytest
+
+from corral.client import Client
+from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.device import DeviceSample
+from corral.model.errors import Refused
+from corral.model.fact import AllocationMade, JobSubmitted
+from corral.model.job import Job, JobSpec
+from corral.ports.ledger import Decided
+from tests.api.world import UUIDS, Served
+
+
+def test_a_report_tells_what_was_made_of_a_gpu_and_what_it_costs(served: Served) -> None:
+    world, begin = served.world, time.time() - 3600
+    job = Job("1", 1, JobSpec(user="alice", name="sft"), begin)
+    made = Allocation("1.1", "1", "alice", Placement((Member("here", (Grant(UUIDS[0], 1000),)),)), begin)
+    world.ledger.commit(
+        lambda _: Decided((JobSubmitted(job, at=begin, by="alice"), AllocationMade(made, at=begin, by="test")), None)
+    ).result()
+    for second in range(10):
+        world.samples[UUIDS[0]] = DeviceSample(UUIDS[0], begin + 60 + second, utilization_pct=80, power_mw=360_000)
+        world.meter.look()
+    with Client(world.home.root) as client:
+        found = client.report(["job", "model"], since=begin - 1)
+        (row,) = found.rows
+        assert row.names == {"job": "1", "name": "sft", "model": "Mock GPU"}
+        assert found.currency == "EUR"
+        assert row.cost == pytest.approx(2.0, abs=0.01)
+        assert row.gpu_hours == pytest.approx(1.0, abs=0.01)
+        assert row.used_hours == pytest.approx(10 / 3600)
+        assert row.energy_kwh == pytest.approx(0.001)
+        assert client.report("weekday").total.gpu_hours == pytest.approx(1.0, abs=0.01)
+        with pytest.raises(Refused, match="did you mean 'project'"):
+            client.report(["projects"])
+        with pytest.raises(Refused, match="is empty"):
+            client.report(since=begin, until=begin - 5)
