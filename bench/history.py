@@ -7,8 +7,8 @@ import random
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from corral.clock import ManualClock
 from corral.history.asking import HistoryQueries
@@ -17,22 +17,34 @@ from corral.history.levels import DAY_S, HOUR_S, kept_levels
 from corral.history.merging import blocks_with
 from corral.history.recorder import HistoryRecorder
 from corral.history.series import DeviceReadings, readings_of
-from corral.model.device import DeviceSample
+from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.device import Device, DeviceSample, Node
+from corral.model.job import Job, JobSpec, Phase
+from corral.model.view import View, ViewDraft
 
 DEVICES = 8
+MANY_DEVICES = 1000
 RECORDED_S = 1200
 DAYS = 7
 NOW = 1_700_000_000 // DAY_S * DAY_S
 ROUNDS = 5
 
-Sample = Callable[[str, float], DeviceSample]
+
+class Sample(Protocol):
+    """Makes up the sample of a device at a moment."""
+
+    __name__: str
+
+    def __call__(self, uuid: str, at: float) -> DeviceSample: ...
 
 
 def main() -> None:
     for name, sample, most_mib in (("steady", steady, 3), ("random", at_random, 15)):
         with tempfile.TemporaryDirectory(prefix="corral-bench-") as home:
-            share_of_a_core(Path(home), name, sample)
+            share_of_a_core(Path(home), sample, DEVICES, 1.0, "0.5 %")
             a_week(Path(home) / "week.db", name, sample, most_mib)
+    with tempfile.TemporaryDirectory(prefix="corral-bench-") as home:
+        share_of_a_core(Path(home), at_random, MANY_DEVICES, 5.0, "15 %")
 
 
 def steady(uuid: str, at: float) -> DeviceSample:
@@ -56,13 +68,17 @@ def at_random(uuid: str, at: float) -> DeviceSample:
     )  # fmt: skip
 
 
-def share_of_a_core(home: Path, name: str, sample: Sample) -> None:
-    clock, samples = ManualClock(NOW + 1000), dict[str, DeviceSample]()
-    recorder = HistoryRecorder(HistoryFile(home / "history.db"), lambda: samples, clock, kept_levels(DAYS), 1.0)
-    used_s, worst_s = 0.0, 0.0
-    for _ in range(RECORDED_S):
-        clock.advance(1.0)
-        samples.update({f"GPU-{number}": sample(f"GPU-{number}", clock.now()) for number in range(DEVICES)})
+def share_of_a_core(home: Path, sample: Sample, devices: int, interval_s: float, goal: str) -> None:
+    """Devices on nodes of eight, each with a job of its own; a job in ten ends each minute, and another one begins."""
+    clock, samples, cluster = ManualClock(NOW + 1000), dict[str, DeviceSample](), Cluster(devices)
+    file = HistoryFile(home / "history.db")
+    recorder = HistoryRecorder(file, lambda: samples, clock, kept_levels(DAYS), interval_s, view=lambda: cluster.view)
+    used_s, worst_s, rounds = 0.0, 0.0, round(RECORDED_S / interval_s)
+    for number in range(rounds):
+        clock.advance(interval_s)
+        if number * interval_s % 60 == 0:
+            cluster.change(clock.now() - interval_s)
+        samples.update({uuid: sample(uuid, clock.now()) for uuid in cluster.uuids})
         began = time.process_time()
         # A server looks twice as often as it samples.
         recorder.look()
@@ -70,8 +86,49 @@ def share_of_a_core(home: Path, name: str, sample: Sample) -> None:
         took_s = time.process_time() - began
         used_s, worst_s = used_s + took_s, max(worst_s, took_s)
     recorder.close()
-    print(f"{name}: {DEVICES} devices a second: {used_s / RECORDED_S:.2%} of a core (goal 0.5 %), "
-          f"a write {worst_s * 1e3:.0f} ms at most")  # fmt: skip
+    print(f"{sample.__name__}: {devices} devices each {interval_s:g} s, with their jobs, users, projects and nodes: "
+          f"{used_s / RECORDED_S:.2%} of a core (goal {goal}), a write {worst_s * 1e3:.0f} ms at most, "
+          f"{len(cluster.ended)} jobs ended, {file.path.stat().st_size / 1e6:.1f} MB")  # fmt: skip
+
+
+class Cluster:
+    """Nodes of eight devices, and whose they are."""
+
+    def __init__(self, devices: int) -> None:
+        self.uuids = [f"GPU-{number}" for number in range(devices)]
+        nodes = {
+            f"node-{first // 8}": Node(
+                f"node-{first // 8}",
+                tuple(Device(uuid, place, "A100", 81_920) for place, uuid in enumerate(self.uuids[first : first + 8])),
+                *(64_000, 512_000),
+            )
+            for first in range(0, devices, 8)
+        }
+        self._draft = ViewDraft(View(nodes=nodes))
+        self._free = list(self.uuids)
+        self._running: list[str] = []
+        self.ended: list[str] = []
+        self.change(0.0)
+
+    @property
+    def view(self) -> View:
+        return self._draft.view
+
+    def change(self, at: float) -> None:
+        """End the oldest tenth of the jobs, and give each free device to a new one."""
+        for allocation_id in self._running[: -(-len(self._running) // 10)]:
+            self._free += self.view.allocations[allocation_id].placement.uuids
+            self._draft.free(allocation_id, at)
+            self._running.remove(allocation_id)
+            self.ended.append(allocation_id)
+        for uuid in self._free:
+            number = len(self.ended) + len(self._running)
+            spec = JobSpec(f"user{number % 20}", project=f"project{number % 5}")
+            self._draft.set_job(Job(str(number), number, spec, at, Phase.RUNNING))
+            placement = Placement((Member("", (Grant(uuid, 1000),)),))
+            self._draft.allocate(Allocation(f"{number}.1", str(number), spec.user, placement, at))
+            self._running.append(f"{number}.1")
+        self._free = []
 
 
 def a_week(path: Path, name: str, sample: Sample, most_mib: int) -> None:

@@ -122,6 +122,7 @@ class Server:
             self._clock,
             kept_levels(settings.metrics_retention_days),
             settings.sample_interval_s,
+            view=self._ledger.view,
         )
         self._patrols = self._make_patrols()
         self._ends = EndSignal()

@@ -2,17 +2,19 @@
 
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from corral.clock import Clock
-from corral.history.file import HistoryFile
+from corral.history.file import Block, HistoryFile
 from corral.history.levels import HistoryLevel
-from corral.history.series import DeviceReadings, covered_s, readings_of
+from corral.history.readings import jobs_key, new_readings
+from corral.history.series import covered_s
+from corral.history.unwritten import Unwritten
 from corral.model.device import DeviceSample
 from corral.model.errors import BackendFailed
+from corral.model.view import View
 
 if TYPE_CHECKING:
     from corral.history.rollup import RollUps
@@ -23,11 +25,8 @@ WRITE_INTERVAL_S = 60.0
 """Readings are written so often; those since then are in memory, and lost if the server is killed."""
 
 _FORGET_INTERVAL_S = 600.0
-_MOST_WAITING = 600
-"""So many readings of a device wait to be written while the disk is full; then the oldest go."""
-
 _AT_ONCE = 20
-"""The devices of one transaction: whoever asks for a history meanwhile waits for no more than these."""
+"""The devices or groups of one transaction: whoever asks for a history meanwhile waits for no more than these."""
 
 
 class HistoryRecorder:
@@ -44,15 +43,18 @@ class HistoryRecorder:
         clock: Clock,
         levels: Sequence[HistoryLevel],
         interval_s: float,
+        *,
+        view: Callable[[], View] = View,
     ) -> None:
-        """`interval_s` is how often the devices are sampled."""
+        """`interval_s` is how often the devices are sampled; `view` tells who holds them."""
         self.levels = tuple(levels)
         self.interval_s = interval_s
         self._file = file
         self._latest = latest
+        self._view = view
         self._clock = clock
         self._lock = threading.Lock()
-        self._waiting: dict[str, deque[DeviceReadings]] = {}
+        self._waiting = Unwritten()
         self._last_at: dict[str, float] = {}
         self._write_at = clock.monotonic() + WRITE_INTERVAL_S
         self._forget_at = clock.monotonic()
@@ -73,22 +75,13 @@ class HistoryRecorder:
 
     def write(self) -> None:
         """Write everything that waits, and delete what is past its time."""
-        # It loads numpy, which a server that starts is not to wait for.
-        from corral.history.merging import blocks_with
-
         try:
-            devices = iter([device for device, waiting in self._waiting.items() if waiting])
-            while some := list(islice(devices, _AT_ONCE)):
+            keys = iter([*self._waiting.named, *self._waiting.jobs])
+            while some := list(islice(keys, _AT_ONCE)):
                 with self._lock:
-                    self._file.write(
-                        [
-                            block
-                            for device in some
-                            for block in blocks_with(self._file, self.levels, device, self._waiting[device])
-                        ]
-                    )
-                    for device in some:
-                        self._waiting[device].clear()
+                    self._file.write([block for key in some for block in self._blocks(key)])
+                    for key in some:
+                        self._waiting.done(key)
             if self._clock.monotonic() >= self._forget_at:
                 self._forget()
         except BackendFailed as error:
@@ -105,34 +98,55 @@ class HistoryRecorder:
         self.write()
         self._file.close()
 
-    def knows(self, device: str) -> bool:
-        """Whether anything was ever heard of this device."""
-        return device in self._last_at or self._file.knows(device)
+    def knows(self, key: str) -> bool:
+        """Whether anything was ever heard of this device or group."""
+        return key.removeprefix("device:") in self._last_at or key in self._waiting.named or self._file.knows(key)
 
-    def roll_ups(self, device: str, level: HistoryLevel, span: tuple[int, int], series: Sequence[int]) -> "RollUps":
-        """What is known of some series of a device in a span without its end, at a level; some may be of one step.
+    def roll_ups(self, key: str, level: HistoryLevel, span: tuple[int, int], series: Sequence[int]) -> "RollUps":
+        """What is known of some series of a device or group in a span without its end, at a level.
 
-        Raises BackendFailed when the file cannot be read.
+        Some may be of one step. Raises BackendFailed when the file cannot be read.
         """
         from corral.history.merging import roll_ups_between
 
         with self._lock:
-            return roll_ups_between(self._file, level, device, self._waiting.get(device, ()), span=span, series=series)
+            waiting = self._waiting.named.get(key, ())
+            return roll_ups_between(self._file, level, key, waiting, span=span, series=series)
+
+    def job_roll_ups(self, sequence: int, level: HistoryLevel, span: tuple[int, int]) -> "RollUps":
+        """The same of all series of the job of this number, of each launch and device (`job_blocks`)."""
+        from corral.history.job_blocks import job_roll_ups_between
+
+        with self._lock:
+            waiting = self._waiting.jobs.get(jobs_key(sequence), ())
+            return job_roll_ups_between(self._file, level, sequence, waiting, span=span)
 
     def _take(self) -> bool:
-        """Take the new samples. Whether a device has so many waiting that they should be written."""
-        full = False
-        for uuid, sample in self._latest().items():
+        """Take the new samples. Whether so much waits that it should be written."""
+        fresh: dict[str, float] = {}
+        samples = self._latest()
+        for uuid, sample in samples.items():
             before = self._last_at.get(uuid)
             if sample.taken_at == before or sample.fault is not None:
                 continue
             self._last_at[uuid] = sample.taken_at
-            covered = covered_s(sample.taken_at, before, self.interval_s)
-            with self._lock:
-                waiting = self._waiting.setdefault(uuid, deque(maxlen=_MOST_WAITING))
-                waiting.append(DeviceReadings(sample.taken_at, covered, readings_of(sample)))
-            full = full or len(waiting) >= _MOST_WAITING // 2
-        return full
+            fresh[uuid] = covered_s(sample.taken_at, before, self.interval_s)
+        if not fresh:
+            return False
+        # The view is newer than the samples: who holds a device in it, and did when it was sampled, held it all along.
+        new = new_readings(self._view(), samples, fresh, self.interval_s)
+        with self._lock:
+            return self._waiting.add(new, len(self._last_at))
+
+    def _blocks(self, key: str) -> list[Block]:
+        """What waits under this key as blocks to write."""
+        # They load numpy, which a server that starts is not to wait for.
+        from corral.history.job_blocks import job_blocks_with
+        from corral.history.merging import blocks_with
+
+        if key in self._waiting.jobs:
+            return list(job_blocks_with(self._file, self.levels, key, self._waiting.jobs[key]))
+        return blocks_with(self._file, self.levels, key, self._waiting.named[key])
 
     def _forget(self) -> None:
         now = self._clock.now()

@@ -1,0 +1,188 @@
+"""The blocks of jobs: those of jobs that came one after the other share a block, so that many short ones are few rows.
+
+Within a block a series has a number that says of which job, launch and device it is (`first_series`).
+"""
+
+import logging
+import struct
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from corral.history.file import Block, HistoryFile
+from corral.history.levels import HistoryLevel
+from corral.history.readings import JOBS_A_BLOCK, TOGETHER, JobPart, jobs_key
+from corral.history.rollup import COLUMNS, Array, RollUps, fold, joined, roll_ups_of, selected
+from corral.history.series import DeviceReadings
+
+logger = logging.getLogger(__name__)
+
+SERIES_A_PART = 16
+"""A part of a job has so many numbers for its series, of which the first are used."""
+
+_PARTS = TOGETHER + 1
+_LAUNCHES = 1024
+"""Launches are told apart as far as the last so many."""
+
+_SERIES_A_JOB = _LAUNCHES * _PARTS * SERIES_A_PART
+
+_FORMAT = 1
+_HEAD = struct.Struct("<BII")
+"""The format, and how many steps and buckets there are."""
+
+_LENGTH = struct.Struct("<I")
+"""Before each piece: how many bytes it has."""
+
+_MOST_PIECES = 12
+"""What is added to a block is one more piece of it; one that would have so many is packed anew, as one."""
+
+_DIFFERENCES = ("series", "start", "owner", "bucket")
+"""Columns that grow or stay: the differences are small, and mostly the same."""
+
+_KINDS = {
+    "series": "<i4",
+    "start": "<i8",
+    "count": "<i4",
+    "total": "<f8",
+    "least": "<f8",
+    "most": "<f8",
+    "covered_s": "<f4",
+    "owner": "<i4",
+    "bucket": "<i4",
+    "number": "<i4",
+}
+
+NewJobReadings = Sequence[tuple[JobPart, DeviceReadings]]
+
+
+def first_series(part: JobPart) -> int:
+    """The number of a part's first series within its block."""
+    slot, launch = part.sequence % JOBS_A_BLOCK, part.launch % _LAUNCHES
+    return ((slot * _LAUNCHES + launch) * _PARTS + part.part) * SERIES_A_PART
+
+
+def launch_and_part(series: Array) -> tuple[Array, Array]:
+    """Of which launch, and which part, these numbers of series are."""
+    return series // (_PARTS * SERIES_A_PART) % _LAUNCHES, series // SERIES_A_PART % _PARTS
+
+
+def launch_number(attempt: int) -> int:
+    """The number of a launch, as `launch_and_part` tells it."""
+    return attempt % _LAUNCHES
+
+
+def job_blocks_with(
+    file: HistoryFile, levels: Sequence[HistoryLevel], key: str, readings: NewJobReadings
+) -> Iterator[Block]:
+    """The blocks, at each level, that these readings belong to, with what they have already."""
+    new = _rolled(readings, levels[0].step_s)
+    for level in levels:
+        new = fold(new, level.step_s)
+        block_of = new.start // level.block_s * level.block_s
+        for start in np.unique(block_of).tolist():
+            there = b"".join(data for _, data in file.blocks(key, level.step_s, start, start))
+            added = selected(new, block_of == start)
+            yield Block(key, level.step_s, start, _with(there, added, level.step_s, f"{key} from {start} on"))
+
+
+def job_roll_ups_between(
+    file: HistoryFile, level: HistoryLevel, sequence: int, readings: NewJobReadings, *, span: tuple[int, int]
+) -> RollUps:
+    """A job's roll-ups at a level, in the file and of these readings, in a span without its end.
+
+    Some may be of one step. `readings` may be of other jobs, too.
+    """
+    start, end = span
+    key = jobs_key(sequence)
+    first = first_series(JobPart(sequence, 0, 0))
+    blocks = file.blocks(key, level.step_s, start // level.block_s * level.block_s, end - 1)
+    own = [one for one in readings if one[0].sequence == sequence]
+    pieces = [piece for begin, data in blocks for piece in _unpacked(data, f"{key} from {begin} on")]
+    found = []
+    for part in (*pieces, _rolled(own, level.step_s)):
+        low, high = np.searchsorted(part.series, (first, first + _SERIES_A_JOB)).tolist()
+        wanted = np.zeros(len(part), bool)
+        wanted[low:high] = True
+        wanted &= (part.start > start - level.step_s) & (part.start < end)
+        found.append(selected(part, wanted))
+    return joined(found)
+
+
+def pack(steps: RollUps) -> bytes:
+    """A piece of these steps: the columns of all series together, for many jobs have few steps each."""
+    parts = [_HEAD.pack(_FORMAT, len(steps), len(steps.owner))]
+    for name in COLUMNS:
+        column = getattr(steps, name)
+        if name in _DIFFERENCES:
+            column = np.diff(column, prepend=0)
+        column = column.astype(_KINDS[name])
+        # Bytes of a kind stand together.
+        parts.append(column.view("u1").reshape(len(column), column.itemsize).T.tobytes())
+    packed = zlib.compress(b"".join(parts), 6)
+    return _LENGTH.pack(len(packed)) + packed
+
+
+def unpack(data: bytes) -> Iterator[RollUps]:
+    """The steps of each piece of a block. Raises ValueError where these bytes are none."""
+    for piece in _pieces(data):
+        try:
+            plain = zlib.decompress(piece)
+            form, rows, buckets = _HEAD.unpack_from(plain)
+        except (zlib.error, struct.error) as error:
+            raise ValueError(str(error)) from None
+        if form != _FORMAT:
+            raise ValueError("a block of another format")
+        at, columns = _HEAD.size, {}
+        for name in COLUMNS:
+            kind, length = np.dtype(_KINDS[name]), buckets if name in ("owner", "bucket", "number") else rows
+            planes = np.frombuffer(plain, "u1", length * kind.itemsize, at).reshape(kind.itemsize, length)
+            column = np.ascontiguousarray(planes.T).reshape(-1).view(kind)
+            column = column.astype("i8" if kind.kind == "i" else "f8")
+            columns[name] = np.cumsum(column) if name in _DIFFERENCES else column
+            at += length * kind.itemsize
+        yield RollUps(**columns)
+
+
+def _pieces(data: bytes) -> list[bytes]:
+    found: list[bytes] = []
+    at = 0
+    while at < len(data) or not found:
+        if len(data) - at < _LENGTH.size:
+            raise ValueError("a block that ends too early")
+        (length,) = _LENGTH.unpack_from(data, at)
+        found.append(data[at + _LENGTH.size : at + _LENGTH.size + length])
+        at += _LENGTH.size + length
+    return found
+
+
+def _with(there: bytes, added: RollUps, step_s: int, called: str) -> bytes:
+    """A block with more steps: as one more piece, or packed anew where it has many."""
+    try:
+        if not there or len(_pieces(there)) + 1 < _MOST_PIECES:
+            return there + pack(added)
+    except ValueError:
+        # Told when it is unpacked.
+        pass
+    return pack(fold(joined([*_unpacked(there, called), added]), step_s))
+
+
+def _rolled(readings: Iterable[tuple[JobPart, DeviceReadings]], step_s: int) -> RollUps:
+    by_part: dict[JobPart, list[DeviceReadings]] = defaultdict(list)
+    for part, reading in readings:
+        by_part[part].append(reading)
+    parts = []
+    for part, of_part in by_part.items():
+        steps = roll_ups_of(of_part, step_s)
+        parts.append(replace(steps, series=steps.series + first_series(part)))
+    return fold(joined(parts), step_s)
+
+
+def _unpacked(data: bytes, called: str) -> list[RollUps]:
+    try:
+        return list(unpack(data))
+    except ValueError as error:
+        logger.warning("a block of the history of %s cannot be read: %s", called, error)
+        return []

@@ -1,0 +1,171 @@
+"""From the newest samples to readings: of devices, and of the jobs, users, projects and nodes that they are of. Pure.
+
+Several devices have one history as the readings of each: their distributions are merged, and a reading covers as much
+of the time as its device is of all. `SUMMED` series are added up at each moment, and only where no part is missing.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from corral.history.series import SERIES, DeviceReadings, readings_of
+from corral.model.device import DeviceSample
+from corral.model.job_samples import JobSample, job_samples
+from corral.model.view import View
+
+SUMMED = ("memory_used_mib", "power_w", "ecc_errors")
+"""What several devices have together is the sum of what each has."""
+
+TOGETHER = 1023
+"""The part of a job's readings that its devices have together; those of a device have its number, 1022 at most."""
+
+JOBS_A_BLOCK = 32
+"""So many jobs of consecutive numbers share their blocks, so that many short ones are few rows."""
+
+_SETTLED_INTERVALS = 2
+"""In sums a device of a user or project is missed once it is held for so many intervals: before, it has no sample."""
+
+_IS_SUMMED = tuple(name in SUMMED for name in SERIES)
+
+Values = tuple[float | None, ...]
+
+
+class JobPart(NamedTuple):
+    """Whose readings these are: a launch of a job, and which of its devices, or `TOGETHER`."""
+
+    sequence: int
+    launch: int
+    part: int
+
+
+@dataclass(slots=True)
+class NewReadings:
+    """What is new since the last look: of each device and group by its key, and of each part of a job."""
+
+    named: list[tuple[str, DeviceReadings]] = field(default_factory=list)
+    jobs: list[tuple[JobPart, DeviceReadings]] = field(default_factory=list)
+
+
+class _Part(NamedTuple):
+    """What one device of several told; `covered_s` is None where that is no news."""
+
+    at: float
+    covered_s: float | None
+    values: Values
+
+
+@dataclass(slots=True)
+class _Holdings:
+    """What a user or project holds: the parts of which something is known, and how many devices there are."""
+
+    parts: list[_Part] = field(default_factory=list)
+    devices: int = 0
+
+
+def device_key(uuid: str) -> str:
+    """Under what the history of a device is kept: its UUID, unless that could be taken for another kind of key."""
+    return f"device:{uuid}" if ":" in uuid else uuid
+
+
+def group_key(kind: str, name: str) -> str:
+    """Under what the history of a "node", "user" or "project" is kept."""
+    return f"{kind}:{name}"
+
+
+def jobs_key(sequence: int) -> str:
+    """Under what the history of a job of this number is kept, with those that came just before and after it."""
+    return f"jobs:{sequence // JOBS_A_BLOCK}"
+
+
+def new_readings(
+    view: View, samples: Mapping[str, DeviceSample], fresh: Mapping[str, float], interval_s: float
+) -> NewReadings:
+    """The readings of the samples in `fresh`, which has by UUID how long (seconds) each stands for.
+
+    `samples` are the newest of all devices, which are sampled every `interval_s`.
+    """
+    found = NewReadings()
+    values = {uuid: readings_of(samples[uuid]) for uuid in fresh}
+    for uuid, covered_s in fresh.items():
+        found.named.append((device_key(uuid), DeviceReadings(samples[uuid].taken_at, covered_s, values[uuid])))
+    _add_nodes(found, view, samples, fresh)
+    settled = max((samples[uuid].taken_at for uuid in fresh), default=0.0) - _SETTLED_INTERVALS * interval_s
+    users: dict[str, _Holdings] = defaultdict(_Holdings)
+    projects: dict[str, _Holdings] = defaultdict(_Holdings)
+    rows: dict[str, list[JobSample]] = defaultdict(list)
+    for row in job_samples(view, samples):
+        rows[row.allocation.id].append(row)
+    for allocation in view.allocations.values():
+        job, held = view.jobs.get(allocation.job_id), len(set(allocation.placement.uuids))
+        if job is None or not held:
+            continue
+        known = rows.get(allocation.id, [])
+        parts = [_part_of(row, fresh, values) for row in known]
+        _add_job(found, known, parts, held)
+        counted = held if allocation.created_at <= settled else len(parts)
+        for holdings in (users[job.spec.user], projects[job.spec.project]):
+            holdings.parts += parts
+            holdings.devices += counted
+    for kind, all_holdings in (("user", users), ("project", projects)):
+        for name, holdings in all_holdings.items():
+            key = group_key(kind, name)
+            found.named += [(key, reading) for reading in _merged(holdings.parts, holdings.devices)]
+    return found
+
+
+def _add_nodes(found: NewReadings, view: View, samples: Mapping[str, DeviceSample], fresh: Mapping[str, float]) -> None:
+    """A node's readings are those of its devices; of a slice they are in those of the device that it is cut from."""
+    for name, node in view.nodes.items():
+        uuids = [device.uuid for device in node.devices if device.parent_uuid is None]
+        if any(uuid in fresh for uuid in uuids):
+            known = [samples[uuid] for uuid in uuids if uuid in samples and samples[uuid].fault is None]
+            parts = [_Part(sample.taken_at, fresh.get(sample.uuid), readings_of(sample)) for sample in known]
+            found.named += [(group_key("node", name), reading) for reading in _merged(parts, len(uuids))]
+
+
+def _part_of(row: JobSample, fresh: Mapping[str, float], values: Mapping[str, Values]) -> _Part:
+    sample = row.sample
+    covered_s = fresh.get(sample.uuid)
+    if covered_s is not None:
+        covered_s = min(covered_s, sample.taken_at - row.allocation.created_at)
+    own = values.get(sample.uuid) if row.alone else None
+    return _Part(sample.taken_at, covered_s, readings_of(sample) if own is None else own)
+
+
+def _add_job(found: NewReadings, rows: Sequence[JobSample], parts: Sequence[_Part], held: int) -> None:
+    for row, part in zip(rows, parts, strict=True):
+        if part.covered_s is not None:
+            place = JobPart(row.job.sequence, row.allocation.attempt, min(row.number, TOGETHER - 1))
+            found.jobs.append((place, DeviceReadings(part.at, part.covered_s, part.values)))
+    if held > 1 and len(parts) == held and parts[0].covered_s is not None:
+        place = JobPart(rows[0].job.sequence, rows[0].allocation.attempt, TOGETHER)
+        found.jobs.append((place, DeviceReadings(parts[0].at, parts[0].covered_s, _sums(parts))))
+
+
+def _merged(parts: Sequence[_Part], devices: int) -> Iterator[DeviceReadings]:
+    """The new readings of so many devices, of which `parts` are known. Sums come with the first device's."""
+    if devices == 1:
+        for part in parts:
+            if part.covered_s is not None:
+                yield DeviceReadings(part.at, part.covered_s, part.values)
+        return
+    for part in parts:
+        if part.covered_s is not None:
+            yield DeviceReadings(part.at, part.covered_s / devices, _without_sums(part.values))
+    if len(parts) == devices and parts[0].covered_s is not None:
+        yield DeviceReadings(parts[0].at, parts[0].covered_s, _sums(parts))
+
+
+def _without_sums(values: Values) -> Values:
+    return tuple([None if summed else value for value, summed in zip(values, _IS_SUMMED, strict=True)])
+
+
+def _sums(parts: Iterable[_Part]) -> Values:
+    """The sum of each summed series, None where a part of it is not known."""
+    columns = zip(*(part.values for part in parts), strict=True)
+    return tuple([_sum(column) if summed else None for column, summed in zip(columns, _IS_SUMMED, strict=True)])
+
+
+def _sum(column: Sequence[float | None]) -> float | None:
+    return None if None in column else sum(value for value in column if value is not None)

@@ -1,0 +1,41 @@
+"""Readings that wait to be written."""
+
+from corral.history.readings import JobPart, NewReadings, jobs_key
+from corral.history.series import DeviceReadings
+
+MOST_WAITING = 3000
+"""So many readings wait for each device, with those of its job, user, project and node; then the oldest half goes."""
+
+
+class Unwritten:
+    """What was taken and is not in the file yet, by key. Bounded; not safe between threads.
+
+    Attributes:
+        named: readings of devices, nodes, users and projects.
+        jobs: readings of jobs that share their blocks.
+    """
+
+    def __init__(self) -> None:
+        self.named: dict[str, list[DeviceReadings]] = {}
+        self.jobs: dict[str, list[tuple[JobPart, DeviceReadings]]] = {}
+        self._count = 0
+
+    def add(self, new: NewReadings, devices: int) -> bool:
+        """Let these wait, too. Whether so many wait for so many devices that they should be written."""
+        for key, reading in new.named:
+            self.named.setdefault(key, []).append(reading)
+        for part, reading in new.jobs:
+            self.jobs.setdefault(jobs_key(part.sequence), []).append((part, reading))
+        self._count += len(new.named) + len(new.jobs)
+        if self._count > MOST_WAITING * devices:
+            self._drop_oldest()
+        return self._count > MOST_WAITING * devices // 2
+
+    def done(self, key: str) -> None:
+        """What waits under this key is in the file."""
+        self._count -= len(self.named.pop(key, ())) + len(self.jobs.pop(key, ()))
+
+    def _drop_oldest(self) -> None:
+        self.named = {key: waiting[len(waiting) // 2 :] for key, waiting in self.named.items()}
+        self.jobs = {key: waiting[len(waiting) // 2 :] for key, waiting in self.jobs.items()}
+        self._count = sum(map(len, self.named.values())) + sum(map(len, self.jobs.values()))
