@@ -7,6 +7,7 @@ import random
 import sqlite3
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
@@ -132,19 +133,19 @@ class Cluster:
 
 
 def a_week(path: Path, name: str, sample: Sample, most_mib: int) -> None:
-    """A week of one device, written an hour at a time, and then that of eight."""
+    """A week of one device, the last day written each minute as a server does, and then that of eight."""
     file, levels = HistoryFile(path), kept_levels(DAYS)
-    for first in range(NOW - DAYS * DAY_S, NOW, HOUR_S):
-        readings = [DeviceReadings(at, 1.0, readings_of(sample("GPU-0", at))) for at in range(first, first + HOUR_S)]
+    at, kept = NOW - DAYS * DAY_S, [level.step_s for level in levels]
+    while at < NOW:
+        until = at + (HOUR_S if at < NOW - DAY_S else 60)
+        readings = [DeviceReadings(at, 1.0, readings_of(sample("GPU-0", at))) for at in range(at, until)]
         file.write(blocks_with(file, levels, "GPU-0", readings))
-    file.forget(
-        [(level.step_s, NOW - level.kept_s - level.block_s) for level in levels], [level.step_s for level in levels]
-    )
+        if until % 600 == 0:
+            file.forget([(level.step_s, until - level.kept_s - level.block_s) for level in levels], kept)
+        at = until
     file.close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("VACUUM")
     print(f"{name}: {DAYS} days of a device are {path.stat().st_size / 1e6:.2f} MB (goal {most_mib} MB)")
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         for number in range(1, DEVICES):
             connection.execute(f"INSERT INTO blocks SELECT 'GPU-{number}', step_s, start, data FROM blocks "
                                "WHERE device = 'GPU-0'")  # fmt: skip

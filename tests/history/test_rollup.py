@@ -30,6 +30,11 @@ from corral.history.series import DeviceReadings, covered_s
 LEVELS = [level.step_s for level in kept_levels(7)]
 T0 = 1_700_000_000
 
+
+def unpacked(data: bytes) -> RollUps:
+    return joined(list(unpack(data)))
+
+
 values = st.one_of(
     st.none(),
     st.integers(-40, 100).map(float),
@@ -86,7 +91,7 @@ def test_levels_made_in_batches_and_packed_between_are_those_made_at_once(
     so_far = NO_ROLL_UPS
     for first in range(0, len(readings), size):
         new = fold(roll_ups_of(readings[first : first + size], 1), step_s)
-        so_far = unpack(pack(fold(joined([so_far, new]), step_s)))
+        so_far = unpacked(pack(fold(joined([so_far, new]), step_s)))
     check(so_far, readings, step_s)
     check(fold(so_far, 7200), readings, 7200)
 
@@ -125,19 +130,19 @@ def test_what_is_selected_keeps_its_own_buckets() -> None:
 def test_nothing_is_nothing_at_every_level() -> None:
     assert len(roll_ups_of([DeviceReadings(T0, 1.0, (None,))], 60)) == 0
     assert len(fold(NO_ROLL_UPS, 60)) == 0
-    assert len(unpack(pack(NO_ROLL_UPS))) == 0
+    assert len(unpacked(pack(NO_ROLL_UPS))) == 0
     assert quantile(NO_ROLL_UPS, 0.95).tolist() == []
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", pack(NO_ROLL_UPS)[:-3]])
 def test_a_damaged_block_is_told(damage: bytes) -> None:
     with pytest.raises(ValueError):
-        unpack(damage)
+        unpacked(damage)
 
 
 @given(runs())
 def test_a_block_comes_back_as_it_was(readings: list[DeviceReadings]) -> None:
     steps = roll_ups_of(readings, 10)
-    again = unpack(pack(steps))
+    again = unpacked(pack(steps))
     for name in COLUMNS:
         assert np.allclose(getattr(again, name), getattr(steps, name), rtol=1e-6)

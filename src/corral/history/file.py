@@ -19,6 +19,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    bindparam,
     create_engine,
     delete,
     event,
@@ -32,7 +33,7 @@ from corral.model.errors import BackendFailed
 
 logger = logging.getLogger(__name__)
 
-_FORMAT = 1
+_FORMAT = 2
 """PRAGMA user_version of the files that this version reads. One of another format is moved away."""
 
 _BUSY_TIMEOUT_S = 5.0
@@ -46,6 +47,16 @@ _blocks = Table(
     Column("step_s", Integer, primary_key=True),
     Column("start", Integer, primary_key=True),
     Column("data", LargeBinary, nullable=False),
+)
+# Made once: building a question takes longer than answering this one.
+_BETWEEN = (
+    select(_blocks.c.start, _blocks.c.data)
+    .where(
+        _blocks.c.device == bindparam("device"),
+        _blocks.c.step_s == bindparam("step_s"),
+        _blocks.c.start.between(bindparam("first"), bindparam("last")),
+    )
+    .order_by(_blocks.c.start)
 )
 
 
@@ -72,13 +83,9 @@ class HistoryFile:
 
     def blocks(self, device: str, step_s: int, first: int, last: int) -> list[tuple[int, bytes]]:
         """The start and the data of each block of a device and level that starts from `first` to `last`."""
-        wanted = (
-            select(_blocks.c.start, _blocks.c.data)
-            .where(_blocks.c.device == device, _blocks.c.step_s == step_s, _blocks.c.start.between(first, last))
-            .order_by(_blocks.c.start)
-        )
+        wanted = {"device": device, "step_s": step_s, "first": first, "last": last}
         with self.connection() as connection:
-            return [(int(start), bytes(data)) for start, data in connection.execute(wanted)]
+            return [(int(start), bytes(data)) for start, data in connection.execute(_BETWEEN, wanted)]
 
     def knows(self, device: str) -> bool:
         """Whether there is anything of this device."""

@@ -39,6 +39,7 @@ def kept_levels(retention_days: int) -> tuple[HistoryLevel, ...]:
         SECONDS,
         HistoryLevel(10, HOUR_S, DAY_S),
         HistoryLevel(60, HOUR_S, retention_days * DAY_S),
+        HistoryLevel(900, 12 * HOUR_S, retention_days * DAY_S),
         HistoryLevel(HOUR_S, 6 * HOUR_S, 365 * DAY_S),
     )
 

@@ -5,8 +5,10 @@ and how many of them were in each bucket of a DDSketch: so steps can be merged i
 extremes and quantiles of what comes out are those of all the readings.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,9 @@ _SMALLEST = 1e-6
 _KEY_OF_ONE = 2000
 """Added to the mapping's key, so that the buckets of positive numbers are positive; those of negative ones are their
 opposites, and 0 is a bucket of its own."""
+
+_REMEMBERED = 16_384
+"""So many readings are known with their buckets: most readings are whole numbers, and come again."""
 
 Array = NDArray[Any]
 
@@ -61,6 +66,7 @@ _KINDS = dict.fromkeys(("series", "start", "count", "owner", "bucket", "number")
 NO_ROLL_UPS = RollUps(**{name: np.empty(0, _KINDS.get(name, "f8")) for name in COLUMNS})
 
 
+@lru_cache(_REMEMBERED)
 def bucket_of(value: float) -> int:
     """The bucket of a reading."""
     if abs(value) < _SMALLEST:
@@ -69,6 +75,7 @@ def bucket_of(value: float) -> int:
     return key if value > 0 else -key
 
 
+@lru_cache(_REMEMBERED)
 def value_of(bucket: int) -> float:
     """The reading that stands for a bucket."""
     if bucket == 0:
@@ -77,13 +84,13 @@ def value_of(bucket: int) -> float:
     return value if bucket > 0 else -value
 
 
-def roll_ups_of(readings: Sequence[DeviceReadings], step_s: int) -> RollUps:
-    """The steps of these readings, which may be in any order."""
+def roll_ups_of(readings: Sequence[DeviceReadings], step_s: int, only: Collection[int] | None = None) -> RollUps:
+    """The steps of these readings, which may be in any order; `only` of some series, where it is given."""
     rows = [
         (number, int(reading.at), value, reading.covered_s)
         for reading in readings
         for number, value in enumerate(reading.values)
-        if value is not None
+        if value is not None and (only is None or number in only)
     ]
     if not rows:
         return NO_ROLL_UPS
@@ -101,7 +108,7 @@ def joined(parts: Sequence[RollUps]) -> RollUps:
     if not parts:
         return NO_ROLL_UPS
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS if name != "owner"}
-    before = np.cumsum([0, *(len(part) for part in parts[:-1])])
+    before = accumulate((len(part) for part in parts[:-1]), initial=0)
     owner = np.concatenate([part.owner + first for part, first in zip(parts, before, strict=True)])
     return RollUps(**columns, owner=owner)
 
@@ -111,6 +118,9 @@ def fold(steps: RollUps, step_s: int) -> RollUps:
     if not len(steps):
         return NO_ROLL_UPS
     start = steps.start // step_s * step_s
+    if _in_order(steps.series, start):
+        # No two become one, and so the buckets stay as they are.
+        return replace(steps, start=start)
     order = np.lexsort((start, steps.series))
     series, start = steps.series[order], start[order]
     new = np.ones(len(order), bool)
@@ -135,12 +145,55 @@ def fold(steps: RollUps, step_s: int) -> RollUps:
 
 def selected(steps: RollUps, wanted: Array) -> RollUps:
     """The steps where `wanted` is true."""
+    if wanted.all():
+        return steps
     rows = np.cumsum(wanted) - 1
     buckets = wanted[steps.owner]
     columns = {name: getattr(steps, name)[wanted] for name in COLUMNS[:7]}
     return RollUps(
         **columns, owner=rows[steps.owner[buckets]], bucket=steps.bucket[buckets], number=steps.number[buckets]
     )
+
+
+def parts_by_series(steps: RollUps) -> Iterator[RollUps]:
+    """The steps of each series, of steps that are in order."""
+    bounds = [0, *(np.flatnonzero(np.diff(steps.series)) + 1).tolist(), len(steps)]
+    for begin, end in pairwise(bounds):
+        if begin < end:
+            yield part_of(steps, begin, end)
+
+
+def of_series(steps: RollUps, number: int) -> RollUps:
+    """The steps of one series, of steps that are in order."""
+    begin, end = np.searchsorted(steps.series, (number, number + 1)).tolist()
+    return part_of(steps, begin, end)
+
+
+def part_of(steps: RollUps, begin: int, end: int) -> RollUps:
+    """The steps from one row up to another, which is not in it."""
+    if (begin, end) == (0, len(steps)):
+        return steps
+    first, last = np.searchsorted(steps.owner, (begin, end)).tolist()
+    columns = {name: getattr(steps, name)[begin:end] for name in COLUMNS[:7]}
+    buckets = {name: getattr(steps, name)[first:last] for name in COLUMNS[8:]}
+    return RollUps(**columns, owner=steps.owner[first:last] - begin, **buckets)
+
+
+def in_order(parts: Sequence[RollUps], step_s: int) -> list[RollUps]:
+    """The steps of one series in parts of which each begins after the one before: those that overlap are merged.
+
+    The steps of each part are in order; parts that come in order are left as they are, and cost nothing.
+    """
+    groups: list[tuple[int, int, list[RollUps]]] = []
+    for part in parts:
+        if not len(part):
+            continue
+        begin, end, group = int(part.start[0]), int(part.start[-1]), [part]
+        while groups and begin <= groups[-1][1]:
+            before = groups.pop()
+            begin, end, group = min(begin, before[0]), max(end, before[1]), before[2] + group
+        groups.append((begin, end, group))
+    return [group[0] if len(group) == 1 else fold(joined(group), step_s) for _, _, group in groups]
 
 
 def quantile(steps: RollUps, q: float) -> Array:
@@ -156,6 +209,11 @@ def quantile(steps: RollUps, q: float) -> Array:
     values = np.array([value_of(int(one)) for one in distinct])[which]
     found: Array = np.clip(values, steps.least, steps.most)
     return found
+
+
+def _in_order(series: Array, start: Array) -> bool:
+    next_series, next_start = np.diff(series), np.diff(start)
+    return bool(np.all((next_series > 0) | ((next_series == 0) & (next_start > 0))))
 
 
 def _merged(owner: Array, bucket: Array, number: Array) -> tuple[Array, Array, Array]:
