@@ -5,6 +5,7 @@ import sys
 
 NOT_NEEDED = (
     "alembic",  # where nothing has to migrate
+    "apprise",  # which only the processes load that send to channels
     "corral.node.agent",  # where there is one host, and no agents are spawned and spoken to
     "corral.node.remote",
     "numpy",  # while nothing was placed by worth

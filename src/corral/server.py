@@ -6,8 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import corral
+from corral.alerts.channel_process import check_channels
+from corral.alerts.delivery import Delivery
+from corral.alerts.outbox import Outbox
 from corral.api.app import create_app
-from corral.api.auth import Authenticator, ensure_token, find_account, user_name
+from corral.api.auth import Authenticator, ensure_token, find_account, ids_of, user_name
 from corral.api.event_feed import event_feed
 from corral.api.listening import Listening, TcpListener
 from corral.api.pages.dashboard import Dashboard
@@ -19,6 +22,7 @@ from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
+from corral.control.channels import ChannelAccess
 from corral.control.core import ControlCore
 from corral.control.metrics.job_counts import JobCounts
 from corral.control.metrics.request_counts import RequestCounts
@@ -83,6 +87,7 @@ class Server:
         listen: Listening | None,
         on_ready: Callable[["Server"], None],
     ) -> None:
+        check_channels(settings.channels, settings.places)
         self._home = home
         self._settings = settings
         policies = placed_by(settings.placement, load_policies())
@@ -105,12 +110,14 @@ class Server:
             server=HostProcesses().identify(os.getpid()),
             log_path=lambda node, job_id, rank: str(self._hosts.home_of(node).log_of(job_id, rank)),
         )
+        self._delivery = Delivery(Outbox(home.deliveries_file), self._clock, ids_of)
         self._site = SiteSettings(
             self._ledger,
             settings,
-            lambda: load_settings(home.config_file),
+            lambda: _load(home),
             policies,
             renew=self._renew_certificate,
+            applied=self._delivery.apply,
         )
         history_file = HistoryFile(home.history_file)
         self._meter = Meter(
@@ -175,6 +182,7 @@ class Server:
         for patrol in self._patrols:
             patrol.close()
         self._meter.close()
+        self._delivery.close()
         self._history.close()
         self._core.close()
         self._hub.stop()
@@ -221,6 +229,7 @@ class Server:
                 prices=self._settings.prices,
                 currency=self._settings.currency,
             ),
+            channels=ChannelAccess(self._delivery, self._clock),
         )
         plain, tls = [self._unix, *loopback.reopened()], None
         if self._tcp is not None and self._tcp.certificate is not None:
@@ -245,6 +254,7 @@ class Server:
             commits=self._ledger.commits,
             cycles=self._core.controller.planning_seconds,
             obstacles=lambda: self._core.controller.obstacles,
+            deliveries=self._delivery.results,
             history_stopped=lambda: self._history.stopped,
             version=corral.__version__,
             started_at=self._started_at,
@@ -289,6 +299,13 @@ class Server:
             mock=self._hosts.source == "mock",
             uptime_s=self._clock.now() - self._started_at,
         )
+
+
+def _load(home: Home) -> Settings:
+    """The settings that are in the file now. Raises Refused for any mistake in it, in the URL of a channel too."""
+    settings = load_settings(home.config_file)
+    check_channels(settings.channels, settings.places)
+    return settings
 
 
 def _request_rules(home: Home, settings: Settings) -> RequestRules:

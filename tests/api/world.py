@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from corral.alerts.delivery import Delivery
+from corral.alerts.outbox import Outbox
 from corral.api.app import create_app
-from corral.api.auth import Authenticator, find_account
+from corral.api.auth import Authenticator, find_account, ids_of
 from corral.api.event_feed import event_feed
 from corral.api.pages.dashboard import Dashboard
 from corral.api.pages.files import PageFiles
@@ -25,6 +27,7 @@ from corral.api.tls import Certificate, TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.clock import ManualClock, SystemClock
 from corral.config import Settings, load_settings
+from corral.control.channels import ChannelAccess
 from corral.control.core import ControlCore
 from corral.control.metrics.job_counts import JobCounts
 from corral.control.metrics.request_counts import RequestCounts
@@ -107,6 +110,8 @@ class World:
         )
         # Operations are published in order: after this one the devices are there.
         self.ledger.commit(lambda _: Decided((), None)).result()
+        self.delivery = Delivery(Outbox(self.home.deliveries_file), SystemClock(), ids_of)
+        self.delivery.apply(Settings())
         self.site_settings = SiteSettings(
             self.ledger, Settings(), lambda: load_settings(self.home.config_file), POLICIES
         )
@@ -127,6 +132,7 @@ class World:
             commits=self.ledger.commits,
             cycles=core.controller.planning_seconds,
             obstacles=dict,
+            deliveries={},
             history_stopped=lambda: self.recorder.stopped,
             version="1",
             started_at=clock.now(),
@@ -155,6 +161,7 @@ class World:
             ),
             events=self.events,
             reports=self.reports,
+            channels=ChannelAccess(self.delivery, SystemClock()),
         )
 
     def _about(self) -> ServerInfo:
@@ -162,6 +169,7 @@ class World:
 
     def close(self) -> None:
         self.recorder.close()
+        self.delivery.close()
         self.ledger.close()
 
 

@@ -8,6 +8,7 @@ from fastapi.routing import APIRoute
 
 import corral
 from corral.api import (
+    channel_routes,
     event_routes,
     history_routes,
     interaction,
@@ -40,6 +41,7 @@ _ROUTERS: tuple[tuple[APIRouter, str], ...] = (
     (report_routes.router, _PREFIX),
     (nodes.router, _PREFIX),
     (token_routes.router, _PREFIX),
+    (channel_routes.router, _PREFIX),
     (site.graph_router, ""),
     (metrics_route.router, ""),
     (page_routes.router, _PREFIX),

@@ -164,6 +164,15 @@ def find_account(name: str) -> tuple[str, int] | None:
         return None
 
 
+def ids_of(name: str) -> tuple[int, int] | None:
+    """The uid and gid of this user, None if there is none."""
+    try:
+        account = pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return None
+    return account.pw_uid, account.pw_gid
+
+
 def look_up(uid: int, gid: int, admin: bool) -> Caller:
     """The caller with this uid and all their groups. `gid` is used only if the uid has no user name."""
     try:

@@ -21,6 +21,7 @@ from corral.control.submitting import submission_checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
 from corral.control.token_issuer import LONGEST_S
 from corral.model import answers, checkpoint_signal
+from corral.model.channel import MAX_URL_LENGTH
 from corral.model.job import Request
 from corral.model.job_choice import JobChoice
 from corral.model.job_update import JobUpdate
@@ -163,6 +164,7 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
     limits[shapes.Cut] = {"count": {"minimum": 1, "maximum": MAX_SLICES}}
     limits[shapes.Drain] = {"deadline_s": {"minimum": 0, "maximum": LONGEST_DEADLINE_S}}
     limits[shapes.NewToken] = {"expires_in_s": {"minimum": 1, "maximum": LONGEST_S}}
+    limits[shapes.OwnChannel] = {"url": {"minLength": 1, "maxLength": MAX_URL_LENGTH}}
     limits[shapes.JobsQuery] = {
         "limit": {"minimum": 0, "maximum": shapes.MAX_PAGE},
         "name": {"maxLength": MOST_CHARACTERS},

@@ -21,6 +21,7 @@ from corral.api.pages.dashboard import Dashboard
 from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal, InputNotices
+from corral.control.channels import ChannelAccess
 from corral.control.metrics.scrape import Metrics
 from corral.control.querying.reports import GpuReports
 from corral.control.service import Service
@@ -48,6 +49,7 @@ class AppState:
     pages: Dashboard
     events: EventFeed
     reports: GpuReports
+    channels: ChannelAccess
     log_threads: UserThreads = field(default_factory=UserThreads)
     input_threads: UserThreads = field(default_factory=UserThreads)
     inputs: InputNotices = field(default_factory=InputNotices)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from corral.model.answers.channels import ChannelRow
 from corral.model.answers.devices import DeviceRow, MappedDevice
 from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import NodeRow, QueueRow
@@ -78,6 +79,20 @@ class NewToken:
     user: str | None = None
     scope: TokenScope = TokenScope.SUBMIT
     expires_in_s: float | None = 30 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class OwnChannel:
+    """The URL through which the caller is told, as apprise reads it. It holds secrets, and no answer has it."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelList:
+    """Channels, without their URLs."""
+
+    channels: tuple[ChannelRow, ...]
 
 
 @dataclass(frozen=True, slots=True)

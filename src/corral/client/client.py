@@ -14,6 +14,7 @@ from corral.model.errors import CorralError, Refused
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
+    from corral.client.channels import Channels
     from corral.client.cluster import ClusterNodes, Devices, Tokens
     from corral.client.jobs import Jobs
     from corral.model.answers.devices import MappedDevice
@@ -91,6 +92,13 @@ class Client:
         from corral.client.cluster import Tokens
 
         return Tokens(self._transport)
+
+    @cached_property
+    def channels(self) -> "Channels":
+        """List and try channels, and set the caller's own."""
+        from corral.client.channels import Channels
+
+        return Channels(self._transport)
 
     def __enter__(self) -> Self:
         return self

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.config.channels import kind, network, read_channels
 from corral.config.groups import Key, KeyGroup, NodeReader, Placed, line_of, lines_of, one, read_group, several
 from corral.config.prices import currency, read_prices
 from corral.config.readers import duration, integer, memory, number, one_of, text, version, yes_or_no
@@ -26,6 +27,7 @@ from corral.config.site import (
     read_user_quota,
 )
 from corral.files import read_whole
+from corral.model.channel import SAFE_KINDS, Channel
 from corral.model.device import MEMORY_WEIGHT, VERSION_LABELS, VirtualLayer
 from corral.model.errors import Refused
 from corral.model.means import Means
@@ -101,6 +103,9 @@ class Settings:
         labels: labels of this host's node for --label, (key, value) pairs sorted by key.
         metrics_hostname_label: the label of devices in `/metrics` that names their node.
         prices, currency: what a GPU-hour costs, and in what.
+        channels: where people are told of alerts; their URLs are secrets.
+        user_channel_kinds: the kinds of URLs that users may be told through.
+        user_channel_networks: what these may reach besides public addresses, such as "10.1.0.0/16".
         cluster_name, expected_gpus: the cluster's name, and how many GPUs it should have.
         strategy, reserved_ratio: how pools keep GPUs, and the part of all GPUs for the pool that names none.
         algorithm: the policy of the queue `default`.
@@ -156,6 +161,9 @@ class Settings:
     metrics_hostname_label: HostnameLabel = HostnameLabel.HOSTNAME
     prices: tuple[Price, ...] = ()
     currency: str | None = None
+    channels: tuple[Channel, ...] = ()
+    user_channel_kinds: tuple[str, ...] = SAFE_KINDS
+    user_channel_networks: tuple[str, ...] = ()
     cluster_name: str | None = None
     expected_gpus: int | None = None
     strategy: PoolStrategy | None = None
@@ -404,6 +412,9 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "vgpu": ("vgpu", _vgpu),
     "availability_memory_weight": ("availability_memory_weight", one(number(0, 1))),
     "labels": ("labels", _labels),
+    "channels": ("channels", read_channels),
+    "user_channel_kinds": ("user_channel_kinds", several(kind)),
+    "user_channel_networks": ("user_channel_networks", several(network)),
     "metrics_hostname_label": ("metrics_hostname_label", one(one_of(HostnameLabel))),
     "prices": ("prices", read_prices),
     "currency": ("currency", one(currency)),

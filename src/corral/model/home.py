@@ -75,6 +75,11 @@ class Home:
         """What devices were like. Losing it loses no decision."""
         return self.root / "history.db"
 
+    @property
+    def deliveries_file(self) -> Path:
+        """What is to be told in channels, and the channels of users: secrets, readable by the owner alone."""
+        return self.root / "deliveries.db"
+
     @cached_property
     def logs(self) -> Path:
         """The jobs' logs, by `log_name`."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from corral.alerts.channel_process import check_channels
 from corral.cli.config_reload import reload
 from corral.cli.screen import example, print_json, write_lines
 from corral.client import Client, own_home
@@ -50,6 +51,7 @@ def check(
     if not path.exists():
         raise Refused(f"there is no file {path}, so every setting has its default value", field="FILE")
     settings = load_settings(path)
+    check_channels(settings.channels, settings.places)
     if settings.resource_names is not None:
         try:
             load_catalogue([path.parent / settings.resource_names])

@@ -24,6 +24,7 @@ class Metrics:
         hostname_label: the label that names the node of a device.
         cycles: seconds of planning cycles.
         obstacles: what keeps jobs from starting, by node.
+        deliveries: messages to channels, by channel and result.
         history_stopped: why the history of devices is not written, None while it is.
         started_at: when the server began, Unix seconds.
     """
@@ -38,6 +39,7 @@ class Metrics:
     commits: CommitFigures
     cycles: Histogram
     obstacles: Callable[[], Mapping[str, str]]
+    deliveries: Mapping[tuple[str, str], int]
     history_stopped: Callable[[], str | None]
     version: str
     started_at: float
@@ -55,6 +57,7 @@ class Metrics:
         yield from node_metrics(view, contacts, self.obstacles())
         yield from self._of_jobs()
         yield from self._of_the_server()
+        yield from self._of_deliveries()
         yield from self._of_requests()
 
     def _of_jobs(self) -> Iterator[str]:
@@ -99,6 +102,14 @@ class Metrics:
             "gauge",
             "When the server began, Unix seconds.",
             [Row("", self.clock.shown(self.started_at))],
+        )
+
+    def _of_deliveries(self) -> Iterator[str]:
+        yield from family(
+            "corral_alert_deliveries_total",
+            "counter",
+            "Tries to deliver a message to a channel, and messages that were dropped; users' channels are one.",
+            (Row(labelled(channel=name, result=result), n) for (name, result), n in sorted(self.deliveries.items())),
         )
 
     def _of_requests(self) -> Iterator[str]:

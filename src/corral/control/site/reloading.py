@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 LIVE = frozenset(
     {
-        "algorithm", "auto_retry_failed_jobs", "cluster_name", "default_priority", "enable_preemption",
+        "algorithm", "auto_retry_failed_jobs", "channels", "cluster_name", "default_priority", "enable_preemption",
         "expected_gpus", "max_job_duration_s", "max_milli_per_user", "max_queue_size", "max_retries",
         "max_running_jobs", "places", "pools", "priority_range", "projects", "queues", "reserved_ratio", "strategy",
-        "unbuilt", "user_quota",
+        "unbuilt", "user_channel_kinds", "user_channel_networks", "user_quota",
     }
 )  # fmt: skip
 """Settings that a reload changes; the others wait for the next start of the server."""
@@ -39,6 +39,7 @@ class SiteSettings:
     """Puts a site's queues, projects, pools and limits into the ledger's view.
 
     `renew` is called at each reload, too: it reads again what else may have been renewed, and logs what it cannot use.
+    `applied` hears of settings that are in force from then on.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class SiteSettings:
         policies: Mapping[str, Policy],
         *,
         renew: Callable[[], None] = lambda: None,
+        applied: Callable[[Settings], None] = lambda _: None,
     ) -> None:
         self._ledger = ledger
         self._started_with = self._in_force = settings
         self._load = load
         self._policies = policies
         self._renew = renew
+        self._applied = applied
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -109,6 +112,7 @@ class SiteSettings:
         # Published in order: after this the view has them, also where the disk takes nothing.
         with suppress(LedgerFailed):
             self._ledger.commit(lambda _: Decided((), None)).result()
+        self._applied(settings)
         remarks = [*setup.remarks, *self._left_behind(setup.observation)]
         if settings.unbuilt:
             remarks.append(f"settings that Corral reads but does not use yet: {', '.join(settings.unbuilt)}")

@@ -1,0 +1,100 @@
+"""What waits for one channel, and when the next try is. Pure but for its own memory; its owner locks it."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from corral.alerts.outbox import Waiting
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
+"""Between two tries of a channel; doubled with each that fails."""
+
+MOST_TRIES, LONGEST_S = 20, 3600.0
+"""A message is given up after so many tries, or when a try fails so long after it was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How much a channel takes: `most_waiting` messages, `burst` at once, and then one each `interval_s`."""
+
+    most_waiting: int
+    burst: int
+    interval_s: float
+
+
+SITE_PACE = Pace(most_waiting=1000, burst=1000, interval_s=0.0)
+USER_PACE = Pace(most_waiting=100, burst=10, interval_s=30.0)
+
+
+class ChannelQueue:
+    """Messages in the order in which they came. Times: `now` is monotonic, `at` the server's clock."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self._waiting: OrderedDict[str, Waiting] = OrderedDict()
+        self._tries = 0
+        self._not_before = 0.0
+        self._budget = float(pace.burst)
+        self._budget_at = 0.0
+        self.failures = 0
+        """Tries in a row that have failed."""
+        self.dropped = 0
+        """Messages that there was no room for since the last that was delivered."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def put(self, one: Waiting) -> Waiting | None:
+        """Have it sent. Returns the oldest that waits where there is no room for both: the newest tells most."""
+        self._waiting.setdefault(one.message.id, one)
+        if len(self._waiting) <= self._pace.most_waiting:
+            return None
+        ids = list(self._waiting)
+        # The first may be on its way.
+        self.dropped += 1
+        return self._waiting.pop(ids[1] if len(ids) > 1 else ids[0])
+
+    def head(self) -> Waiting | None:
+        """The message to be sent next."""
+        return next(iter(self._waiting.values()), None)
+
+    def due_at(self, now: float) -> float | None:
+        """When the next try may be, None while nothing waits."""
+        if not self._waiting:
+            return None
+        lacking = 1.0 - self._budget_now(now)
+        return max(self._not_before, now + max(0.0, lacking) * self._pace.interval_s)
+
+    def delivered(self, now: float) -> None:
+        """The head was delivered."""
+        self._spend(now)
+        self._waiting.popitem(last=False)
+        self._tries = self.failures = self.dropped = 0
+        self._not_before = now
+
+    def failed(self, now: float, at: float) -> bool:
+        """A try of the head has failed. True when the head is given up, and gone from here."""
+        self._spend(now)
+        self.failures += 1
+        self._tries += 1
+        self._not_before = now + min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self.failures - 1, 30))
+        head = next(iter(self._waiting.values()))
+        if self._tries < MOST_TRIES and at - head.taken_at < LONGEST_S:
+            return False
+        self._waiting.popitem(last=False)
+        self._tries = 0
+        return True
+
+    def clear(self) -> int:
+        """Forget everything that waits; how many messages that was."""
+        count = len(self._waiting)
+        self._waiting.clear()
+        self._tries = 0
+        return count
+
+    def _budget_now(self, now: float) -> float:
+        if self._pace.interval_s <= 0:
+            return float(self._pace.burst)
+        return min(self._pace.burst, self._budget + max(0.0, now - self._budget_at) / self._pace.interval_s)
+
+    def _spend(self, now: float) -> None:
+        self._budget, self._budget_at = self._budget_now(now) - 1.0, now

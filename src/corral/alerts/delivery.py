@@ -1,0 +1,255 @@
+"""Brings messages to channels: those that the site has named, and those of users. It implements `Sender`.
+
+A message is written down (`outbox`), sent by a process of its own (`channel_process`), tried again with growing pauses
+(`channel_queue`), and forgotten when it was delivered or given up. No thread of the server waits for any of it.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from corral.alerts.channel_process import ChannelProcess, Guard, Outcome, Outgoing
+from corral.alerts.channel_queue import SITE_PACE, USER_PACE, Pace
+from corral.alerts.message import AlertMessage
+from corral.alerts.outbox import Outbox, UserChannel, Waiting
+from corral.alerts.sending import SendingThreads
+from corral.alerts.wording import outgoing
+from corral.clock import Clock
+from corral.config import Settings
+from corral.model.alert import AlertState, Severity
+from corral.model.channel import Channel
+from corral.model.errors import BackendFailed
+
+log = logging.getLogger(__name__)
+
+TROUBLED_AFTER = 3
+"""So many tries in a row fail before people are told that a channel does not work."""
+
+USERS = "users"
+"""What the channels of all users are counted under."""
+
+_USER_THREADS = 3
+_USER_PREFIX = "user:"
+"""No channel of the site has a colon in its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserChannelRules:
+    """What the channels of users may be: kinds of URLs, and networks that they may reach besides public addresses."""
+
+    kinds: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+
+
+class Delivery:
+    """All channels of a server. `apply` before anything else; every method may be called from any thread."""
+
+    def __init__(self, outbox: Outbox, clock: Clock, account: Callable[[str], tuple[int, int] | None]) -> None:
+        """`account` finds uid and gid of a user by name, None if there is none."""
+        self.outbox = outbox
+        self._clock = clock
+        self._account = account
+        self._lock = threading.Lock()
+        self._started = False
+        self._channels: dict[str, Channel] = {}
+        self._senders: dict[str, SendingThreads] = {}
+        self._rules = UserChannelRules()
+        self._users = self._threads("user-channels", _USER_THREADS, USER_PACE)
+        self._troubled: dict[str, float] = {}
+        self._unknown: set[str] = set()
+        self._last: dict[str, Outcome] = {}
+        self.results: Counter[tuple[str, str]] = Counter()
+        """How many messages, by channel and result."""
+
+    def apply(self, settings: Settings) -> None:
+        """Use the channels of these settings, the first time with what an earlier server has left."""
+        rules = UserChannelRules(settings.user_channel_kinds, settings.user_channel_networks)
+        if self._started:
+            self._set_channels(settings.channels, rules)
+            return
+        self._started = True
+        left: list[str] = []
+        try:
+            if self.outbox.exists():
+                self._troubled = self.outbox.failing()
+                left = self.outbox.channels()
+        except BackendFailed as error:
+            log.error("what an earlier server had to tell cannot be read: %s", error)
+        self._set_channels(settings.channels, rules)
+        for name in left:
+            if name.startswith(_USER_PREFIX):
+                self._users.put_written(name, self.outbox.waiting(name))
+            elif name in self._senders:
+                self._senders[name].put_written(name, self.outbox.waiting(name))
+            else:
+                self._drop_removed(name)
+
+    def _set_channels(self, channels: Sequence[Channel], rules: UserChannelRules) -> None:
+        """Have these channels in place of those that there were; what waits for one that is gone is not sent."""
+        named = {channel.name: channel for channel in channels}
+        with self._lock:
+            gone = [name for name in self._channels if name not in named]
+            closing = [self._senders.pop(name) for name in gone]
+            self._channels, self._rules = named, rules
+            for name in named:
+                if name not in self._senders:
+                    self._senders[name] = self._threads(f"channel-{name}", 1, SITE_PACE)
+        for name, sender in zip(gone, closing, strict=True):
+            sender.close()
+            self._drop_removed(name)
+
+    @property
+    def channels(self) -> Mapping[str, Channel]:
+        """The site's channels by name."""
+        return self._channels
+
+    @property
+    def rules(self) -> UserChannelRules:
+        """What channels of users may be."""
+        return self._rules
+
+    def last(self, channel: str) -> Outcome | None:
+        """What came of the last try in a channel of the site, None before the first."""
+        return self._last.get(channel)
+
+    def tried(self, channel: str, outcome: Outcome) -> None:
+        """Remember what came of a try that somebody else has made, in a channel of the site."""
+        self._last[channel] = outcome
+
+    def tried_of_user(self, user: str, outcome: Outcome) -> None:
+        """As `tried`, in a user's channel."""
+        self._last[_USER_PREFIX + user] = outcome
+
+    def last_of_user(self, user: str) -> Outcome | None:
+        """As `last`, of a user's channel."""
+        return self._last.get(_USER_PREFIX + user)
+
+    def send(self, channel: str, message: AlertMessage) -> None:
+        """As `corral.alerts.message.Sender`. What is handed in again is not sent again."""
+        sender = self._senders.get(channel)
+        if sender is None:
+            if channel not in self._unknown:
+                self._unknown.add(channel)
+                log.error("there is no channel %r to tell of alerts; name it in the setting `channels`", channel[:80])
+            return
+        if not sender.put(channel, outgoing(message, since=self._clock.shown(message.since))):
+            self.results[channel, "dropped"] += 1
+
+    def send_to_user(self, user: str, message: Outgoing) -> None:
+        """Write a message for a user down; it is sent soon. Nothing for a user without a channel.
+
+        When this returns the message survives the server; handed in again it is not sent again. Raises BackendFailed.
+        """
+        if self.outbox.user_channel(user) is None:
+            return
+        key = _USER_PREFIX + user
+        self._users.put_written(key, self.outbox.take(key, [Waiting(message, self._clock.now())]))
+
+    def forget_user(self, user: str) -> None:
+        """Drop a user's channel, and what waits for it. Raises BackendFailed."""
+        self.outbox.remove_user_channel(user)
+        self.outbox.drop(_USER_PREFIX + user)
+        self._users.forget(_USER_PREFIX + user)
+        self._last.pop(_USER_PREFIX + user, None)
+
+    def guard_of(self, own: UserChannel) -> Guard | None:
+        """What a user's channel is held to. None where the user is gone, and another has the name."""
+        account = self._account(own.user)
+        if account is None or account[0] != own.uid:
+            return None
+        return Guard(account[0], account[1], self._rules.networks)
+
+    def close(self) -> None:
+        """Send no more. What was not sent is sent by the next server."""
+        with self._lock:
+            senders = [self._users, *self._senders.values()]
+        closers = [threading.Thread(target=sender.close) for sender in senders]
+        for closer in closers:
+            closer.start()
+        for closer in closers:
+            closer.join()
+        self.outbox.close()
+
+    def _threads(self, name: str, count: int, pace: Pace) -> SendingThreads:
+        return SendingThreads(name, count, pace, self.outbox, self._clock, attempt=self._attempt, report=self._report)
+
+    def _attempt(self, key: str, message: Outgoing, process: ChannelProcess) -> Outcome | None:
+        if not key.startswith(_USER_PREFIX):
+            channel = self._channels.get(key)
+            return None if channel is None else process.send(channel.url, message)
+        try:
+            own = self.outbox.user_channel(key.removeprefix(_USER_PREFIX))
+        except BackendFailed as error:
+            return Outcome(False, str(error))
+        guard = None if own is None else self.guard_of(own)
+        if own is None or guard is None:
+            return None
+        if Channel(own.user, own.url).kind not in self._rules.kinds:
+            return Outcome(False, "the site does not allow its kind any more (user_channel_kinds)")
+        return process.send(own.url, message, guard)
+
+    def _report(self, key: str, one: Waiting, result: str, why: str | None) -> None:
+        of_user = key.startswith(_USER_PREFIX)
+        self.results[USERS if of_user else key, result] += 1
+        if result != "dropped":
+            self._last[key] = Outcome(result == "delivered", why)
+        what = f"the channel of user {key.removeprefix(_USER_PREFIX)}" if of_user else f"channel {key}"
+        if result == "given_up":
+            log.error("message %s was not delivered to %s and is given up: %s", one.message.id, what, why)
+        elif result == "dropped":
+            log.error("message %s for %s is dropped: %s", one.message.id, what, why)
+        if not of_user:
+            self._judge(key, result, why)
+
+    def _judge(self, name: str, result: str, why: str | None) -> None:
+        """Tell, through the other channels, that this one does not work, or works again."""
+        sender = self._senders.get(name)
+        if result == "delivered" and name in self._troubled:
+            since = self._troubled.pop(name)
+            log.warning("channel %s works again", name)
+            self._note_trouble(name, None)
+            self._tell_others(name, since, AlertState.RESOLVED, f"Channel {name} works again.")
+        elif result in ("retried", "given_up") and name not in self._troubled and sender is not None:
+            if sender.failures(name) < TROUBLED_AFTER:
+                return
+            since = self._troubled[name] = self._clock.now()
+            log.error("channel %s does not work: %s", name, why)
+            self._note_trouble(name, since)
+            sentence = f"Messages to channel {name} are not delivered: {why}. Try it: corral alerts test {name}"
+            self._tell_others(name, since, AlertState.FIRED, sentence)
+
+    def _note_trouble(self, name: str, since: float | None) -> None:
+        try:
+            self.outbox.set_failing(name, since)
+        except BackendFailed as error:
+            log.warning("it is not written down whether channel %s works: %s", name, error)
+
+    def _tell_others(self, name: str, since: float, state: AlertState, sentence: str) -> None:
+        message = AlertMessage(
+            id=f"channel-{name}-{int(since)}",
+            rule="channel_failed",
+            severity=Severity.WARNING,
+            subject=f"channel {name}",
+            state=state,
+            since=since,
+            at=self._clock.now(),
+            value=None,
+            sentence=sentence,
+            labels=(("channel", name),),
+        )
+        for other in self._channels:
+            if other != name and other not in self._troubled:
+                self.send(other, message)
+
+    def _drop_removed(self, name: str) -> None:
+        try:
+            waiting = len(self.outbox.waiting(name)) if self.outbox.exists() else 0
+            if waiting:
+                self.outbox.drop(name)
+                log.warning("channel %s was removed: %d messages for it are not sent", name, waiting)
+        except BackendFailed as error:
+            log.warning("what waited for channel %s is left behind: %s", name, error)
+        self._troubled.pop(name, None)
+        self._last.pop(name, None)

@@ -1,0 +1,189 @@
+"""What is to be sent, in a file of its own: written before it is sent, and kept as sent for a while after.
+
+    waiting    messages that were taken and neither delivered nor given up
+    sent       ids of messages that were delivered, so that one that is handed in again is not sent again
+    failing    channels that people were told do not work, and since when
+    users      the channels of users: secrets, which belong neither into the journal nor into a listing
+
+It is not in the ledger: it holds secrets, no decision reads it, and nothing of it is to slow the ledger's thread.
+"""
+
+import contextlib
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from corral.alerts.channel_process import Outgoing
+from corral.model.errors import BackendFailed
+
+SENT_KEPT_S = 30 * 86400.0
+"""How long it is known that a message was delivered."""
+
+_FORMAT = 1
+_BUSY_TIMEOUT_S = 5.0
+_TABLES = """
+CREATE TABLE IF NOT EXISTS waiting (
+    channel TEXT NOT NULL, id TEXT NOT NULL, taken_at REAL NOT NULL, message TEXT NOT NULL,
+    PRIMARY KEY (channel, id));
+CREATE TABLE IF NOT EXISTS sent (
+    channel TEXT NOT NULL, id TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (channel, id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS failing (channel TEXT PRIMARY KEY, since REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, uid INTEGER NOT NULL, url TEXT NOT NULL, set_at REAL NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message that waits to be sent, and when it was taken (Unix seconds of the server's clock)."""
+
+    message: Outgoing
+    taken_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserChannel:
+    """The channel of one user; `uid` was theirs when it was set: a later user of the same name is somebody else."""
+
+    user: str
+    uid: int
+    url: str
+    set_at: float
+
+
+class Outbox:
+    """The file, made when it is first used, readable by its owner alone. Every call may raise BackendFailed.
+
+    Safe between threads.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._opened: sqlite3.Connection | None = None
+
+    def exists(self) -> bool:
+        """Whether anything was ever written. A server that has no channels makes no file."""
+        return self._path.exists()
+
+    def take(self, channel: str, messages: Sequence[Waiting]) -> list[Waiting]:
+        """Write messages down, flushed. Returns those that are new: neither waiting nor delivered already."""
+        new = []
+        with self._connection() as db:
+            for one in messages:
+                of = (channel, one.message.id)
+                if db.execute("SELECT 1 FROM sent WHERE channel = ? AND id = ?", of).fetchone() is None:
+                    row = (*of, one.taken_at, _written(one.message))
+                    if db.execute("INSERT OR IGNORE INTO waiting VALUES (?, ?, ?, ?)", row).rowcount:
+                        new.append(one)
+        return new
+
+    def waiting(self, channel: str) -> list[Waiting]:
+        """What waits for a channel, the oldest first."""
+        with self._connection() as db:
+            rows = db.execute("SELECT taken_at, message FROM waiting WHERE channel = ? ORDER BY rowid", (channel,))
+            return [Waiting(Outgoing(**json.loads(message)), taken_at) for taken_at, message in rows]
+
+    def channels(self) -> list[str]:
+        """The channels for which something waits."""
+        with self._connection() as db:
+            return [channel for (channel,) in db.execute("SELECT DISTINCT channel FROM waiting ORDER BY channel")]
+
+    def sent(self, channel: str, message_id: str, at: float) -> None:
+        """It was delivered: it waits no more, and is not taken again."""
+        with self._connection() as db:
+            db.execute("INSERT OR REPLACE INTO sent VALUES (?, ?, ?)", (channel, message_id, at))
+            db.execute("DELETE FROM waiting WHERE channel = ? AND id = ?", (channel, message_id))
+            db.execute("DELETE FROM sent WHERE at < ?", (at - SENT_KEPT_S,))
+
+    def drop(self, channel: str, message_ids: Sequence[str] | None = None) -> None:
+        """These, or all that wait for the channel, are not sent any more."""
+        with self._connection() as db:
+            if message_ids is None:
+                db.execute("DELETE FROM waiting WHERE channel = ?", (channel,))
+                return
+            rows = [(channel, one) for one in message_ids]
+            db.executemany("DELETE FROM waiting WHERE channel = ? AND id = ?", rows)
+
+    def failing(self) -> dict[str, float]:
+        """Channels that people were told do not work, with since when."""
+        with self._connection() as db:
+            return dict(db.execute("SELECT channel, since FROM failing").fetchall())
+
+    def set_failing(self, channel: str, since: float | None) -> None:
+        """That it does not work since then, or (None) that it works again."""
+        with self._connection() as db:
+            if since is None:
+                db.execute("DELETE FROM failing WHERE channel = ?", (channel,))
+            else:
+                db.execute("INSERT OR REPLACE INTO failing VALUES (?, ?)", (channel, since))
+
+    def user_channel(self, user: str) -> UserChannel | None:
+        """The channel of a user, None where there is none."""
+        if not self.exists():
+            return None
+        with self._connection() as db:
+            row = db.execute("SELECT name, uid, url, set_at FROM users WHERE name = ?", (user,)).fetchone()
+        return None if row is None else UserChannel(*row)
+
+    def set_user_channel(self, channel: UserChannel) -> None:
+        """Give a user a channel in place of what there was."""
+        row = (channel.user, channel.uid, channel.url, channel.set_at)
+        with self._connection() as db:
+            db.execute("INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?)", row)
+
+    def remove_user_channel(self, user: str) -> bool:
+        """Forget a user's channel. False where there was none."""
+        with self._connection() as db:
+            return bool(db.execute("DELETE FROM users WHERE name = ?", (user,)).rowcount)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                db = self._opened = self._opened or self._open()
+                with db:
+                    yield db
+            except (sqlite3.Error, OSError, ValueError, TypeError) as error:
+                raise BackendFailed(f"{self._path}: {error}") from error
+
+    def _open(self) -> sqlite3.Connection:
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        db = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, check_same_thread=False)
+        try:
+            # Deleted secrets are overwritten, and no log beside the file keeps them.
+            for pragma in ("journal_mode=TRUNCATE", "synchronous=FULL", "secure_delete=ON"):
+                db.execute(f"PRAGMA {pragma}")
+            found = db.execute("PRAGMA user_version").fetchone()[0]
+            if found not in (0, _FORMAT):
+                raise BackendFailed(f"{self._path} has the format {found} of another version; move it away")
+            db.executescript(_TABLES)
+            db.execute(f"PRAGMA user_version = {_FORMAT}")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                db.close()
+            raise
+        return db
+
+
+def _written(message: Outgoing) -> str:
+    return json.dumps(
+        {
+            "id": message.id,
+            "title": message.title,
+            "body": message.body,
+            "type": message.type,
+            "fields": dict(message.fields),
+        }
+    )

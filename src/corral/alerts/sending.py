@@ -1,0 +1,208 @@
+"""Threads that send what waits in queues: of each queue one message at a time, in its order."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from corral.alerts.channel_process import ChannelProcess, Outcome, Outgoing
+from corral.alerts.channel_queue import ChannelQueue, Pace
+from corral.alerts.outbox import Outbox, Waiting
+from corral.clock import Clock
+from corral.model.errors import BackendFailed
+
+log = logging.getLogger(__name__)
+
+MOST_INCOMING = 10_000
+"""So many messages wait to be written down; that takes a disk that hangs."""
+
+_END_S = 1.0
+"""A server that stops waits so long for a message that is on its way."""
+
+Attempt = Callable[[str, Outgoing, ChannelProcess], Outcome | None]
+"""Tries a message once, in a channel; None where there is no such channel any more."""
+
+Report = Callable[[str, Waiting, str, str | None], None]
+"""Hears of a channel, a message, a result (`delivered`, `retried`, `given_up`, `dropped`), and why."""
+
+
+class SendingThreads:
+    """Some queues with `count` threads, which begin with the first message. `put` never blocks."""
+
+    def __init__(
+        self, name: str, count: int, pace: Pace, outbox: Outbox, clock: Clock, *, attempt: Attempt, report: Report
+    ) -> None:
+        self._name = name
+        self._count = count
+        self._pace = pace
+        self._outbox = outbox
+        self._clock = clock
+        self._attempt = attempt
+        self._report = report
+        self._changed = threading.Condition()
+        self._incoming: deque[tuple[str, Waiting]] = deque()
+        self._queues: dict[str, ChannelQueue] = {}
+        self._busy: set[str] = set()
+        self._threads: list[threading.Thread] = []
+        self._processes: list[ChannelProcess] = []
+        self._closing = False
+        self._disk_failed = False
+
+    def put(self, channel: str, message: Outgoing) -> bool:
+        """Have a message written down and sent. False where there is no room for it."""
+        waiting = Waiting(message, self._clock.now())
+        with self._changed:
+            if self._closing or len(self._incoming) >= MOST_INCOMING:
+                return False
+            self._incoming.append((channel, waiting))
+            self._begin()
+            self._changed.notify()
+        return True
+
+    def put_written(self, channel: str, waiting: list[Waiting]) -> None:
+        """Have messages sent that the outbox has already."""
+        with self._changed:
+            dropped = self._enqueue(channel, waiting)
+            if waiting:
+                self._begin()
+                self._changed.notify()
+        self._drop(channel, dropped)
+
+    def forget(self, channel: str) -> int:
+        """Send nothing more of what waits there; how many messages that was."""
+        with self._changed:
+            queue = self._queues.pop(channel, None)
+            return 0 if queue is None else queue.clear()
+
+    def failures(self, channel: str) -> int:
+        """How many tries in a row have failed."""
+        queue = self._queues.get(channel)
+        return 0 if queue is None else queue.failures
+
+    def close(self) -> None:
+        """Begin no more; what was not sent stays in the outbox."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(_END_S)
+        for process in self._processes:
+            process.stop()
+        for thread in self._threads:
+            thread.join(_END_S)
+
+    def _begin(self) -> None:
+        if self._threads:
+            return
+        for number in range(self._count):
+            process = ChannelProcess()
+            name = self._name if self._count == 1 else f"{self._name}-{number}"
+            self._processes.append(process)
+            self._threads.append(threading.Thread(target=self._run, args=(process,), name=name, daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, process: ChannelProcess) -> None:
+        while True:
+            with self._changed:
+                channel, incoming = self._next()
+                if channel is None and not incoming:
+                    return
+            if incoming:
+                self._take(incoming)
+            if channel is not None:
+                self._try(channel, process)
+
+    def _next(self) -> tuple[str | None, list[tuple[str, Waiting]]]:
+        """A queue whose turn it is, and what has come in; neither when this is closed."""
+        while True:
+            incoming = list(self._incoming)
+            self._incoming.clear()
+            if incoming:
+                return None, incoming
+            if self._closing:
+                return None, []
+            now = self._clock.monotonic()
+            due = [
+                (at, channel)
+                for channel, queue in self._queues.items()
+                if channel not in self._busy and (at := queue.due_at(now)) is not None
+            ]
+            first = min(due, default=None)
+            if first is not None and first[0] <= now:
+                self._busy.add(first[1])
+                return first[1], []
+            self._changed.wait(None if first is None else first[0] - now)
+
+    def _take(self, incoming: list[tuple[str, Waiting]]) -> None:
+        """Write down what has come in; where the disk takes nothing, send it all the same."""
+        by_channel: dict[str, list[Waiting]] = {}
+        for channel, waiting in incoming:
+            by_channel.setdefault(channel, []).append(waiting)
+        for channel, messages in by_channel.items():
+            try:
+                new = self._outbox.take(channel, messages)
+                self._disk_failed = False
+            except BackendFailed as error:
+                self._say_disk_failed(error)
+                new = messages
+            with self._changed:
+                dropped = self._enqueue(channel, new)
+                self._changed.notify()
+            self._drop(channel, dropped)
+
+    def _enqueue(self, channel: str, messages: list[Waiting]) -> list[Waiting]:
+        queue = self._queues.setdefault(channel, ChannelQueue(self._pace))
+        return [dropped for one in messages if (dropped := queue.put(one)) is not None]
+
+    def _drop(self, channel: str, dropped: list[Waiting]) -> None:
+        if dropped:
+            self._settle(lambda: self._outbox.drop(channel, [one.message.id for one in dropped]))
+        for one in dropped:
+            self._report(channel, one, "dropped", f"more than {self._pace.most_waiting} messages wait")
+
+    def _try(self, channel: str, process: ChannelProcess) -> None:
+        queue = self._queues.get(channel)
+        head = None if queue is None else queue.head()
+        outcome = None if head is None or queue is None else self._attempt(channel, _with_gap(head, queue), process)
+        with self._changed:
+            self._busy.discard(channel)
+            self._changed.notify()
+            # The channel may have been removed meanwhile, and a try that the stop has ended is none.
+            if queue is None or head is None or self._queues.get(channel) is not queue or queue.head() is not head:
+                return
+            if outcome is None:
+                queue.clear()
+                return
+            if self._closing and not outcome.delivered:
+                return
+            now = self._clock.monotonic()
+            if outcome.delivered:
+                queue.delivered(now)
+            given_up = not outcome.delivered and queue.failed(now, self._clock.now())
+        if outcome.delivered:
+            self._settle(lambda: self._outbox.sent(channel, head.message.id, self._clock.now()))
+        elif given_up:
+            self._settle(lambda: self._outbox.drop(channel, [head.message.id]))
+        result = "delivered" if outcome.delivered else "given_up" if given_up else "retried"
+        self._report(channel, head, result, outcome.why)
+
+    def _settle(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except BackendFailed as error:
+            self._say_disk_failed(error)
+
+    def _say_disk_failed(self, error: BackendFailed) -> None:
+        if not self._disk_failed:
+            log.error("what is to be told cannot be written down, and would be lost with this server: %s", error)
+        self._disk_failed = True
+
+
+def _with_gap(head: Waiting, queue: ChannelQueue) -> Outgoing:
+    """The message, with how many before it there was no room for."""
+    message = head.message
+    if not queue.dropped:
+        return message
+    body = f"{message.body}\n({queue.dropped} messages before it were dropped: too many waited)"
+    return Outgoing(message.id, message.title, body, message.type, message.fields)

@@ -1,0 +1,49 @@
+"""An alert as it is sent: words for people, and fields for programs."""
+
+import re
+import time
+
+from corral.alerts.channel_process import Outgoing
+from corral.alerts.message import AlertMessage
+from corral.model.alert import AlertState, Severity
+from corral.model.printable import printable
+
+MOST_CHARACTERS = 2000
+
+_TYPES = {Severity.INFO: "info", Severity.WARNING: "warning", Severity.CRITICAL: "failure"}
+
+_MENTION = re.compile(r"@(?=everyone|here|channel|all|room)", re.IGNORECASE)
+_COMMAND = re.compile(r"<(?=[!@#/a-zA-Z])")
+
+
+def outgoing(message: AlertMessage, *, since: float) -> Outgoing:
+    """What is sent of an alert. `since` is its `since` by the wall clock, Unix seconds."""
+    resolved = message.state is AlertState.RESOLVED
+    word = "resolved" if resolved else message.severity.value
+    moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(since))
+    return Outgoing(
+        id=f"{message.id}:{message.state.value}",
+        title=harmless(f"[{word}] {message.rule}: {message.subject}")[:200],
+        body=harmless(f"{message.sentence}\nsince {moment}, alert {message.id}"),
+        type="success" if resolved else _TYPES[message.severity],
+        fields={
+            "id": message.id,
+            "name": message.rule,
+            "severity": message.severity.value,
+            "state": message.state.value,
+            "subject": message.subject,
+            "value": message.value,
+            "since": since,
+            "sentence": message.sentence,
+            "labels": dict(message.labels),
+        },
+    )
+
+
+def harmless(text: str) -> str:
+    """Text for people that calls nobody and hides no link, whatever a user has named a job. Lines stay lines.
+
+    Chats read `@channel`, `<!here>` and `[words](address)` in what they are sent.
+    """
+    lines = [printable(line) for line in text[:MOST_CHARACTERS].split("\n")]
+    return _COMMAND.sub("< ", _MENTION.sub("@ ", "\n".join(lines))).replace("](", "] (")
