@@ -1,6 +1,7 @@
 """What a person at a terminal sees: colour, one line that changes in place, Ctrl-C."""
 
 import signal
+import termios
 from collections.abc import Callable
 
 import pytest
@@ -87,6 +88,19 @@ def test_a_live_view_leaves_the_terminal_as_it_was_whatever_ends_it(box: Box, nu
         screen.until(b"GPUs free")
         screen.process.send_signal(number)
         assert screen.to_the_end() == 128 + number
+    assert screen.shown.rfind(b"\033[?1049l") > screen.shown.rfind(b"\033[?1049h")
+
+
+@pytest.mark.parametrize("view", ["status", "ps"])
+def test_q_leaves_a_live_view_and_the_terminal_echoes_keys_as_before(box: Box, view: str) -> None:
+    with corral(box, view, "--watch") as screen:
+        screen.until(b"\033[?1049h")
+        screen.until(b"GPU" if view == "status" else b"jobs")
+        assert not screen.modes()[3] & termios.ECHO
+        screen.press(b"x\033[Aq")
+        assert screen.to_the_end() == 0
+        assert screen.modes()[3] & termios.ECHO
+        assert screen.modes()[3] & termios.ICANON
     assert screen.shown.rfind(b"\033[?1049l") > screen.shown.rfind(b"\033[?1049h")
 
 

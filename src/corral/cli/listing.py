@@ -44,7 +44,7 @@ app = command_group()
 @app.command(epilog=example("corral status"))
 def status(
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Show it anew each second, with power and bars, until Ctrl-C.")
+        bool, typer.Option("--watch", "-w", help="Show it anew each second, with power and bars, until q or Ctrl-C.")
     ] = False,
     json: AsJson = False,
 ) -> None:

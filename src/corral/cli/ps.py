@@ -77,7 +77,7 @@ def ps(
         typer.Option("--limit", min=0, max=LONGEST_PAGE - 1, metavar="N", help="List the newest N jobs; 0 lists all."),
     ] = PAGE,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Show the table anew each second, until Ctrl-C.")
+        bool, typer.Option("--watch", "-w", help="Show the table anew each second, until q or Ctrl-C.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, always of all jobs.")] = False,
 ) -> None:
