@@ -1,4 +1,4 @@
-"""Debian's Prometheus, for tests that have it judge what Corral writes for it."""
+"""Debian's Prometheus and Alertmanager, for tests that have them judge what Corral writes for them."""
 
 import shutil
 
@@ -7,4 +7,9 @@ import pytest
 needs_prometheus = pytest.mark.skipif(
     not (shutil.which("prometheus") and shutil.which("promtool")),
     reason="prometheus and promtool are not installed (Debian and Ubuntu: apt-get install prometheus)",
+)
+
+needs_alertmanager = pytest.mark.skipif(
+    not (shutil.which("prometheus") and shutil.which("prometheus-alertmanager")),
+    reason="prometheus-alertmanager is not installed (Debian and Ubuntu: apt-get install prometheus-alertmanager)",
 )

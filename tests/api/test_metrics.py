@@ -3,6 +3,8 @@ import threading
 from dataclasses import replace
 
 from corral.control.metrics.exposition import CONTENT_TYPE
+from corral.model.fact import SiteArranged
+from corral.model.queue import Queue
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
 from tests.control.metrics.reading import Rows, named, rows_of
 
@@ -33,6 +35,15 @@ def test_metrics_need_no_token_on_the_unix_socket_and_one_of_scope_read_over_tcp
     assert over_tcp(served, TOKEN) == 200
     reader = served.call("POST", "/tokens", {"scope": "read"}).data["token"]
     assert over_tcp(served, reader) == 200
+
+
+def test_counts_of_a_queue_begin_at_zero_so_that_the_first_end_is_an_increase(served: Served) -> None:
+    served.world.ledger.observe([SiteArranged(queues=(Queue("default"),))])
+    served.submit()
+    rows = scraped(served)
+    ends = [labels["phase"] for labels, value in named(rows, "corral_jobs_ended_total") if value == 0.0]
+    assert sorted(ends) == ["CANCELLED", "FAILED", "LOST", "SUCCEEDED", "TIMED_OUT"]
+    assert named(rows, "corral_queue_wait_seconds_count") == [({"queue": "default"}, 0.0)]
 
 
 def test_requests_are_counted_by_route_and_not_by_what_clients_make_up(served: Served) -> None:

@@ -1,21 +1,15 @@
 """A real Prometheus scrapes a real server with the example's settings, and the queries of the alerts have answers."""
 
-import json
 import re
-import shutil
-import subprocess
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.e2e.box import Box, described, until_there, uuid
+from tests.e2e.prometheus_site import Prometheus
 from tests.prometheus import needs_prometheus
 
-DEPLOY = Path(__file__).parent.parent.parent / "deploy" / "prometheus"
 SICK = """
 [[devices]]
 mother_uuid = "GPU-sick"
@@ -32,47 +26,6 @@ model_name = "Mock A100"
 memory_size = "80G"
 lost = true
 """
-
-Found = list[dict[str, str]]
-
-
-class Prometheus:
-    """One that scrapes the server of a box, every second."""
-
-    def __init__(self, box: Box, root: Path) -> None:
-        self.root = root
-        url = re.findall(r"http://(\S+)", (box.home / "server.log").read_text())[-1]
-        (root / "corral.token").write_text(box.json("token", "create", "--scope", "read", "--json")["token"])
-        shutil.copy(DEPLOY / "corral.rules.yml", root)
-        config = (DEPLOY / "prometheus.yml").read_text()
-        for example, here in (("15s", "1s"), ("https", "http"), ("corral.example.org:7070", url)):
-            assert example in config
-            config = config.replace(example, here)
-        (root / "prometheus.yml").write_text(config)
-        self.log = (root / "log").open("wb")
-        words = ("--web.listen-address=127.0.0.1:0", f"--storage.tsdb.path={root}/data")
-        self.process = subprocess.Popen(
-            ["prometheus", f"--config.file={root}/prometheus.yml", *words], stderr=self.log, stdout=self.log
-        )
-        self.address: str = box.until(self._address)
-
-    def _address(self) -> str | None:
-        assert self.process.poll() is None, (self.root / "log").read_text()
-        found = re.search(r'msg="Listening on" address=(\S+)', (self.root / "log").read_text())
-        return found and found[1]
-
-    def ask(self, path: str, **query: str) -> Any:
-        with urllib.request.urlopen(f"http://{self.address}/api/v1/{path}?{urllib.parse.urlencode(query)}") as answer:
-            return json.load(answer)["data"]
-
-    def query(self, expression: str) -> Found:
-        """The labels of what an expression gives now."""
-        return [row["metric"] for row in self.ask("query", query=expression)["result"]]
-
-    def stop(self) -> None:
-        self.process.terminate()
-        self.process.wait(60)
-        self.log.close()
 
 
 @pytest.fixture

@@ -9,10 +9,13 @@ from corral.control.metrics.exposition import Row, family, histograms, labelled,
 from corral.control.metrics.job_counts import JobCounts
 from corral.control.metrics.request_counts import RequestCounts
 from corral.control.metrics.work_metrics import job_metrics, node_metrics
-from corral.histogram import Histogram
+from corral.histogram import WAIT_SECONDS, Histogram
+from corral.model.job import TERMINAL_PHASES, Phase
 from corral.model.view import View
 from corral.ports.ledger import CommitFigures
 from corral.ports.telemetry import NodeTelemetry
+
+ENDS = tuple(phase for phase in Phase if phase in TERMINAL_PHASES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,24 +58,25 @@ class Metrics:
         yield from job_metrics(view, now)
         contacts = [contact.node for contact in self.telemetry.contacts()]
         yield from node_metrics(view, contacts, self.obstacles())
-        yield from self._of_jobs()
+        yield from self._of_jobs(view)
         yield from self._of_the_server()
         yield from self._of_deliveries()
         yield from self._of_requests()
 
-    def _of_jobs(self) -> Iterator[str]:
-        # Copied at once: another thread may add a queue meanwhile.
-        waits, ends = list(self.jobs.waits.items()), list(self.jobs.ends.items())
+    def _of_jobs(self, view: View) -> Iterator[str]:
+        # From 0 on, because a count that begins with 1 is no increase. Copied at once: another thread may add a queue.
+        waits = {queue: Histogram(WAIT_SECONDS) for queue in view.queues} | self.jobs.waits.copy()
+        ends = {(phase.value, queue): 0 for queue in view.queues for phase in ENDS} | self.jobs.ends.copy()
         yield from histograms(
             "corral_queue_wait_seconds",
             "How long jobs waited in their queue that have started since the server began.",
-            (({"queue": queue}, histogram) for queue, histogram in waits),
+            (({"queue": queue}, histogram) for queue, histogram in waits.items()),
         )
         yield from family(
             "corral_jobs_ended_total",
             "counter",
             "Attempts of jobs that have ended since the server began.",
-            (Row(labelled(phase=phase, queue=queue), count) for (phase, queue), count in ends),
+            (Row(labelled(phase=phase, queue=queue), count) for (phase, queue), count in ends.items()),
         )
 
     def _of_the_server(self) -> Iterator[str]:
