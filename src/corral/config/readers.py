@@ -123,6 +123,14 @@ def text(node: "ScalarNode") -> str:
     return str(node.value)
 
 
+def absolute_path(node: "ScalarNode") -> str:
+    """A path from the root on: who reads the file may be started anywhere."""
+    path = text(node)
+    if not path.startswith("/"):
+        raise Refused(f"{path!r:.60} is not an absolute path; write it from / on")
+    return path
+
+
 def without_prefix(message: str) -> str:
     """A reader's message without the name that parsers of units give to the value."""
     return message.removeprefix(f"{_PREFIX}: ")

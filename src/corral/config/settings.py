@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from corral.config.channels import kind, network, read_channels
 from corral.config.groups import Key, KeyGroup, NodeReader, Placed, line_of, lines_of, one, read_group, several
 from corral.config.prices import currency, read_prices
-from corral.config.readers import duration, integer, memory, number, one_of, text, version, yes_or_no
+from corral.config.readers import absolute_path, duration, integer, memory, number, one_of, text, version, yes_or_no
 from corral.config.site import (
     SECTIONS,
     PoolPlan,
@@ -101,6 +101,7 @@ class Settings:
         vgpu: which virtual GPU layer is on which devices, (which, layer) pairs; `which` is as in `sharing`.
         availability_memory_weight: weight of free memory in a device's availability; idle time has the rest.
         labels: labels of this host's node for --label, (key, value) pairs sorted by key.
+        job_mapping_dir: where the node tells dcgm-exporter which jobs are on which GPU; None is nowhere.
         metrics_hostname_label: the label of devices in `/metrics` that names their node.
         prices, currency: what a GPU-hour costs, and in what.
         channels: where people are told of alerts; their URLs are secrets.
@@ -158,6 +159,7 @@ class Settings:
     vgpu: tuple[tuple[str, VirtualLayer], ...] = ()
     availability_memory_weight: float = MEMORY_WEIGHT
     labels: tuple[tuple[str, str], ...] = ()
+    job_mapping_dir: str | None = None
     metrics_hostname_label: HostnameLabel = HostnameLabel.HOSTNAME
     prices: tuple[Price, ...] = ()
     currency: str | None = None
@@ -415,6 +417,7 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "channels": ("channels", read_channels),
     "user_channel_kinds": ("user_channel_kinds", several(kind)),
     "user_channel_networks": ("user_channel_networks", several(network)),
+    "job_mapping_dir": ("job_mapping_dir", one(absolute_path)),
     "metrics_hostname_label": ("metrics_hostname_label", one(one_of(HostnameLabel))),
     "prices": ("prices", read_prices),
     "currency": ("currency", one(currency)),

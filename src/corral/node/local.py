@@ -2,6 +2,7 @@
 
 node_launches      what runs here              unknown_launches   what the ledger does not know of it
 device_setup       devices made ready          resource_files     scratch directories
+job_mapping        which jobs are on which GPU, for other tools
 sampler, news      what is told of the host    mps_watch          the daemons that jobs share devices through
 notification_runner    commands of users whose jobs have ended
 """
@@ -31,6 +32,7 @@ from corral.node.file_inspector import HostFileInspector
 from corral.node.inventory import Inventory
 from corral.node.job_inputs import JobInputs
 from corral.node.job_logs import JobLogs
+from corral.node.job_mapping import JobMapping
 from corral.node.meeting_places import MeetingPlaces
 from corral.node.mps_watch import MpsWatch
 from corral.node.news import NewsBuffer
@@ -100,6 +102,7 @@ class LocalNode:
         self._scratch_of = home.scratch_of
         self._news = NewsBuffer(clock)
         self._files = ResourceFiles(home.scratch)
+        self._mapping = JobMapping(_mapping_directory(settings, mock, name))
         self._logs = JobLogs(home.logs, clock.now)
         self._inputs = JobInputs(home.launches)
         self._disks = Disks((home.root, home.launches, home.logs, home.scratch))
@@ -189,6 +192,7 @@ class LocalNode:
             unknown = self._unknown.end(self._launches.restore(allocated))
             self._devices.restore(allocated)
             remarks = self._files.restore(allocated)
+            self._mapping.restore(allocated)
             for step in self._files.leftovers(waiting):
                 self._cleaner.add(step)
             self._is_reconciled = True
@@ -222,6 +226,7 @@ class LocalNode:
         self._devices.leave(launch_id)
         self._meeting.forget(launch_id)
         self._files.drop(launch_id, job_id)
+        self._mapping.drop(launch_id)
         self._cleaner.add(partial(self._launches.remove_records, launch_id))
         if not keep_scratch:
             self._cleaner.add(partial(self._files.tidy, job_id))
@@ -291,6 +296,7 @@ class LocalNode:
 
     def _completed(self, launch: Launch) -> Launch:
         self._files.write(launch)
+        self._mapping.add(launch)
         own = {**self._paths, "CORRAL_SCRATCH": str(self._scratch_of(launch.job.id))}
         env = {**dict(launch.env), **own, **self._devices.environment(launch)}
         return replace(launch, env=tuple(sorted(env.items())))
@@ -299,6 +305,14 @@ class LocalNode:
         daemons = (self._processes.identify(pid) for pid in self._mps.daemons())
         services = (Origin(SERVICE, Lineage(daemon)) for daemon in daemons if daemon is not None)
         return (*self._launches.origins(), *services)
+
+
+def _mapping_directory(settings: Settings, mock: Path | None, name: str | None) -> Path | None:
+    if settings.job_mapping_dir is None:
+        return None
+    directory = Path(settings.job_mapping_dir)
+    # The nodes of a mock cluster are on one machine, and their devices have the same numbers.
+    return directory if mock is None or name is None else directory / name
 
 
 def _warn(*warnings: str | None) -> None:
