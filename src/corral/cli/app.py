@@ -39,6 +39,7 @@ GROUPS = {
         "queues": Listed("queues", "List queues: their quotas, use, and what is left to you."),
         "why": Listed("why", "Explain why a job waits, and what would start it now."),
         "logs": Listed("logs", "Print the output of a job."),
+        "events": Listed("events", "Follow what happens to jobs, GPUs and alerts."),
     },
     "Change jobs": {
         "cancel": Listed("change", "Cancel jobs: stop running ones, remove waiting ones."),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from corral.model.answers.dry_run import DeviceChoice as DeviceChoice
     from corral.model.answers.dry_run import DryRun as DryRun
     from corral.model.answers.dry_run import NearestRequest as NearestRequest
+    from corral.model.answers.events import Event as Event
     from corral.model.answers.history import DeviceHistory as DeviceHistory
     from corral.model.answers.history import HistoryPoint as HistoryPoint
     from corral.model.answers.job_changes import ChangedJobs as ChangedJobs
@@ -71,6 +72,7 @@ __all__ = [
     "DeviceRow",
     "Devices",
     "DryRun",
+    "Event",
     "Explanation",
     "GrantRow",
     "GrantedDevice",
@@ -128,6 +130,7 @@ _LOADED_ON_USE = {
         "DryRun",
         "NearestRequest",
     ),
+    "corral.model.answers.events": ("Event",),
     "corral.model.answers.history": (
         "DeviceHistory",
         "HistoryPoint",

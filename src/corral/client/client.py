@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from corral.client.jobs import Jobs
     from corral.model.answers.devices import MappedDevice
     from corral.model.answers.dry_run import DryRun
+    from corral.model.answers.events import Event
     from corral.model.answers.job_details import Explanation, JobDetail
     from corral.model.answers.jobs import JobRow
     from corral.model.answers.report import Report
@@ -212,6 +213,19 @@ class Client:
 
         words = ",".join(texts(by, "by", "['user', 'project']"))
         return from_answer(Report, self._transport.get("/report", by=words, **_period(since, until)))
+
+    def events(self, topics: str | Iterable[str] = (), *, after: int | None = None) -> "Iterator[Event]":
+        """What happens to `topics`, while it happens: some of jobs, devices, alerts and metrics; () is all but metrics.
+
+        The first event is a `hello`, whose `id` is where it begins; `after` an id, everything since then comes first. A
+        `reset` says that something was missed, and that listings are to be read anew. A server that restarts is waited
+        for, and what happened meanwhile is told.
+        """
+        from corral.client.events import FollowedEvents
+
+        wanted = texts(topics, "topics", "['jobs']")
+        place = optional(whole, after, "after", "17")
+        return iter(FollowedEvents(Transport(self.address), wanted, place))
 
     def reload(self) -> "ReloadedSettings":
         """Have the server read its settings again; what has changed. For administrators.

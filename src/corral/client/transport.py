@@ -176,16 +176,16 @@ class Transport:
         """The answer to `body`, which says how things are to be, so that it may be sent twice."""
         return self._call("PATCH", _API + path, body, repeatable=True, timeout_s=ANSWER_TIMEOUT_S)
 
-    def stream(self, path: str, **query: Any) -> Iterator[bytes]:
+    def stream(self, path: str, *, quiet_s: float | None = None, **query: Any) -> Iterator[bytes]:
         """Bytes of `path` as they come, over a connection of their own.
 
-        Raises NoServer when the stream breaks off before its end.
+        Raises NoServer when the stream breaks off before its end, or when nothing comes for `quiet_s` (None: for ever).
         """
         connection = self._open(ANSWER_TIMEOUT_S)
         try:
             connection.request("GET", _with_query(path, query), headers=self._headers)
             if connection.sock is not None:
-                connection.sock.settimeout(None)
+                connection.sock.settimeout(quiet_s)
             response = connection.getresponse()
             if response.status >= 300:
                 raise self._error(response.status, response.read())

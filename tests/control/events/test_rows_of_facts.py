@@ -8,9 +8,10 @@ from corral.control.querying.listing_rows import job_row
 from corral.model.alert import Alert, AlertSilence, Severity
 from corral.model.alert_fact import AlertFired, AlertForgotten, AlertResolved, AlertsSilenced, SilenceEnded
 from corral.model.answers.jobs import JobRow
-from corral.model.fact import DeviceCordoned, JobChanged, JobUpdated, NodeDraining
+from corral.model.fact import AllocationEnded, DeviceCordoned, Fact, JobChanged, JobUpdated, NodeDraining
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.job_update import SpecPatch
+from corral.model.view import View
 from corral.ports.ledger import Decided
 from corral.wire import to_plain
 from tests.control.cluster import Cluster, on, until
@@ -62,6 +63,32 @@ def test_events_applied_in_order_give_the_rows_that_listings_have(tmp_path: Path
             assert rows[job_id] == to_plain({name: getattr(listed, name) for name in JOB_FIELDS}), job_id
     finally:
         cluster.close()
+
+
+def test_what_is_told_later_is_what_was_told_at_once(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, "n1")
+    try:
+        journal = JournalEvents(cluster.ledger, cluster.clock)
+        at_once: list[Any] = []
+        for number in (1, 2):
+            cluster.run(number, on("n1", number))
+            for place in range(at_once[-1].id if at_once else 0, journal.position):
+                at_once += journal.page(place, place + 1).events
+        assert {event.what for event in at_once} >= {"submitted", "changed", "allocated"}
+        cluster.ledger.commit(lambda view: Decided(tuple(_ended(view, "1")), None)).result()
+        for place in range(at_once[-1].id, journal.position):
+            at_once += journal.page(place, place + 1).events
+        assert told(journal) == at_once
+        assert at_once[-1].what == "freed"
+    finally:
+        cluster.close()
+
+
+def _ended(view: View, job_id: str) -> list[Fact]:
+    """What becomes of a job that is cancelled and gone."""
+    job = view.jobs[job_id]
+    ended = JobChanged(job_id, {"phase": Phase.CANCELLED, "ended_at": 9.0}, at=9.0, by="alice")
+    return [ended, AllocationEnded(job.allocation_id or "", job_id, at=9.0, by="alice")]
 
 
 def test_every_field_of_a_row_is_one_of_a_listing() -> None:

@@ -71,8 +71,7 @@ def of_devices(fact: Fact, find_job: FindJob) -> Told | None:
         case AllocationMade(allocation=allocation) if allocation.placement.grants:
             return Told("allocated", _holders(allocation))
         case AllocationEnded(job_id=job_id):
-            job = find_job(job_id)
-            return None if job is not None and not job.devices else Told("freed", ({"job": job_id},))
+            return Told("freed", ({"job": job_id},))
         case DeviceCordoned(uuid=uuid, reason=reason):
             return Told("cordoned", ({"uuid": uuid, "reason": reason},))
         case DeviceUncordoned(uuid=uuid):

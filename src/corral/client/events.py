@@ -1,0 +1,67 @@
+"""Follows what happens on a server, over its restarts."""
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from corral.client.transport import Transport
+from corral.model.answers.events import Event
+from corral.model.errors import BackendFailed
+from corral.wire import from_answer
+
+QUIET_S = 60.0
+"""A server that says nothing for so long is not there any more: it says every 15 s that it is."""
+
+AWAY_S = 60.0
+"""How long a server may be away before it is given up."""
+
+_RECONNECT_S = 0.2
+_NOT_TOLD = ("ping", "overflow")
+
+
+class FollowedEvents:
+    """The events of a server from a place on, as an iterator that connects again and goes on where it was.
+
+    Raises what is refused, and NoServer where the server is not there at first, or has been away for a minute.
+    """
+
+    def __init__(self, transport: Transport, topics: Iterable[str], after: int | None) -> None:
+        self._transport = transport
+        self._topics = ",".join(topics) or None
+        self._after = after
+        self._greeted = False
+        self._heard_at = time.monotonic()
+
+    def __iter__(self) -> Iterator[Event]:
+        while True:
+            try:
+                yield from self._connected()
+            except BackendFailed:
+                if not self._greeted or time.monotonic() - self._heard_at > AWAY_S:
+                    raise
+            time.sleep(_RECONNECT_S)
+
+    def _connected(self) -> Iterator[Event]:
+        """What one connection tells, until it ends."""
+        stream = self._transport.stream("/events", quiet_s=QUIET_S, topics=self._topics, after=self._after)
+        for place, data in _frames(stream):
+            self._heard_at = time.monotonic()
+            event = from_answer(Event, data)
+            again = event.topic == "hello" and self._greeted
+            self._greeted = True
+            if not again and event.topic not in _NOT_TOLD:
+                yield event
+            if place is not None:
+                self._after = place
+
+
+def _frames(stream: Iterable[bytes]) -> Iterator[tuple[int | None, Any]]:
+    """Each event's place, None where a stream does not go on behind it, and its data."""
+    rest = b""
+    for block in stream:
+        *frames, rest = (rest + block).split(b"\n\n")
+        for frame in frames:
+            fields = dict(line.partition(b": ")[::2] for line in frame.split(b"\n"))
+            if b"data" in fields:
+                yield int(fields[b"id"]) if b"id" in fields else None, json.loads(fields[b"data"])
