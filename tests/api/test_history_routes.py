@@ -1,13 +1,19 @@
-"""The history of a device over HTTP, and by the Python client."""
+"""The history of devices, jobs, nodes, users and projects over HTTP, and by the Python client."""
 
+import os
+import pwd
 import time
 
 import pytest
 
 from corral.client import Client
+from corral.lifecycle.starting import start_at_once
+from corral.model.allocation import Grant, Member, Placement
 from corral.model.device import DeviceSample
 from corral.model.errors import NotFound, Refused
-from tests.api.world import Served
+from corral.model.view import View
+from corral.ports.ledger import Decided
+from tests.api.world import UUIDS, Served
 
 
 def test_a_device_has_its_series_also_when_it_is_gone(served: Served) -> None:
@@ -27,3 +33,62 @@ def test_a_device_has_its_series_also_when_it_is_gone(served: Served) -> None:
             client.devices.history(uuid, series=["utilisation_pct"])
         with pytest.raises(NotFound):
             client.devices.history("GPU-never")
+
+
+def test_a_job_its_user_project_and_node_have_what_its_devices_were_like(served: Served) -> None:
+    job_id = served.submit(request={"devices": 2}, project="vision")
+    give(served, job_id)
+    measure(served)
+    user = pwd.getpwuid(os.getuid()).pw_name
+    with Client(served.world.home.root) as client:
+        of_job = client.jobs.history(job_id, "30m", series=["utilization_pct", "power_w"])
+        assert (of_job.id, of_job.step_s) == (job_id, 2)
+        assert {(point.min, point.max) for point in of_job.series["utilization_pct"]} == {(40, 60)}
+        assert {point.mean for point in of_job.series["power_w"]} == {300.0}
+        whole_life = client.jobs.history(job_id).series["power_w"]
+        assert [point.mean for point in whole_life] == [300.0] * len(whole_life)
+        groups = (
+            client.nodes.history("here", "30m", series="power_w"),
+            client.users.history(user, "30m", series="power_w"),
+            client.projects.history("vision", "30m", series="power_w"),
+        )
+        assert [group.name for group in groups] == ["here", user, "vision"]
+        assert [{point.mean for point in group.series["power_w"]} for group in groups] == [{300.0}] * 3
+
+
+def test_who_or_what_has_no_history_is_not_found(served: Served) -> None:
+    with Client(served.world.home.root) as client:
+        for histories, name in ((client.nodes, "gpu-99"), (client.users, "nobody/else"), (client.projects, "x")):
+            with pytest.raises(NotFound, match=name):
+                histories.history(name)
+        with pytest.raises(NotFound, match="999"):
+            client.jobs.history("999")
+        with pytest.raises(Refused, match="power_w"):
+            client.jobs.history(served.submit(), series="power")
+
+
+def test_a_job_that_was_never_measured_has_series_without_points(served: Served) -> None:
+    with Client(served.world.home.root) as client:
+        assert set(client.jobs.history(served.submit()).series.values()) == {()}
+
+
+def give(served: Served, job_id: str) -> None:
+    """Let the job have both devices since half a minute ago."""
+    at = time.time() - 30
+    placement = Placement((Member("here", tuple(Grant(uuid, 1000) for uuid in UUIDS)),))
+
+    def start(view: View) -> Decided[None]:
+        return Decided(tuple(start_at_once(view, view.jobs[job_id], placement, by="test", at=at)), None)
+
+    served.world.ledger.commit(start).result()
+
+
+def measure(served: Served) -> None:
+    """Ten seconds of both devices, each with a load of its own."""
+    now = time.time()
+    for second in range(10):
+        for number, uuid in enumerate(UUIDS):
+            served.world.samples[uuid] = DeviceSample(
+                uuid, now - 10 + second, utilization_pct=40 + 20 * number, power_mw=100_000 + 100_000 * number
+            )
+        served.world.recorder.look()

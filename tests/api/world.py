@@ -102,7 +102,9 @@ class World:
         history_file = HistoryFile(self.home.history_file)
         self.meter = Meter(MeterTable(history_file), self.ledger.view, lambda: self.samples, SystemClock(), 1.0)
         self.reports = GpuReports(self.ledger, SystemClock(), self.meter, prices=(Price(2_000_000),), currency="EUR")
-        self.recorder = HistoryRecorder(history_file, lambda: self.samples, SystemClock(), kept_levels(7), 1.0)
+        self.recorder = HistoryRecorder(
+            history_file, lambda: self.samples, SystemClock(), kept_levels(7), 1.0, view=self.ledger.view
+        )
         self.history = HistoryQueries(self.recorder, SystemClock())
         devices = tuple(Device(uuid, index, "Mock GPU", 16384) for index, uuid in enumerate(UUIDS))
         self.ledger.observe(

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,7 +66,9 @@ class Life:
         placement = Placement((Member("n", tuple(Grant(uuid, share_milli) for uuid in uuids)),))
         self.held[number] = Allocation(f"{number}.1", str(number), user_of(number), placement, self.clock.now())
 
-    def second(self, utilization_pct: int, power_w: int | None, *, seconds: float = 1.0) -> None:
+    def second(
+        self, utilization_pct: int, power_w: int | None, *, seconds: float = 1.0, failing: Sequence[str] = ()
+    ) -> None:
         """Let time pass and sample every device. A shared device has a process of each of its jobs."""
         self.clock.advance(seconds)
         now = self.clock.now()
@@ -82,8 +85,10 @@ class Life:
                     if uuid in one.placement.uuids
                 ),
             )
+        for uuid in failing:
+            self.samples[uuid] = DeviceSample(uuid, now, fault="lost")
         covered = {uuid: covered_s(now, self.last_at.get(uuid), 1.0) for uuid in DEVICES}
-        if self.last_at.get("a") != now:
+        if self.last_at.get("a") != now and not failing:
             self._measure(now, covered)
             self.last_at = dict.fromkeys(DEVICES, now)
         self.recorder.look()

@@ -1,4 +1,9 @@
-"""The route that tells what a device was like."""
+"""The routes that tell what devices, jobs, nodes, users and projects were like.
+
+Everybody who may look may see them all, as they may see all jobs and what everybody used.
+"""
+
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -7,8 +12,9 @@ from starlette.responses import Response
 from corral.api import shapes
 from corral.api.openapi import gives, takes_query
 from corral.api.reading import read_query
-from corral.api.routing import AppState, Context, ContextRoute, answer
-from corral.model.answers.history import DeviceHistory
+from corral.api.routing import AppState, Context, ContextRoute, RequestContext, answer
+from corral.history.asking import HistoryQueries
+from corral.model.answers.history import DeviceHistory, GroupHistory, JobHistory
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 
@@ -20,13 +26,59 @@ router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 )
 async def device_history(request: Request, context: Context, uuid: str) -> Response:
     """Tell what a device was like over a stretch of time, also one that is gone: at most 1,000 points a series."""
-    wanted = read_query(request, shapes.HistoryQuery)
+    return await answer(_history(request).device, uuid, **_period(request))
+
+
+@router.get(
+    "/history/jobs/{job_id}",
+    openapi_extra=takes_query(shapes.HistoryQuery),
+    responses=gives(JobHistory),
+)
+async def job_history(request: Request, context: Context, job_id: str) -> Response:
+    """Tell what a job's devices were like while it had them; by default from its last start to its end, or to now."""
+    return await answer(_of_job, _history(request), context, job_id, _period(request))
+
+
+@router.get(
+    "/history/nodes/{name:path}",
+    openapi_extra=takes_query(shapes.HistoryQuery),
+    responses=gives(GroupHistory),
+)
+async def node_history(request: Request, context: Context, name: str) -> Response:
+    """Tell what the devices of a node were like together, also of one that is gone."""
+    return await answer(_history(request).group, "node", name, **_period(request))
+
+
+@router.get(
+    "/history/users/{name:path}",
+    openapi_extra=takes_query(shapes.HistoryQuery),
+    responses=gives(GroupHistory),
+)
+async def user_history(request: Request, context: Context, name: str) -> Response:
+    """Tell what the devices were like that the jobs of a user had, together."""
+    return await answer(_history(request).group, "user", name, **_period(request))
+
+
+@router.get(
+    "/history/projects/{name:path}",
+    openapi_extra=takes_query(shapes.HistoryQuery),
+    responses=gives(GroupHistory),
+)
+async def project_history(request: Request, context: Context, name: str) -> Response:
+    """Tell what the devices were like that the jobs of a project had, together."""
+    return await answer(_history(request).group, "project", name, **_period(request))
+
+
+def _history(request: Request) -> HistoryQueries:
     state: AppState = request.app.state.corral
-    return await answer(
-        state.history.device,
-        uuid,
-        range_name=wanted.range,
-        start=wanted.from_,
-        end=wanted.to,
-        series=wanted.series,
-    )
+    return state.history
+
+
+def _period(request: Request) -> dict[str, Any]:
+    """What the query string asks for, as the history takes it. Raises Refused."""
+    wanted = read_query(request, shapes.HistoryQuery)
+    return {"range_name": wanted.range, "start": wanted.from_, "end": wanted.to, "series": wanted.series}
+
+
+def _of_job(history: HistoryQueries, context: RequestContext, job_id: str, period: dict[str, Any]) -> JobHistory:
+    return history.job(context.service.queries.find(job_id), **period)

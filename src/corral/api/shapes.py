@@ -167,8 +167,8 @@ class ReportQuery:
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuery:
-    """Which stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 1h by default), or `from` and `to`
-    (Unix seconds; up to now by default), and which series; all where none is named.
+    """Which stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 1h by default, and of a job its last
+    run), or `from` and `to` (Unix seconds; up to now by default), and which series; all where none is named.
     """
 
     range: str | None = None

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from corral.client.cluster import ClusterNodes as ClusterNodes
     from corral.client.cluster import Devices as Devices
     from corral.client.cluster import Tokens as Tokens
+    from corral.client.history import Groups as Groups
     from corral.client.jobs import Jobs as Jobs
     from corral.model.answers.devices import DeviceRow as DeviceRow
     from corral.model.answers.devices import HolderRow as HolderRow
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from corral.model.answers.dry_run import NearestRequest as NearestRequest
     from corral.model.answers.events import Event as Event
     from corral.model.answers.history import DeviceHistory as DeviceHistory
+    from corral.model.answers.history import GroupHistory as GroupHistory
     from corral.model.answers.history import HistoryPoint as HistoryPoint
+    from corral.model.answers.history import JobHistory as JobHistory
     from corral.model.answers.job_changes import ChangedJobs as ChangedJobs
     from corral.model.answers.job_changes import InputProgress as InputProgress
     from corral.model.answers.job_changes import UnchangedJob as UnchangedJob
@@ -76,11 +79,14 @@ __all__ = [
     "Explanation",
     "GrantRow",
     "GrantedDevice",
+    "GroupHistory",
+    "Groups",
     "HistoryPoint",
     "HolderRow",
     "InputProgress",
     "JobDetail",
     "JobHandle",
+    "JobHistory",
     "JobRow",
     "Jobs",
     "LinkRow",
@@ -116,6 +122,7 @@ _LOADED_ON_USE = {
         "Devices",
         "Tokens",
     ),
+    "corral.client.history": ("Groups",),
     "corral.client.jobs": ("Jobs",),
     "corral.model.answers.devices": (
         "DeviceRow",
@@ -133,7 +140,9 @@ _LOADED_ON_USE = {
     "corral.model.answers.events": ("Event",),
     "corral.model.answers.history": (
         "DeviceHistory",
+        "GroupHistory",
         "HistoryPoint",
+        "JobHistory",
     ),
     "corral.model.answers.job_changes": (
         "ChangedJobs",

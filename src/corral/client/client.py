@@ -16,6 +16,7 @@ from corral.wire import from_answer, to_plain
 if TYPE_CHECKING:
     from corral.client.channels import Channels
     from corral.client.cluster import ClusterNodes, Devices, Tokens
+    from corral.client.history import Groups
     from corral.client.jobs import Jobs
     from corral.model.answers.devices import MappedDevice
     from corral.model.answers.dry_run import DryRun
@@ -86,6 +87,20 @@ class Client:
         from corral.client.cluster import ClusterNodes
 
         return ClusterNodes(self._transport)
+
+    @cached_property
+    def users(self) -> "Groups":
+        """Read the history of users."""
+        from corral.client.history import Groups
+
+        return Groups(self._transport, "users")
+
+    @cached_property
+    def projects(self) -> "Groups":
+        """Read the history of projects."""
+        from corral.client.history import Groups
+
+        return Groups(self._transport, "projects")
 
     @cached_property
     def tokens(self) -> "Tokens":

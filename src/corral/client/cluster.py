@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from corral.client.arguments import flag, number, optional, text, texts, whole, wrong
+from corral.client.arguments import flag, number, optional, text, whole, wrong
+from corral.client.history import read_history
 from corral.client.transport import Transport
 from corral.model.errors import Refused, nearest
 from corral.model.token import TokenScope
@@ -12,7 +13,7 @@ from corral.wire import from_answer
 
 if TYPE_CHECKING:
     from corral.model.answers.devices import DeviceRow, SlicePlan
-    from corral.model.answers.history import DeviceHistory
+    from corral.model.answers.history import DeviceHistory, GroupHistory
     from corral.model.answers.site import NodeRow
     from corral.model.answers.tokens import MadeToken, TokenRow
 
@@ -47,14 +48,8 @@ class Devices:
         """
         from corral.model.answers.history import DeviceHistory
 
-        period = {
-            name: None if at is None else int(number(at, field, "time.time() - 3600"))
-            for name, field, at in (("from", "since", since), ("to", "until", until))
-        }
-        wanted = ",".join(texts(series, "series", "['power_w']")) or None
-        span = optional(text, range, "range", "'1h'")
-        path = f"/history/devices/{quote(text(uuid, 'uuid', _UUID), safe='')}"
-        return from_answer(DeviceHistory, self._transport.get(path, range=span, series=wanted, **period))
+        path = ["devices", text(uuid, "uuid", _UUID)]
+        return read_history(self._transport, DeviceHistory, path, range=range, since=since, until=until, series=series)
 
     def cordon(self, device: str | int, reason: str = "") -> "tuple[DeviceRow, ...]":
         """Keep new jobs from starting on it; running jobs go on. Returns the changed devices, as `uncordon` does."""
@@ -93,6 +88,21 @@ class ClusterNodes:
         from corral.model.answers.site import NodeRow
 
         return tuple(from_answer(NodeRow, row) for row in self._transport.get("/nodes")["nodes"])
+
+    def history(
+        self,
+        node: str,
+        range: str | None = None,
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        series: str | Sequence[str] = (),
+    ) -> "GroupHistory":
+        """What the devices of a node were like, as `Devices.history`: memory and power are sums. A node may be gone."""
+        from corral.model.answers.history import GroupHistory
+
+        path = ["nodes", text(node, "node", "'node1'")]
+        return read_history(self._transport, GroupHistory, path, range=range, since=since, until=until, series=series)
 
     def cordon(self, node: str, reason: str = "") -> "NodeRow":
         """Start nothing more on it; what runs there goes on."""

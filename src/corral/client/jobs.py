@@ -2,7 +2,7 @@
 
 import time
 from codecs import iterdecode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
@@ -24,6 +24,7 @@ from corral.model.units import parse_duration_s
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
+    from corral.model.answers.history import JobHistory
     from corral.model.answers.job_changes import ChangedJobs, InputProgress
     from corral.model.answers.job_details import Explanation, JobDetail
     from corral.model.answers.jobs import JobRow
@@ -90,6 +91,25 @@ class Jobs:
         from corral.model.answers.job_details import JobDetail
 
         return from_answer(JobDetail, self._transport.get(_job(job_id)))
+
+    def history(
+        self,
+        job_id: JobId,
+        range: str | None = None,
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        series: str | Sequence[str] = (),
+    ) -> "JobHistory":
+        """What its devices were like while it had them, as `Devices.history`; of one that is shared, what was its own.
+
+        Without a range or times it is its last run, from its start to its end. A job may have ended.
+        """
+        from corral.client.history import read_history
+        from corral.model.answers.history import JobHistory
+
+        path = ["jobs", one_job_id(job_id)]
+        return read_history(self._transport, JobHistory, path, range=range, since=since, until=until, series=series)
 
     def why(self, job_id: JobId) -> "Explanation":
         """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""

@@ -1,19 +1,48 @@
-"""Answers what a device was like over a stretch of time."""
+"""Answers what a device, job, node, user or project was like over a stretch of time."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from corral.clock import Clock
-from corral.history.levels import choose
+from corral.history.levels import HistoryLevel, choose
+from corral.history.readings import device_key, group_key
 from corral.history.recorder import HistoryRecorder
 from corral.history.series import SERIES
-from corral.model.answers.history import DeviceHistory
+from corral.model.answers.history import DeviceHistory, GroupHistory, HistoryPoint, JobHistory
 from corral.model.errors import NotFound, Refused, nearest
+from corral.model.job import Job
 from corral.model.units import format_duration
+
+if TYPE_CHECKING:
+    from corral.history.rollup import RollUps
 
 RANGES_S = {"30m": 1800, "1h": 3600, "6h": 21600, "12h": 43200, "24h": 86400, "2d": 2 * 86400, "7d": 7 * 86400}
 """The stretches of time up to now that have a name."""
 
 DEFAULT_RANGE = "1h"
+
+
+Group = Literal["node", "user", "project"]
+"""What has a history of its own, of all devices that it has."""
+
+_WHERE_TO_LOOK = {
+    "node": "; `corral nodes` shows the nodes",
+    "user": ": no job of theirs had a GPU since the history began; `corral usage` shows the users",
+    "project": ": no job of it had a GPU since the history began; `corral usage --by project` shows the projects",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be told, and what is to be read for it: a `level`, over a `span` in the ledger's time."""
+
+    names: tuple[str, ...]
+    start: int
+    end: int
+    level: HistoryLevel
+    step_s: int
+    span: tuple[int, int]
 
 
 class HistoryQueries:
@@ -37,19 +66,67 @@ class HistoryQueries:
         Raises NotFound for a device that nothing was ever heard of, Refused for a range or series that makes no sense,
         and BackendFailed when the history cannot be read.
         """
+        asked = self._asked(range_name, start, end, series)
+        key = device_key(uuid)
+        if not self._recorder.knows(key):
+            raise NotFound(f"there is no history of a device {uuid}; `corral devices` shows UUIDs with --json")
+        found = self._recorder.roll_ups(key, asked.level, asked.span, [SERIES.index(name) for name in asked.names])
+        return DeviceHistory(uuid, asked.start, asked.end, asked.step_s, self._points(found, asked))
+
+    def group(
+        self,
+        kind: Group,
+        name: str,
+        *,
+        range_name: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        series: Sequence[str] = (),
+    ) -> GroupHistory:
+        """The same of all devices of a node, or of all that the jobs of a user or project had. Raises as `device`."""
+        asked = self._asked(range_name, start, end, series)
+        key = group_key(kind, name)
+        if not self._recorder.knows(key):
+            raise NotFound(f"there is no history of a {kind} {name!r:.80}{_WHERE_TO_LOOK[kind]}")
+        found = self._recorder.roll_ups(key, asked.level, asked.span, [SERIES.index(name) for name in asked.names])
+        return GroupHistory(name, asked.start, asked.end, asked.step_s, self._points(found, asked))
+
+    def job(
+        self,
+        job: Job,
+        *,
+        range_name: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        series: Sequence[str] = (),
+    ) -> JobHistory:
+        """The same of what the job had of its devices; without a period from its last start to its end, or to now.
+
+        Of a job that was never measured the series have no points. Raises Refused and BackendFailed as `device`.
+        """
+        if range_name is None and start is None and end is None and job.started_at is not None:
+            start = int(self._clock.shown(job.started_at))
+            end = None if job.ended_at is None else int(self._clock.shown(job.ended_at)) + 1
+        asked = self._asked(range_name, start, end, series)
+        found = self._recorder.job_roll_ups(job.sequence, asked.level, asked.span)
+        # It loads numpy, which a server that starts is not to wait for.
+        from corral.history.job_blocks import of_whole_job
+
+        whole = of_whole_job(found, len(set(job.devices)), asked.step_s)
+        return JobHistory(job.id, asked.start, asked.end, asked.step_s, self._points(whole, asked))
+
+    def _asked(self, range_name: str | None, start: int | None, end: int | None, series: Sequence[str]) -> "_Asked":
         names = _known(series)
         start, end = self._span(range_name, start, end)
-        if not self._recorder.knows(uuid):
-            raise NotFound(f"there is no history of a device {uuid}; `corral devices` shows UUIDs with --json")
         first, last = int(self._clock.taken(start)), int(self._clock.taken(end))
         level, step_s = choose(self._recorder.levels, first, last, self._clock.now(), self._recorder.interval_s)
-        span = (first // step_s * step_s, last)
-        found = self._recorder.roll_ups(uuid, level, span, [SERIES.index(name) for name in names])
+        return _Asked(names, start, end, level, step_s, (first // step_s * step_s, last))
+
+    def _points(self, found: "RollUps", asked: "_Asked") -> dict[str, tuple[HistoryPoint, ...]]:
         # It loads numpy, which a server that starts is not to wait for.
         from corral.history.merging import points_of
 
-        told = {name: points_of(found, name, step_s, self._clock.shown) for name in names}
-        return DeviceHistory(uuid, start, end, step_s, told)
+        return {name: points_of(found, name, asked.step_s, self._clock.shown) for name in asked.names}
 
     def _span(self, range_name: str | None, start: int | None, end: int | None) -> tuple[int, int]:
         now = self._clock.shown(self._clock.now())

@@ -14,9 +14,9 @@ import numpy as np
 
 from corral.history.file import Block, HistoryFile
 from corral.history.levels import HistoryLevel
-from corral.history.readings import JOBS_A_BLOCK, TOGETHER, JobPart, jobs_key
+from corral.history.readings import JOBS_A_BLOCK, SUMMED, TOGETHER, JobPart, jobs_key
 from corral.history.rollup import COLUMNS, Array, RollUps, fold, joined, roll_ups_of, selected
-from corral.history.series import DeviceReadings
+from corral.history.series import SERIES, DeviceReadings
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +109,23 @@ def job_roll_ups_between(
         wanted &= (part.start > start - level.step_s) & (part.start < end)
         found.append(selected(part, wanted))
     return joined(found)
+
+
+def of_whole_job(steps: RollUps, devices: int, step_s: int) -> RollUps:
+    """A job's roll-ups (`job_roll_ups_between`) as steps of the plain series, of all its devices.
+
+    Of several devices the summed series are their sum, and of the others the readings are one distribution.
+    """
+    _, part = launch_and_part(steps.series)
+    series = steps.series % SERIES_A_PART
+    together = part == TOGETHER
+    if devices > 1:
+        summed = np.isin(series, [SERIES.index(name) for name in SUMMED])
+        wanted = together == summed
+        covered_s = np.where(together, steps.covered_s, steps.covered_s / devices)
+    else:
+        wanted, covered_s = ~together, steps.covered_s
+    return fold(selected(replace(steps, series=series, covered_s=covered_s), wanted), step_s)
 
 
 def pack(steps: RollUps) -> bytes:

@@ -1,4 +1,4 @@
-"""What devices were like."""
+"""What devices, jobs, nodes, users and projects were like."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,6 +27,34 @@ class DeviceHistory:
     """
 
     uuid: str
+    from_: int
+    to: int
+    step_s: int
+    series: Mapping[str, tuple[HistoryPoint, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class JobHistory:
+    """What the devices of a job were like while it had them, as `DeviceHistory` tells it of a device.
+
+    Of a device that it shared they are what its own processes had. Memory, power and errors of several are sums.
+    """
+
+    id: str
+    from_: int
+    to: int
+    step_s: int
+    series: Mapping[str, tuple[HistoryPoint, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHistory:
+    """What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one.
+
+    Memory, power and errors are sums; of the rest the readings of all devices are one distribution.
+    """
+
+    name: str
     from_: int
     to: int
     step_s: int

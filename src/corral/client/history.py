@@ -1,0 +1,58 @@
+"""Reading the history of devices, jobs, nodes, users and projects."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
+
+from corral.client.arguments import number, optional, text, texts
+from corral.client.transport import Transport
+from corral.wire import from_answer
+
+if TYPE_CHECKING:
+    from corral.model.answers.history import GroupHistory
+
+T = TypeVar("T")
+
+
+class Groups:
+    """Reads the history of users, or of projects."""
+
+    def __init__(self, transport: Transport, kind: str) -> None:
+        self._transport = transport
+        self._kind = kind
+
+    def history(
+        self,
+        name: str,
+        range: str | None = None,
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        series: str | Sequence[str] = (),
+    ) -> "GroupHistory":
+        """What the devices were like that its jobs had, as `Devices.history`: memory and power are sums."""
+        from corral.model.answers.history import GroupHistory
+
+        path = [self._kind, text(name, "name", "'alice'")]
+        return read_history(self._transport, GroupHistory, path, range=range, since=since, until=until, series=series)
+
+
+def read_history(
+    transport: Transport,
+    cls: type[T],
+    path: Sequence[str],
+    *,
+    range: str | None,
+    since: float | None,
+    until: float | None,
+    series: str | Sequence[str],
+) -> T:
+    """The history of what stands at this path below /history. Raises Refused for what can be no time or series."""
+    period = {
+        name: None if at is None else int(number(at, field, "time.time() - 3600"))
+        for name, field, at in (("from", "since", since), ("to", "until", until))
+    }
+    wanted = ",".join(texts(series, "series", "['power_w']")) or None
+    span = optional(text, range, "range", "'1h'")
+    where = "/".join(["/history", *(quote(part, safe="") for part in path)])
+    return from_answer(cls, transport.get(where, range=span, series=wanted, **period))

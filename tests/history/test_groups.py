@@ -1,0 +1,121 @@
+"""What is told of several devices together: of a job that has them, its user and project, and of a node."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.history.asking import Group, HistoryQueries
+from corral.model.answers.history import HistoryPoint
+from corral.model.errors import NotFound, Refused
+from corral.model.job import Job, JobSpec
+from tests.history.life import T0, Life, user_of
+
+
+@pytest.fixture
+def life(tmp_path: Path) -> Iterator[Life]:
+    life = Life(tmp_path / "history.db")
+    yield life
+    life.recorder.close()
+
+
+def of_job(life: Life, number: int, name: str, *devices: str) -> tuple[HistoryPoint, ...]:
+    job = Job(str(number), number, JobSpec("u"), T0, started_at=T0, devices=devices)
+    return HistoryQueries(life.recorder, life.clock).job(job, series=[name]).series[name]
+
+
+def of_group(life: Life, kind: Group, of: str, name: str) -> tuple[HistoryPoint, ...]:
+    return HistoryQueries(life.recorder, life.clock).group(kind, of, series=[name]).series[name]
+
+
+def values(points: tuple[HistoryPoint, ...]) -> set[tuple[float, float, float, float]]:
+    return {(point.min, point.mean, point.max, point.coverage) for point in points}
+
+
+def test_of_several_devices_power_is_the_sum_and_utilisation_that_of_each(life: Life) -> None:
+    life.start(1, "a", "c")
+    for _ in range(20):
+        life.second(40, 100)
+    assert values(of_job(life, 1, "power_w", "a", "c")) == {(202, 202, 202, 1)}
+    assert values(of_job(life, 1, "utilization_pct", "a", "c")) == {(40, 41, 42, 1)}
+
+
+def test_a_user_has_what_all_of_their_jobs_have_and_a_node_what_all_of_its_devices_have(life: Life) -> None:
+    life.start(1, "a")
+    life.start(3, "b")
+    life.start(2, "c")
+    for _ in range(20):
+        life.second(40, 100)
+    assert {point.mean for point in of_group(life, "user", user_of(1), "power_w")} == {201}
+    assert {point.mean for point in of_group(life, "user", user_of(2), "power_w")} == {102}
+    assert {point.mean for point in of_group(life, "project", "p", "power_w")} == {303}
+    assert {point.mean for point in of_group(life, "node", "n", "power_w")} == {303}
+    used = of_group(life, "node", "n", "utilization_pct")
+    assert {(point.min, point.mean, point.max) for point in used} == {(40, 41, 42)}
+
+
+def test_a_sum_of_which_a_part_is_not_known_is_a_gap(life: Life) -> None:
+    life.start(1, "a")
+    life.start(3, "b", "c")
+    life.start(5, "c")
+    for _ in range(20):
+        life.second(40, 100)
+    # Of the power of a shared device no part is a job's.
+    assert of_group(life, "user", user_of(1), "power_w") == ()
+    assert of_job(life, 3, "power_w", "b", "c") == ()
+    assert of_job(life, 1, "power_w", "a") != ()
+    assert of_group(life, "node", "n", "power_w") != ()
+
+
+def test_a_device_that_fails_leaves_a_gap_in_the_sums_and_half_of_the_rest(life: Life) -> None:
+    life.start(1, "a", "b")
+    for _ in range(10):
+        life.second(40, 100)
+    found = life.clock.now()
+    for _ in range(10):
+        life.second(40, 100, failing=("b",))
+    power = of_job(life, 1, "power_w", "a", "b")
+    assert max(point.t for point in power) <= found
+    used = of_job(life, 1, "utilization_pct", "a", "b")
+    assert {point.coverage for point in used if point.t > found} == {0.5}
+    assert [point.coverage for point in of_group(life, "user", user_of(1), "utilization_pct")][-2] == 0.5
+
+
+def test_jobs_that_share_their_blocks_are_told_apart_and_from_their_neighbours(life: Life) -> None:
+    for number in (31, 32, 33):
+        life.start(number, "a")
+        life.second(number, 100)
+        life.held.pop(number)
+    life.recorder.write()
+    assert [[point.mean for point in of_job(life, number, "utilization_pct", "a")] for number in (31, 32, 33, 34)] == [
+        *([31], [32], [33], [])
+    ]
+
+
+def test_a_job_that_ended_keeps_its_history_as_long_as_its_level(life: Life) -> None:
+    life.start(1, "a")
+    life.second(40, 100)
+    life.held.pop(1)
+    job = Job("1", 1, JobSpec("u"), T0, started_at=T0, ended_at=T0 + 2, devices=("a",))
+    for days in (0.5, 6, 300):
+        life.clock.advance(days * 86_400)
+        life.second(50, 100)
+        life.recorder.write()
+        found = HistoryQueries(life.recorder, life.clock).job(job, series=["power_w"])
+        assert [point.mean for point in found.series["power_w"]] == [100]
+    life.clock.advance(90 * 86_400)
+    with pytest.raises(Refused, match="365d"):
+        HistoryQueries(life.recorder, life.clock).job(job)
+
+
+def test_a_name_that_was_never_heard_is_not_found(life: Life) -> None:
+    for kind in ("node", "user", "project"):
+        with pytest.raises(NotFound, match=f"{kind} 'nobody'"):
+            of_group(life, kind, "nobody", "power_w")
+
+
+def test_a_device_cannot_be_taken_for_a_user(life: Life) -> None:
+    life.start(1, "a")
+    life.second(40, 100)
+    with pytest.raises(NotFound):
+        HistoryQueries(life.recorder, life.clock).device(f"user:{user_of(1)}")
