@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from corral.history.asking import Group, HistoryQueries
+from corral.history.readings import new_readings
 from corral.model.answers.history import HistoryPoint
 from corral.model.errors import NotFound, Refused
 from corral.model.job import Job, JobSpec
-from tests.history.life import T0, Life, user_of
+from tests.history.life import DEVICES, T0, Life, user_of
 
 
 @pytest.fixture
@@ -119,3 +120,10 @@ def test_a_device_cannot_be_taken_for_a_user(life: Life) -> None:
     life.second(40, 100)
     with pytest.raises(NotFound):
         HistoryQueries(life.recorder, life.clock).device(f"user:{user_of(1)}")
+
+
+def test_a_user_whose_first_job_has_just_started_has_no_readings_yet(life: Life) -> None:
+    life.second(40, 100)
+    life.start(1, "a", "b")
+    found = new_readings(life.view(), life.samples, dict.fromkeys(DEVICES, 1.0), 1.0)
+    assert not [key for key, _ in found.named if key.startswith(("user:", "project:"))]

@@ -153,7 +153,7 @@ def _merged(parts: Sequence[_Part], devices: int) -> Iterator[DeviceReadings]:
     for part in parts:
         if part.covered_s is not None:
             yield DeviceReadings(part.at, part.covered_s / devices, _without_sums(part.values))
-    if len(parts) == devices and parts[0].covered_s is not None:
+    if parts and len(parts) == devices and parts[0].covered_s is not None:
         yield DeviceReadings(parts[0].at, parts[0].covered_s, _sums(parts))
 
 
