@@ -124,6 +124,7 @@ def test_a_device_cannot_be_taken_for_a_user(life: Life) -> None:
 
 def test_a_user_whose_first_job_has_just_started_has_no_readings_yet(life: Life) -> None:
     life.second(40, 100)
+    life.clock.advance(0.1)
     life.start(1, "a", "b")
     found = new_readings(life.view(), life.samples, dict.fromkeys(DEVICES, 1.0), 1.0)
     assert not [key for key, _ in found.named if key.startswith(("user:", "project:"))]
