@@ -6,7 +6,7 @@ import sys
 from bench import probe
 
 BENCHMARKS = (
-    *("server", "jobs", "launch", "telemetry", "history", "ledger", "api", "metrics", "crowded", "cluster"),
+    *("server", "jobs", "launch", "telemetry", "history", "alerts", "ledger", "api", "metrics", "crowded", "cluster"),
     *("openb", "scale", "queues", "sharing", "faults"),
 )
 

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
+from shutil import disk_usage
 
 import corral
 from corral.alerts.channel_process import check_channels
@@ -22,6 +23,8 @@ from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
+from corral.control.alerting.alert_watch import AlertSources
+from corral.control.alerting.alerting import Alerting
 from corral.control.channels import ChannelAccess
 from corral.control.core import ControlCore
 from corral.control.metrics.job_counts import JobCounts
@@ -131,6 +134,7 @@ class Server:
             settings.sample_interval_s,
             view=self._ledger.view,
         )
+        self._alerting = self._make_alerting()
         self._patrols = self._make_patrols()
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
@@ -230,6 +234,7 @@ class Server:
                 currency=self._settings.currency,
             ),
             channels=ChannelAccess(self._delivery, self._clock),
+            alerts=self._alerting.desk,
         )
         plain, tls = [self._unix, *loopback.reopened()], None
         if self._tcp is not None and self._tcp.certificate is not None:
@@ -260,6 +265,16 @@ class Server:
             started_at=self._started_at,
         )
 
+    def _make_alerting(self) -> Alerting:
+        sources = AlertSources(
+            telemetry=self._hub,
+            stale_after_s=self._settings.stale_sample_s,
+            obstacles=lambda: self._core.controller.obstacles,
+            disk=lambda: disk_usage(self._home.root)[::2],
+            history_stopped=lambda: self._history.stopped,
+        )
+        return Alerting(self._ledger, self._clock, self._settings, sources, self._delivery)
+
     def _make_patrols(self) -> tuple[Patrol, ...]:
         settings, ledger, core = self._settings, self._ledger, self._core
         tell, stopper = core.notes.tell, core.stopper
@@ -275,6 +290,7 @@ class Server:
             Patrol("node-drain", DrainWatch(ledger, self._clock, core.dispatcher.stop).look, DRAIN_INTERVAL_S),
             Patrol("absent-clients", absent_clients.look, ABSENCE_INTERVAL_S),
             Patrol("notifications", Notifications(ledger, self._nodes, self._clock).look, LOOK_INTERVAL_S),
+            self._alerting.patrol,
             Patrol("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         ]
         if settings.reclaim_idle_after_s is not None:

@@ -78,7 +78,7 @@ def test_every_route_that_changes_something_is_shut_to_a_token_that_may_only_loo
     posts = [path.removeprefix("/api/v1") for path, methods in described.items() if "post" in methods]
     answers = {
         path: served.call_tcp(
-            "POST", path.format(job_id="1", device="0", node="a", token_id="1"), {}, token=token
+            "POST", path.format(job_id="1", device="0", node="a", token_id="1", alert_id="a", name="a"), {}, token=token
         ).status
         for path in posts
     }

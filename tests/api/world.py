@@ -27,6 +27,7 @@ from corral.api.tls import Certificate, TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.clock import ManualClock, SystemClock
 from corral.config import Settings, load_settings
+from corral.control.alerting.desk import AlertDesk
 from corral.control.channels import ChannelAccess
 from corral.control.core import ControlCore
 from corral.control.metrics.job_counts import JobCounts
@@ -123,6 +124,7 @@ class World:
             self.ledger, Nodes(nodes), hub, clock, settings=Settings(), rules=RequestRules(), about=self._about
         )
         self.service = core.service
+        self.alerts = AlertDesk(self.ledger, clock, lambda: {"hot": 3})
         self.metrics = Metrics(
             view=self.ledger.view,
             telemetry=hub,
@@ -164,6 +166,7 @@ class World:
             events=self.events,
             reports=self.reports,
             channels=ChannelAccess(self.delivery, SystemClock()),
+            alerts=self.alerts,
         )
 
     def _about(self) -> ServerInfo:

@@ -73,7 +73,7 @@ def test_a_typo_names_the_file_the_line_and_the_nearest_setting(path: Path) -> N
 
 
 def test_a_word_like_no_setting_lists_them_all(path: Path) -> None:
-    assert "known: accept_in_use, allocation, assume_available" in refusal(path, "zzzz: 1\n")
+    assert "known: accept_in_use, alerts, allocation, assume_available" in refusal(path, "zzzz: 1\n")
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ def test_a_cluster_description_takes_effect_and_what_is_not_built_is_listed(path
         enable_preemption=True,
         auto_retry_failed_jobs=True,
         max_retries=3,
+        alert_thresholds=(("memory", 90.0), ("temperature", 85.0), ("utilization", 95.0)),
         unbuilt=(
-            "monitoring.alert_thresholds",
             "fault_tolerance.enable_checkpointing",
             "fault_tolerance.checkpoint_interval_minutes",
         ),

@@ -19,7 +19,7 @@ def must_reach(caller: Caller, scope: TokenScope) -> None:
 def may_change(caller: Caller, job: Job) -> None:
     """Raises Forbidden unless the job is the caller's own or the caller is an administrator."""
     if not caller.admin and caller.user != job.spec.user:
-        _explain_scope(caller)
+        explain_scope(caller)
         raise Forbidden(
             f"job {job.id} belongs to {job.spec.user}; only {job.spec.user} or an administrator may change it"
         )
@@ -37,14 +37,14 @@ def may_give_time(caller: Caller, job: Job, time_limit_s: float, most_s: float |
     if job.phase is Phase.PENDING:
         if most_s is None or time_limit_s <= most_s:
             return
-        _explain_scope(caller)
+        explain_scope(caller)
         raise Forbidden(
             f"a time limit of {format_duration(time_limit_s)} is more than the {format_duration(most_s)} that this "
             f"site allows; ask for less, or an administrator to lengthen that of job {job.id}",
             field="time_limit_s",
         )
     if has_s is not None:
-        _explain_scope(caller)
+        explain_scope(caller)
         raise Forbidden(
             f"job {job.id} is {job.phase} with a time limit of {format_duration(has_s)}, which you may only shorten; "
             f"only an administrator may lengthen it to {format_duration(time_limit_s)}",
@@ -66,11 +66,11 @@ def may_read_log(caller: Caller, job: Job) -> None:
 def must_be_admin(caller: Caller, action: str) -> None:
     """Raises Forbidden unless the caller is an administrator."""
     if not caller.admin:
-        _explain_scope(caller)
+        explain_scope(caller)
         raise Forbidden(f"{action} is for administrators (root or the user who runs the server); you are {caller.user}")
 
 
-def _explain_scope(caller: Caller) -> None:
+def explain_scope(caller: Caller) -> None:
     """Raises Forbidden for an administrator whose token has a smaller scope, saying so."""
     if caller.overseer:
         must_reach(caller, TokenScope.ADMIN)

@@ -8,6 +8,7 @@ from fastapi.routing import APIRoute
 
 import corral
 from corral.api import (
+    alert_routes,
     channel_routes,
     event_routes,
     history_routes,
@@ -42,6 +43,7 @@ _ROUTERS: tuple[tuple[APIRouter, str], ...] = (
     (nodes.router, _PREFIX),
     (token_routes.router, _PREFIX),
     (channel_routes.router, _PREFIX),
+    (alert_routes.router, _PREFIX),
     (site.graph_router, ""),
     (metrics_route.router, ""),
     (page_routes.router, _PREFIX),

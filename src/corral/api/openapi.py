@@ -14,13 +14,14 @@ from fastapi.openapi.utils import get_openapi
 from corral.api import gpu_number, shapes
 from corral.api.bodies import MAX_BODY_BYTES
 from corral.api.routing import MOST_BYTES
+from corral.control.alerting.desk import LONGEST_SILENCE_S, MOST_REASON_CHARACTERS
 from corral.control.cordoning import LONGEST_DEADLINE_S
 from corral.control.job_changes import LAST_SEQUENCE, MOST_AT_ONCE
 from corral.control.mig_changes import MAX_SLICES
 from corral.control.submitting import submission_checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
 from corral.control.token_issuer import LONGEST_S
-from corral.model import answers, checkpoint_signal
+from corral.model import alert_match, answers, checkpoint_signal
 from corral.model.channel import MAX_URL_LENGTH
 from corral.model.job import Request
 from corral.model.job_choice import JobChoice
@@ -163,6 +164,11 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
     limits[shapes.AdoptRequest] = {"pid": {"minimum": 1, "maximum": MAX_PID}, "priority": priority}
     limits[shapes.Cut] = {"count": {"minimum": 1, "maximum": MAX_SLICES}}
     limits[shapes.Drain] = {"deadline_s": {"minimum": 0, "maximum": LONGEST_DEADLINE_S}}
+    limits[shapes.NewSilence] = {
+        "match": {"minLength": 1, "maxLength": alert_match.MOST_CHARACTERS},
+        "duration_s": {"minimum": 1, "maximum": LONGEST_SILENCE_S},
+        "reason": {"maxLength": MOST_REASON_CHARACTERS},
+    }
     limits[shapes.NewToken] = {"expires_in_s": {"minimum": 1, "maximum": LONGEST_S}}
     limits[shapes.OwnChannel] = {"url": {"minLength": 1, "maxLength": MAX_URL_LENGTH}}
     limits[shapes.JobsQuery] = {

@@ -21,6 +21,7 @@ from corral.api.pages.dashboard import Dashboard
 from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal, InputNotices
+from corral.control.alerting.desk import AlertDesk
 from corral.control.channels import ChannelAccess
 from corral.control.metrics.scrape import Metrics
 from corral.control.querying.reports import GpuReports
@@ -50,6 +51,7 @@ class AppState:
     events: EventFeed
     reports: GpuReports
     channels: ChannelAccess
+    alerts: AlertDesk
     log_threads: UserThreads = field(default_factory=UserThreads)
     input_threads: UserThreads = field(default_factory=UserThreads)
     inputs: InputNotices = field(default_factory=InputNotices)

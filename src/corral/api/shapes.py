@@ -307,6 +307,26 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
+class AlertsQuery:
+    """Whether to list, besides the alerts that fire, the last that are over."""
+
+    history: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewSilence:
+    """Which alerts not to tell, for so many seconds, and why.
+
+    `match` is the name of a rule or the id of an alert, or parts such as "rule=idle-*,user=alice,node=gpu-07": all of
+    them must fit, and * is any characters.
+    """
+
+    match: str
+    duration_s: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """The server answers."""
 

@@ -98,6 +98,10 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow], *, bars: bool
     if server.obstacle is not None:
         obstacle = printable(f"nothing starts now: {server.obstacle}")
         lines += [painted(line, "red") for line in wrapped(obstacle, room() or len(obstacle))]
+    if server.alerts:
+        counts = ", ".join(f"{count} {severity}" for severity, count in server.alerts.items())
+        style = "red" if "critical" in server.alerts else "yellow"
+        lines.append(painted(fitted(printable(f"alerts fire: {counts} (corral alerts)")), style))
     longest = max((len(short_model(device)) for device in devices), default=0)
     gauge: Gauge = partial(_gauge_line, name_width=min(19, longest))
     if bars:

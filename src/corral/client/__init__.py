@@ -20,11 +20,16 @@ from corral.client.server_home import own_home
 from corral.client.transport import Address, NoServer, UntrustedServer, find_address
 
 if TYPE_CHECKING:
+    from corral.client.alerts import Alerts as Alerts
     from corral.client.cluster import ClusterNodes as ClusterNodes
     from corral.client.cluster import Devices as Devices
     from corral.client.cluster import Tokens as Tokens
     from corral.client.history import Groups as Groups
     from corral.client.jobs import Jobs as Jobs
+    from corral.model.answers.alerts import AlertList as AlertList
+    from corral.model.answers.alerts import AlertRow as AlertRow
+    from corral.model.answers.alerts import SilenceList as SilenceList
+    from corral.model.answers.alerts import SilenceRow as SilenceRow
     from corral.model.answers.devices import DeviceRow as DeviceRow
     from corral.model.answers.devices import HolderRow as HolderRow
     from corral.model.answers.devices import LinkRow as LinkRow
@@ -65,6 +70,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Address",
+    "AlertList",
+    "AlertRow",
+    "Alerts",
     "AttemptRow",
     "ChangedJobs",
     "ChangedSetting",
@@ -103,6 +111,8 @@ __all__ = [
     "Report",
     "ReportRow",
     "ServerInfo",
+    "SilenceList",
+    "SilenceRow",
     "SlicePlan",
     "TokenRow",
     "Tokens",
@@ -117,6 +127,7 @@ __all__ = [
 ]
 
 _LOADED_ON_USE = {
+    "corral.client.alerts": ("Alerts",),
     "corral.client.cluster": (
         "ClusterNodes",
         "Devices",
@@ -124,6 +135,12 @@ _LOADED_ON_USE = {
     ),
     "corral.client.history": ("Groups",),
     "corral.client.jobs": ("Jobs",),
+    "corral.model.answers.alerts": (
+        "AlertList",
+        "AlertRow",
+        "SilenceList",
+        "SilenceRow",
+    ),
     "corral.model.answers.devices": (
         "DeviceRow",
         "HolderRow",

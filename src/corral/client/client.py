@@ -14,6 +14,7 @@ from corral.model.errors import CorralError, Refused
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
+    from corral.client.alerts import Alerts
     from corral.client.channels import Channels
     from corral.client.cluster import ClusterNodes, Devices, Tokens
     from corral.client.history import Groups
@@ -101,6 +102,13 @@ class Client:
         from corral.client.history import Groups
 
         return Groups(self._transport, "projects")
+
+    @cached_property
+    def alerts(self) -> "Alerts":
+        """List, acknowledge and silence alerts."""
+        from corral.client.alerts import Alerts
+
+        return Alerts(self._transport)
 
     @cached_property
     def tokens(self) -> "Tokens":

@@ -176,6 +176,10 @@ class Transport:
         """The answer to `body`, which says how things are to be, so that it may be sent twice."""
         return self._call("PATCH", _API + path, body, repeatable=True, timeout_s=ANSWER_TIMEOUT_S)
 
+    def delete(self, path: str) -> Any:
+        """The answer to the end of what `path` names."""
+        return self._call("DELETE", _API + path, None, repeatable=False, timeout_s=ANSWER_TIMEOUT_S)
+
     def stream(self, path: str, *, quiet_s: float | None = None, **query: Any) -> Iterator[bytes]:
         """Bytes of `path` as they come, over a connection of their own.
 

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.config.alert_plans import AlertPlan
 from corral.config.channels import kind, network, read_channels
 from corral.config.groups import Key, KeyGroup, NodeReader, Placed, line_of, lines_of, one, read_group, several
 from corral.config.prices import currency, read_prices
@@ -20,6 +21,7 @@ from corral.config.site import (
     PoolPlan,
     PoolStrategy,
     places_of,
+    read_alerts,
     read_pools,
     read_projects,
     read_queues,
@@ -117,8 +119,10 @@ class Settings:
         enable_preemption: the first job of the queue `default` may have less urgent jobs stopped.
         auto_retry_failed_jobs, max_retries: whether jobs are retried by default, and how often.
         queues, projects, pools: as the site defines them.
+        alerts: rules by which alerts fire, besides Corral's own; of a rule of the same name what differs.
+        alert_thresholds: above which readings of a device an alert fires: of temperature, utilization, memory, power.
         unbuilt: keys that were given but have no effect yet.
-        places: file and line of each key that was given, and of each queue, project and pool ("queue night").
+        places: file and line of each key that was given, and of each queue, project, pool and alert ("queue night").
     """
 
     sample_interval_s: float = 1.0
@@ -181,6 +185,8 @@ class Settings:
     queues: tuple[Queue, ...] = ()
     projects: tuple[Project, ...] = ()
     pools: tuple[PoolPlan, ...] = ()
+    alerts: tuple[AlertPlan, ...] = ()
+    alert_thresholds: tuple[tuple[str, float], ...] = ()
     unbuilt: tuple[str, ...] = ()
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
@@ -433,6 +439,7 @@ _KEYS = {
     "projects": Key("projects", read_projects),
     "user_quota": Key("user_quota", read_user_quota),
     "pools": Key("pools", read_pools),
+    "alerts": Key("alerts", read_alerts),
 }
 
 

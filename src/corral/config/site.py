@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from corral.config.alert_plans import ALERT_KEYS, MOST_RULES, AlertPlan
 from corral.config.groups import Key, KeyGroup, line_of, lines_of, one, read_group, several
 from corral.config.readers import above_zero, duration, gpus, integer, memory, number, one_of, text, yes_or_no
 from corral.model.errors import Refused
@@ -79,8 +80,9 @@ def read_user_quota(path: Path, node: "Node") -> Quota:
     return quota
 
 
-def _thresholds(path: Path, node: "Node") -> dict[str, float]:
-    return read_group(path, lines_of(node), _THRESHOLDS, "monitoring.alert_thresholds.").values
+def _thresholds(path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
+    found = read_group(path, lines_of(node), _THRESHOLDS, "monitoring.alert_thresholds.").values
+    return tuple(sorted(found.items()))
 
 
 SECTIONS: Mapping[str, Mapping[str, Key]] = {
@@ -100,7 +102,7 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
     "monitoring": {
         "interval_seconds": Key("sample_interval_s", one(number(0.1, _HOUR_S))),
         "metrics_retention_days": Key("metrics_retention_days", one(integer(0, 3650))),
-        "alert_thresholds": Key(None, _thresholds),
+        "alert_thresholds": Key("alert_thresholds", _thresholds),
     },
     "policies": {
         "max_gpus_per_user": Key("max_milli_per_user", one(gpus)),
@@ -160,9 +162,9 @@ KEYS_OF_QUOTAS = {key.sets: word for word, key in _QUOTA.items() if key.sets is 
 
 KEYS_OF_GROUPS = {
     name: {key.sets: word for word, key in keys.items() if key.sets is not None}
-    for name, keys in (("queues", _QUEUE), ("projects", _PROJECT), ("pools", _POOL))
+    for name, keys in (("queues", _QUEUE), ("projects", _PROJECT), ("pools", _POOL), ("alerts", ALERT_KEYS))
 }
-"""The same of each queue, project and pool."""
+"""The same of each queue, project, pool and alert rule."""
 
 
 def read_section(name: str, path: Path, node: "Node") -> KeyGroup:
@@ -185,11 +187,19 @@ def read_pools(path: Path, node: "Node") -> tuple[PoolPlan, ...]:
     return tuple(_list_of(path, node, "pool", PoolPlan, _POOL))
 
 
+def read_alerts(path: Path, node: "Node") -> tuple[AlertPlan, ...]:
+    """The list of alert rules."""
+    rules = tuple(_list_of(path, node, "alert", AlertPlan, ALERT_KEYS))
+    if len(rules) > MOST_RULES:
+        raise Refused(f"{len(rules)} rules are too many; {MOST_RULES} are the most")
+    return rules
+
+
 def places_of(path: Path, root: "MappingNode") -> dict[str, str]:
-    """File and line of each queue, project and pool of a valid file: {"queue night": "config.yaml, line 7"}."""
+    """File and line of each queue, project, pool and alert of a valid file: {"queue night": "config.yaml, line 7"}."""
     lists = {str(key.value): entries for key, entries in root.value}
     places = {}
-    for kind in ("queue", "project", "pool"):
+    for kind in ("queue", "project", "pool", "alert"):
         for entry in getattr(lists.get(f"{kind}s"), "value", ()):
             name = next(str(value.value) for key, value in entry.value if key.value == "name")
             places[f"{kind} {name}"] = f"{path}, {line_of(entry)}"

@@ -95,6 +95,9 @@ class When:
     measure: str
     condition: Condition
 
+    def __str__(self) -> str:
+        return self.text
+
 
 def comparisons(condition: Condition) -> Iterator[Comparison]:
     """All comparisons, in the order in which they are written."""

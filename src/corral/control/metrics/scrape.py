@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from corral.clock import Clock
+from corral.control.metrics.alert_metrics import alert_metrics
 from corral.control.metrics.device_metrics import device_metrics
 from corral.control.metrics.exposition import Row, family, histograms, labelled, text_of
 from corral.control.metrics.job_counts import JobCounts
@@ -58,6 +59,7 @@ class Metrics:
         yield from job_metrics(view, now)
         contacts = [contact.node for contact in self.telemetry.contacts()]
         yield from node_metrics(view, contacts, self.obstacles())
+        yield from alert_metrics(view, now)
         yield from self._of_jobs(view)
         yield from self._of_the_server()
         yield from self._of_deliveries()

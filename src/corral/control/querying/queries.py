@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from corral.clock import Clock
+from corral.control.alerting.desk import unattended
 from corral.control.named_jobs import named_jobs, no_such_job
 from corral.control.querying.listing_rows import device_rows, grant_rows, holding, job_row
 from corral.control.querying.wall_times import in_wall_time
@@ -287,7 +288,8 @@ class Queries:
         """What this server says of itself."""
         view = self._ledger.view()
         devices = sum(len(node.devices) for node in view.nodes.values())
-        return replace(self._about(), devices=devices, obstacle=self._decisions.obstacle)
+        alerts = unattended(view, self._clock.now())
+        return replace(self._about(), devices=devices, obstacle=self._decisions.obstacle, alerts=alerts)
 
     def row(self, job: Job) -> JobRow:
         """A job as `ps` lists it, with its times as the ledger has them."""

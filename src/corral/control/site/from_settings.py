@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from corral.config import Settings
 from corral.config.site import PoolPlan, PoolStrategy
+from corral.control.site.alert_rules import alert_rules
 from corral.model.device import Device, Node
 from corral.model.errors import Refused, nearest
 from corral.model.fact import SiteArranged
@@ -60,7 +61,8 @@ def site_setup(
         default_retries=settings.default_retries,
         priority_range=settings.priority_range,
     )
-    observation = SiteArranged(tuple(queues.values()), settings.projects, pools, limits)
+    rules = alert_rules(settings)
+    observation = SiteArranged(tuple(queues.values()), settings.projects, pools, limits, rules)
     return SiteSetup(observation, tuple(_remarks(settings, devices)))
 
 

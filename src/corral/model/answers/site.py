@@ -80,7 +80,8 @@ class NodeRow:
 class ServerInfo:
     """A server about itself. `mock` says that its devices are described, not real; `devices` counts them.
 
-    `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way.
+    `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts those
+    that fire, by severity, without those that somebody takes care of or has silenced.
     """
 
     version: str = ""
@@ -96,3 +97,4 @@ class ServerInfo:
     uptime_s: float | None = None
     devices: int = 0
     obstacle: str | None = None
+    alerts: Mapping[str, int] = field(default_factory=dict)

@@ -1,0 +1,153 @@
+"""`corral alerts`: what fires, and what to do about being told of it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from corral.cli.screen import clock_time, example, print_json, write_lines, write_painted
+from corral.cli.text_table import TextTable
+from corral.client import Client
+from corral.model.printable import printable
+from corral.model.units import count_of, parse_duration_s
+
+if TYPE_CHECKING:
+    from corral.model.answers.alerts import AlertList, AlertRow, SilenceRow
+
+SEVERITY_STYLES = {"critical": "red", "warning": "yellow", "info": "cyan"}
+
+app = typer.Typer(
+    name="alerts",
+    help="List the alerts that fire; acknowledge and silence them.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    invoke_without_command=True,
+    epilog="\b\nExample:\n  corral alerts\n  corral alerts silence node=gpu-07 --for 2h",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.callback()
+def alerts(
+    ctx: typer.Context,
+    history: Annotated[
+        bool, typer.Option("--all", "-a", "--history", help="Also the last that are over (of 7 days, 500 at most).")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """List the alerts that fire, the worst first.
+
+    An alert is told in the channels of its rule, unless somebody has silenced it. Rules and channels are settings of
+    the site.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    with Client() as client:
+        found = client.alerts.list(history=history)
+    if json:
+        print_json(found)
+    else:
+        write_painted(*alert_lines(found))
+
+
+@app.command(epilog=example("corral alerts ack 5f0c27ab"))
+def ack(
+    alert_id: Annotated[str, typer.Argument(metavar="ID", help="Its id in `corral alerts`.")], json: Json = False
+) -> None:
+    """Say that you take care of an alert. Others see so; that it is over is told all the same."""
+    with Client() as client:
+        row = client.alerts.acknowledge(alert_id)
+    if json:
+        print_json(row)
+    else:
+        write_lines(printable(f"{row.acknowledged_by} takes care of alert {row.id}: {row.sentence}"))
+
+
+@app.command(
+    epilog=example(
+        "corral alerts silence temperature --for 2h",
+        'corral alerts silence "node=gpu-07,severity=warning" --for 1d --reason "new fans"',
+    )
+)
+def silence(
+    match: Annotated[
+        str,
+        typer.Argument(metavar="MATCH", help="A rule's name, an alert's id, or KEY=PATTERN,... (with * for anything)."),
+    ],
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="For how long: 30m, 2h, 7d.")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Shown with the silence.")] = "",
+    json: Json = False,
+) -> None:
+    """Keep alerts from being told for a time. They are listed all the same.
+
+    KEY is rule, severity, subject, node, gpu, uuid, model, job, name, user, project, queue or disk; all parts must fit.
+    Who is no administrator silences alerts about their own jobs only.
+    """
+    with Client() as client:
+        row = client.alerts.silence(match, parse_duration_s(duration, field="--for"), reason)
+    if json:
+        print_json(row)
+    else:
+        write_lines(silence_line(row))
+
+
+@app.command(epilog=example("corral alerts silences"))
+def silences(json: Json = False) -> None:
+    """List the silences that are in force."""
+    with Client() as client:
+        rows = client.alerts.silences()
+    if json:
+        print_json(rows)
+        return
+    table = TextTable(("ID", "UNTIL", "BY", "ALERTS", "MATCH", "REASON"), limits={"BY": 12}, numeric=("ALERTS",))
+    for row in rows:
+        whose = f" (jobs of {row.user})" if row.user else ""
+        table.add(row.id, clock_time(row.until), row.by, str(row.alerts), row.match + whose, row.reason)
+    write_painted(*(table.lines() if rows else ["no alerts are silenced"]))
+
+
+@app.command(epilog=example("corral alerts unsilence 91ab03c4"))
+def unsilence(
+    silence_id: Annotated[str, typer.Argument(metavar="ID", help="Its id in `corral alerts silences`.")],
+    json: Json = False,
+) -> None:
+    """End a silence. What it kept back and still fires is told."""
+    with Client() as client:
+        row = client.alerts.unsilence(silence_id)
+    if json:
+        print_json(row)
+    else:
+        write_lines(printable(f"silence {row.id} ({row.match}) is over"))
+
+
+def silence_line(row: "SilenceRow") -> str:
+    """What a new silence does, as a sentence without its full stop."""
+    whose = f" about jobs of {row.user}" if row.user else ""
+    now = f", {count_of(row.alerts, 'alert')} now" if row.alerts else ""
+    return printable(
+        f"silence {row.id}: alerts{whose} that match {row.match} are not told until {clock_time(row.until)}{now}"
+    )
+
+
+def alert_lines(found: "AlertList") -> Iterator[str]:
+    """The table of `alerts`."""
+    if found.alerts:
+        table = TextTable(("ID", "SEVERITY", "SINCE", "STATE", "RULE", "WHAT"), limits={"RULE": 17})
+        for row in found.alerts:
+            style = SEVERITY_STYLES.get(row.severity) if row.state == "firing" else None
+            table.add(row.id, row.severity, clock_time(row.since), _state(row), row.rule, row.sentence, style=style)
+        yield from table.lines(paint="SEVERITY")
+    else:
+        yield "no alerts fire"
+    for rule, count in sorted(found.left_out.items()):
+        yield printable(f"and {rule} would fire for {count} more")
+
+
+def _state(row: "AlertRow") -> str:
+    if row.state != "firing":
+        return "over"
+    if row.acknowledged_by is not None:
+        return "ack"
+    return "silenced" if row.silenced else "firing"

@@ -1,0 +1,64 @@
+"""Reads the rules of `alerts`. What a rule leaves out is as Corral's own rule of that name has it, or the default."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from corral.config.groups import Key, one, several
+from corral.config.readers import duration, number, one_of, text
+from corral.model.alert import Severity
+from corral.model.alert_condition import When, parse_when
+from corral.model.errors import Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from yaml.nodes import Node, ScalarNode
+
+MOST_RULES = 100
+_MOST_CHANNELS = 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+_DAY_S = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class AlertPlan:
+    """A rule as written in the settings. None is not said."""
+
+    name: str
+    when: When | None = None
+    for_s: float | None = None
+    clear: float | None = None
+    severity: Severity | None = None
+    to: tuple[str, ...] | None = None
+
+
+def _name(node: "ScalarNode") -> str:
+    if not _NAME.fullmatch(node.value):
+        raise Refused(
+            f"{node.value!r:.60} cannot be the name of a rule; write letters, digits, dots and dashes, such as gpu-hot"
+        )
+    return str(node.value)
+
+
+def _when(node: "ScalarNode") -> When:
+    return parse_when(str(node.value))
+
+
+def _to(path: "Path", node: "Node") -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(several(text)(path, node)))
+    if len(names) > _MOST_CHANNELS:
+        raise Refused(f"{len(names)} channels are too many; {_MOST_CHANNELS} are the most")
+    return names
+
+
+ALERT_KEYS: Mapping[str, Key] = {
+    "name": Key("name", one(_name)),
+    "when": Key("when", one(_when)),
+    "for": Key("for_s", one(duration(0.0, 30 * _DAY_S))),
+    "clear": Key("clear", one(number(-1e12, 1e12))),
+    "severity": Key("severity", one(one_of(Severity))),
+    "to": Key("to", _to),
+}
+"""The keys of a rule."""

@@ -1,0 +1,122 @@
+"""Devices and nodes as alert rules see them."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from corral.alerts.state import Subject
+from corral.model.device import Device, DeviceSample, Node, throttle_reasons
+from corral.model.printable import printable
+from corral.model.view import View
+
+SLOWING = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"})
+"""What slows a device that should not; that its power is capped is how a busy one is driven."""
+
+_MW_PER_W = 1000
+
+
+def device_subject(uuid: str) -> str:
+    """The name of a device as a subject."""
+    return f"device {uuid}"
+
+
+class DeviceSubjects:
+    """All devices, at each look. It remembers the last Xid error of each, to tell a new one from one that stays."""
+
+    def __init__(self, known_xids: Mapping[str, int]) -> None:
+        """`known_xids` are those that were told before, by UUID."""
+        self._xids = dict(known_xids)
+        self._before: dict[str, int] = {}
+
+    def subjects(self, view: View, samples: Mapping[str, DeviceSample], oldest: float, now: float) -> list[Subject]:
+        """Every device of the view. Samples from before `oldest` (Unix seconds) are none."""
+        several = len(view.nodes) > 1
+        found = []
+        for node in view.nodes.values():
+            heard = node.name not in view.silences
+            for device in node.devices:
+                sample = samples.get(device.uuid)
+                if sample is not None and (sample.fault is not None or sample.taken_at < oldest):
+                    sample = None
+                found.append(self._subject(view, node, device, sample, heard=heard, several=several, now=now))
+        return found
+
+    def _subject(
+        self,
+        view: View,
+        node: Node,
+        device: Device,
+        sample: DeviceSample | None,
+        *,
+        heard: bool,
+        several: bool,
+        now: float,
+    ) -> Subject:
+        uuid = device.uuid
+        readings: dict[str, float | str | None] = {
+            "model": device.model,
+            "node": node.name,
+            "jobs": len(view.holders.get(uuid, ())),
+            "unreadable_s": _unreadable_s(view, uuid, now) if heard else None,
+        }
+        if sample is not None:
+            readings |= _measured(sample)
+            readings["new_xid"] = self._new_xid(uuid, sample.xid)
+        called = f"GPU {node.name}:{device.index}" if several else f"GPU {device.index}"
+        labels = (("gpu", str(device.index)), ("model", device.model), ("node", node.name), ("uuid", uuid))
+        return Subject(device_subject(uuid), printable(called), readings, _printable(labels), group=f"node {node.name}")
+
+    def _new_xid(self, uuid: str, xid: int | None) -> int | None:
+        """The error that came since the last look, 0 where none did."""
+        if xid is None:
+            return None
+        before = self._xids.get(uuid, 0)
+        self._xids[uuid] = xid
+        return xid if xid not in (0, before) else 0
+
+
+def node_subjects(view: View, contacts: Collection[str], obstacles: Mapping[str, str], now: float) -> Iterator[Subject]:
+    """Every node that there should be; `obstacles` are what keeps jobs from starting, by node, "" for the ledger."""
+    for name in sorted({*view.nodes, *contacts, *view.silences}):
+        silence = view.silences.get(name)
+        readings: dict[str, float | str | None] = {
+            "node": name,
+            "silent_s": 0.0 if silence is None or silence.answers else max(0.0, now - silence.since),
+            "gone": int(silence is not None and silence.gone),
+            "starts_blocked": int(name in obstacles or "" in obstacles),
+        }
+        labels = _printable((("node", name),))
+        yield Subject(f"node {printable(name)}", f"node {printable(name)}", readings, labels, group=f"node {name}")
+
+
+def _measured(sample: DeviceSample) -> dict[str, float | str | None]:
+    used, total = sample.memory_used_mib, sample.memory_total_mib
+    return {
+        "temperature_c": sample.temperature_c,
+        "utilization_pct": sample.utilization_pct,
+        "memory_used_pct": None if used is None or not total else 100 * used / total,
+        "memory_used_mib": used,
+        "memory_free_mib": sample.memory_free_mib,
+        "memory_bandwidth_pct": sample.memory_bandwidth_pct,
+        "power_w": None if sample.power_mw is None else sample.power_mw / _MW_PER_W,
+        "sm_clock_mhz": sample.sm_clock_mhz,
+        "mem_clock_mhz": sample.mem_clock_mhz,
+        "ecc_errors": sample.ecc_errors,
+        "xid": sample.xid,
+        "throttled": None if sample.throttle is None else _is_slowed(sample.throttle),
+    }
+
+
+def _is_slowed(throttle: int) -> int:
+    return int(bool(throttle) and not SLOWING.isdisjoint(throttle_reasons(throttle)))
+
+
+def _unreadable_s(view: View, uuid: str, now: float) -> float | None:
+    condition = view.conditions.get(uuid)
+    if condition is None:
+        return None
+    if condition.unreadable is None:
+        return 0.0
+    return None if condition.ill_since is None else max(0.0, now - condition.ill_since)
+
+
+def _printable(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, printable(value)) for name, value in labels)

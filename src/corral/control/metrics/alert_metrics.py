@@ -1,0 +1,31 @@
+"""Alerts that fire, counted."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from corral.control.alerting.desk import is_silenced
+from corral.control.metrics.exposition import Row, family, labelled
+from corral.model.alert import Alert
+from corral.model.view import View
+
+
+def alert_metrics(view: View, now: float) -> Iterator[str]:
+    """How many alerts fire, by rule, and whether anybody is told of them or takes care of them."""
+    counts = Counter(
+        (alert.rule, alert.severity.value, _state(alert, view, now)) for alert in view.alerts.values() if alert.fires
+    )
+    yield from family(
+        "corral_alerts",
+        "gauge",
+        "Alerts that fire; their state is acknowledged, silenced, or else firing.",
+        (
+            Row(labelled(rule=rule, severity=severity, state=state), count)
+            for (rule, severity, state), count in sorted(counts.items())
+        ),
+    )
+
+
+def _state(alert: Alert, view: View, now: float) -> str:
+    if alert.acknowledged_by is not None:
+        return "acknowledged"
+    return "silenced" if is_silenced(alert, view, now) else "firing"
