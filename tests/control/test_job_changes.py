@@ -1,4 +1,4 @@
-"""Many jobs are changed in one step: whose, which, what is told of the rest, and that no others are."""
+"""Many jobs are changed for one request: whose, which, what is told of the rest, and that no others are."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -25,19 +25,19 @@ _CHANGED = gives(ChangedJobs)
 
 @router.post("/jobs/cancel", openapi_extra=_BODY, responses=_CHANGED)
 async def cancel_many(request: Request, context: Context) -> Response:
-    """Cancel all jobs that are named or chosen, in one step."""
+    """Cancel all jobs that are named or chosen."""
     return await _change_many(Verb.CANCEL, request, context)
 
 
 @router.post("/jobs/hold", openapi_extra=_BODY, responses=_CHANGED)
 async def hold_many(request: Request, context: Context) -> Response:
-    """Put all jobs on hold that are named or chosen, in one step."""
+    """Put all jobs on hold that are named or chosen."""
     return await _change_many(Verb.HOLD, request, context)
 
 
 @router.post("/jobs/release", openapi_extra=_BODY, responses=_CHANGED)
 async def release_many(request: Request, context: Context) -> Response:
-    """Let all jobs start that are named or chosen, in one step. Reservations end, where their ids are given."""
+    """Let all jobs start that are named or chosen. Reservations end, where their ids are given."""
     return await _change_many(Verb.RELEASE, request, context)
 
 

@@ -207,7 +207,7 @@ class Jobs:
         before: int | None = None,
         dry_run: bool = False,
     ) -> "ChangedJobs":
-        """Change many jobs in one step: those of `ids`, of which the rest chooses some, or else all that it chooses.
+        """Change many jobs: those of `ids`, of which the rest chooses some, or else all that it chooses.
 
         Without ids these are the caller's own (`user` "me"), or of another user for administrators. `name` may be a
         pattern such as "sweep-*". A server changes 10,000 at once, the newest first; `next` of the answer is then the

@@ -1,19 +1,21 @@
-"""Jobs are cancelled, put on hold, released or requeued: one, an array, or as many as are chosen, in one commit."""
+"""Jobs are cancelled, put on hold, released or requeued: one, an array, or as many as are chosen."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 
 from corral.access.caller import Caller
 from corral.access.permissions import may_change, must_be_admin
 from corral.clock import Clock
 from corral.control.named_jobs import as_it_is, named_jobs, no_such_job
+from corral.control.slices import cut_short, slices
 from corral.control.submitting.priorities import refuse_priority
 from corral.lifecycle import commands
 from corral.model.answers.job_changes import ChangedJobs, UnchangedJob
-from corral.model.errors import Conflict, CorralError, Refused
-from corral.model.fact import AllocationEnded, Fact
+from corral.model.errors import Conflict, CorralError, LedgerFailed, Refused
+from corral.model.fact import AllocationEnded, Fact, JobChanged
 from corral.model.job import Job, Phase
 from corral.model.job_choice import OWN, JobChoice
 from corral.model.name_pattern import check_name_patterns
@@ -21,7 +23,7 @@ from corral.model.view import View, ViewDraft
 from corral.ports.ledger import Decided, JobQuery, Ledger
 
 MOST_AT_ONCE = 10_000
-"""So many jobs are changed in one commit; who asks for more asks again."""
+"""So many jobs are changed for one request; who asks for more asks again."""
 
 LAST_SEQUENCE = 2**63 - 1
 
@@ -63,24 +65,50 @@ def makes_sense(verb: Verb, job: Job) -> bool:
             return job.phase in (Phase.FAILED, Phase.LOST)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Target:
-    """Jobs that are changed together: what an id names, or one of those that were found."""
+    """Jobs that are changed together: what an id names, or one of those that were found by what they are."""
 
     id: str
     jobs: tuple[Job, ...]
     whole_array: bool = False
+    found: bool = False
     error: CorralError | None = None
+    touched: bool = False
+
+
+_Step = tuple[_Target, Job]
 
 
 @dataclass(slots=True)
-class _Outcome:
-    """What came of it: jobs as they were before they were changed, and what was not changed for which reason."""
+class _Slice:
+    """What came of the steps of one commit.
 
-    changed: list[Job] = field(default_factory=list)
-    unchanged: list[tuple[str, CorralError]] = field(default_factory=list)
+    Attributes:
+        changed: with the jobs as they were before.
+        refused: what was not changed, and why.
+        over: allocations that ended with it.
+        cancelled: jobs that it cancelled, those that followed others too.
+    """
+
+    changed: list[_Step] = field(default_factory=list)
+    refused: list[tuple[_Target, CorralError]] = field(default_factory=list)
     over: list[str] = field(default_factory=list)
-    next: int | None = None
+    cancelled: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class _Change:
+    """One request: what is done, for whom, and to which of the jobs that are found by what they are."""
+
+    verb: Verb
+    caller: Caller
+    choice: JobChoice = field(default_factory=JobChoice)
+    user: str | None = None
+
+    def means(self, job: Job) -> bool:
+        """Whether a job is among those that are chosen."""
+        return self.choice.has(job, self.user) and (bool(self.choice.phase) or makes_sense(self.verb, job))
 
 
 class JobChanges:
@@ -96,33 +124,37 @@ class JobChanges:
 
         Raises NotFound, Forbidden, Conflict, and Refused.
         """
-        outcome = self._commit(verb, lambda _: (self._named((job_id,), caller), None), caller)
-        for _, error in outcome.unchanged:
+        changed, unchanged = self._commit(_Change(verb, caller), self._named((job_id,), caller))
+        for _, error in unchanged:
             raise error
-        return tuple(job.id for job in outcome.changed)
+        return tuple(job.id for job in changed)
 
     def many(self, verb: Verb, choice: JobChoice, caller: Caller) -> ChangedJobs:
-        """Change the jobs that are chosen, the newest first and MOST_AT_ONCE at most, all in one commit.
+        """Change the jobs that are chosen, the newest first and MOST_AT_ONCE at most; up to JOBS_IN_A_COMMIT in one
+        commit, and else one after another, also if one fails: the answer then says which jobs are as they were.
 
         What cannot be changed is told with its reason. Raises Refused, and Forbidden for jobs of others by their user.
         """
         user = self._user(verb, choice, caller)
         # One phase a hundred thousand times would be compared with each job so often.
         choice = replace(choice, phase=tuple(dict.fromkeys(choice.phase)))
+        change, below = _Change(verb, caller, choice, user), None
         if choice.ids:
-            named = [_chosen(target, choice, user) for target in self._named(choice.ids, caller)]
-            outcome = self._commit(verb, lambda _: (named, None), caller, dry_run=choice.dry_run)
+            targets = [_chosen(target, choice, user) for target in self._named(choice.ids, caller)]
         else:
-            ended = self._ended(verb, choice, user)
-            outcome = self._commit(
-                verb, lambda view: _found(verb, view, ended, choice, user), caller, dry_run=choice.dry_run
-            )
+            # In this order: what ends in between is in both, and never in none.
+            active = self._ledger.view().jobs
+            targets, below = _found(change, active.values(), *self._ended(verb, choice, user))
+        if choice.dry_run:
+            changed, unchanged = self._foretold(change, targets)
+        else:
+            changed, unchanged = self._commit(change, targets)
         return ChangedJobs(
-            tuple(job.id for job in outcome.changed),
-            tuple(UnchangedJob(job_id, str(error)) for job_id, error in outcome.unchanged),
-            users=tuple(dict.fromkeys(job.spec.user for job in outcome.changed)),
-            phases=Counter(job.phase.value for job in outcome.changed),
-            next=outcome.next,
+            tuple(job.id for job in changed),
+            tuple(UnchangedJob(job_id, str(error)) for job_id, error in unchanged),
+            users=tuple(dict.fromkeys(job.spec.user for job in changed)),
+            phases=Counter(job.phase.value for job in changed),
+            next=below,
         )
 
     @staticmethod
@@ -173,60 +205,94 @@ class JobChanges:
         page = self._ledger.jobs(query)
         return page, page[-1].sequence if len(page) == MOST_AT_ONCE else None
 
-    def _commit(
-        self,
-        verb: Verb,
-        targets_in: Callable[[View], tuple[Collection[_Target], int | None]],
-        caller: Caller,
-        *,
-        dry_run: bool = False,
-    ) -> _Outcome:
-        def decide(view: View) -> Decided[_Outcome]:
-            targets, below = targets_in(view)
-            outcome = _Outcome(next=below)
-            facts = self._decide(verb, view, targets, caller, outcome)
-            outcome.over = [fact.allocation_id for fact in facts if isinstance(fact, AllocationEnded)]
-            return Decided(tuple(facts), outcome)
+    def _commit(self, change: _Change, targets: Sequence[_Target]) -> tuple[list[Job], list[tuple[str, CorralError]]]:
+        """Change the jobs of all targets, slice by slice: these as they were before, and what was not changed."""
+        steps, changed, looked_at = _steps(targets), list[Job](), 0
+        gone: set[str] = set()
+        for part in slices(steps):
+            try:
+                done = self._ledger.commit(partial(self._decide, change, part, frozenset(gone))).result()
+            except LedgerFailed as error:
+                if not changed:
+                    raise
+                cut = cut_short(error, len(changed), len(steps))
+                for target, _ in steps[looked_at:]:
+                    target.error = cut
+                break
+            looked_at += len(part)
+            gone |= done.cancelled
+            _note(done)
+            changed += [job for _, job in done.changed]
+            self._stop_all(done)
+        return changed, _unchanged(targets)
 
-        if dry_run:
-            return decide(self._ledger.view()).value
-        outcome = self._ledger.commit(decide).result()
+    def _foretold(self, change: _Change, targets: Sequence[_Target]) -> tuple[list[Job], list[tuple[str, CorralError]]]:
+        """The same as it would be now."""
+        would = self._decide(change, _steps(targets), frozenset(), self._ledger.view()).value
+        _note(would)
+        return [job for _, job in would.changed], _unchanged(targets)
+
+    def _stop_all(self, done: _Slice) -> None:
         jobs = self._ledger.view().jobs
-        stopping = (jobs[job.id] for job in outcome.changed if job.id in jobs)
-        for allocation_id in [*outcome.over, *(job.allocation_id for job in stopping if job.phase is Phase.STOPPING)]:
+        stopping = (jobs[job.id] for _, job in done.changed if job.id in jobs)
+        for allocation_id in [*done.over, *(job.allocation_id for job in stopping if job.phase is Phase.STOPPING)]:
             if allocation_id is not None:
                 self._stop(allocation_id)
-        return outcome
 
-    def _decide(
-        self, verb: Verb, view: View, targets: Collection[_Target], caller: Caller, outcome: _Outcome
-    ) -> list[Fact]:
-        """The facts of all steps. Each step sees the steps before it: a job that follows two is decided on once."""
-        at, draft = self._clock.now(), ViewDraft(view)
+    def _decide(self, change: _Change, steps: Sequence[_Step], gone: frozenset[str], view: View) -> Decided[_Slice]:
+        """The facts of these steps. Each sees those before it: a job that follows two is decided on once, and one of
+        `gone` was cancelled with another.
+        """
+        at, draft, done = self._clock.now(), ViewDraft(view), _Slice()
         facts: list[Fact] = []
-        for target in targets:
-            error, changed = target.error, len(outcome.changed)
-            for found in () if error is not None else target.jobs:
-                before = as_it_is(self._ledger, view, found)
-                job = draft.view.jobs.get(found.id) or before
-                if job.phase is Phase.CANCELLED and not before.phase.terminal and verb is Verb.CANCEL:
-                    # It followed one of those before it, and was cancelled with that.
-                    outcome.changed.append(before)
-                    continue
-                try:
-                    taken = step(verb, draft.view, job, caller, at)
-                except (Conflict, Refused) as refusal:
-                    error = refusal
-                    continue
-                draft.apply(taken)
-                facts += taken
-                outcome.changed.append(before)
-            if target.whole_array and target.error is None and isinstance(error, Conflict):
-                touched = len(outcome.changed) > changed
-                error = None if touched else Conflict(_nothing(target.id))
-            if error is not None:
-                outcome.unchanged.append((target.id, error))
-        return facts
+        for target, found in steps:
+            before = as_it_is(self._ledger, view, found)
+            job = draft.view.jobs.get(found.id) or before
+            followed = found.id in gone or not before.phase.terminal
+            if change.verb is Verb.CANCEL and job.phase is Phase.CANCELLED and followed:
+                done.changed.append((target, found if before.phase.terminal else before))
+                continue
+            if target.found and not change.means(job):
+                continue
+            try:
+                taken = step(change.verb, draft.view, job, change.caller, at)
+            except (Conflict, Refused) as refusal:
+                done.refused.append((target, refusal))
+                continue
+            draft.apply(taken)
+            facts += taken
+            done.changed.append((target, before))
+        done.over = [fact.allocation_id for fact in facts if isinstance(fact, AllocationEnded)]
+        done.cancelled = {fact.job_id for fact in facts if isinstance(fact, JobChanged) and _cancels(fact)}
+        return Decided(tuple(facts), done)
+
+
+def _cancels(fact: JobChanged) -> bool:
+    return fact.changes.get("phase") is Phase.CANCELLED
+
+
+def _steps(targets: Sequence[_Target]) -> list[_Step]:
+    return [(target, job) for target in targets if target.error is None for job in target.jobs]
+
+
+def _note(done: _Slice) -> None:
+    """Note with the targets what came of them: of an array the last refusal, and none where something was changed."""
+    for target, _ in done.changed:
+        target.touched = True
+    for target, error in done.refused:
+        target.error = error
+
+
+def _unchanged(targets: Sequence[_Target]) -> list[tuple[str, CorralError]]:
+    """What was not changed, and why. Of an array it is enough that some elements could be."""
+    found = []
+    for target in targets:
+        error = target.error
+        if target.whole_array and target.jobs and isinstance(error, Conflict):
+            error = None if target.touched else Conflict(_nothing(target.id))
+        if error is not None:
+            found.append((target.id, error))
+    return found
 
 
 def _nothing(array_id: str) -> str:
@@ -243,15 +309,14 @@ def _chosen(target: _Target, choice: JobChoice, user: str | None) -> _Target:
 
 
 def _found(
-    verb: Verb, view: View, ended: tuple[tuple[Job, ...], int | None], choice: JobChoice, user: str | None
+    change: _Change, active: Collection[Job], past: tuple[Job, ...], below: int | None
 ) -> tuple[list[_Target], int | None]:
-    """The newest jobs of the view, and of those that have ended, that are chosen, and below which there are more."""
-    past, below = ended
+    """The newest of these jobs, and of those that have ended, that are chosen, and below which there are more."""
     jobs = {job.id: job for job in past if below is None or job.sequence >= below}
-    jobs |= {job.id: job for job in view.jobs.values() if below is None or job.sequence >= below}
-    found = [job for job in jobs.values() if choice.has(job, user) and (bool(choice.phase) or makes_sense(verb, job))]
+    jobs |= {job.id: job for job in active if below is None or job.sequence >= below}
+    found = [job for job in jobs.values() if change.means(job)]
     found.sort(key=lambda job: -job.sequence)
     if len(found) > MOST_AT_ONCE:
         found = found[:MOST_AT_ONCE]
         below = found[-1].sequence
-    return [_Target(job.id, (job,)) for job in found], below
+    return [_Target(job.id, (job,), found=True) for job in found], below

@@ -1,17 +1,19 @@
 """Changing jobs that have not ended: their priority, time limit, name and queue."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from corral.access.caller import Caller
 from corral.access.permissions import may_change, may_give_time
 from corral.clock import Clock
 from corral.control.named_jobs import as_it_is, named_jobs, no_such_job
+from corral.control.slices import cut_short, slices
 from corral.control.submitting.bounds import BOUNDS, between
 from corral.control.submitting.priorities import refuse_priority
 from corral.control.submitting.site_rules import LeastUse, obey, refuse_move
 from corral.control.submitting.submission_checks import check_checkpoint, check_time_limit, check_word
 from corral.lifecycle.updating import may_go_on, update
-from corral.model.errors import Conflict, Refused
+from corral.model.errors import Conflict, CorralError, Refused
 from corral.model.fact import JobUpdated
 from corral.model.job import Job, Phase
 from corral.model.job_update import JobUpdate, sentence
@@ -21,7 +23,7 @@ from corral.ports.ledger import Decided, Ledger
 
 
 class JobUpdates:
-    """Changes a job, or the elements of an array that have not ended, all in one commit. Thread-safe.
+    """Changes a job, or the elements of an array that have not ended. Thread-safe.
 
     `tell` writes a line into the log of a job that has started. `time_limit_changed`
     is called with the allocations whose nodes have to hear of another time limit.
@@ -44,7 +46,9 @@ class JobUpdates:
     def update(self, job_id: str, asked: JobUpdate, caller: Caller) -> tuple[str, ...]:
         """Give the job these values, or change nothing; the ids of the jobs that have them now.
 
-        Raises NotFound, Refused, Forbidden, and Conflict where the job has ended or its state does not allow it.
+        The elements of a very large array are changed in several commits, once all of them have been looked at. Raises
+        NotFound, Refused, Forbidden, and Conflict where the job has ended or its state does not allow it, or where that
+        became so in between; then it says how many were changed.
         """
         check_update(asked)
         named = named_jobs(self._ledger, (job_id,))[job_id]
@@ -53,18 +57,31 @@ class JobUpdates:
         may_change(caller, named[0])
         whole_array = named[0].id != job_id
 
-        def decide(view: View) -> Decided[tuple[tuple[str, ...], tuple[JobUpdated, ...]]]:
-            jobs = [as_it_is(self._ledger, view, found) for found in named]
-            if whole_array:
-                jobs = [job for job in jobs if may_go_on(job)]
-                if not jobs:
-                    raise Conflict(f"array {job_id}: every element has ended; there is nothing left to change")
-            facts = self._facts(view, jobs, asked, caller)
-            return Decided(facts, (tuple(job.id for job in jobs), facts))
-
-        touched, facts = self._ledger.commit(decide).result()
-        self._act(facts, caller)
+        parts = list(slices(named))
+        if len(parts) > 1:
+            self._decide(named, whole_array, asked, caller, self._ledger.view())
+        touched: tuple[str, ...] = ()
+        for part in parts:
+            try:
+                decide = partial(self._decide, part, whole_array, asked, caller)
+                changed, facts = self._ledger.commit(decide).result()
+            except CorralError as error:
+                raise (cut_short(error, len(touched), len(named)) if touched else error) from error
+            self._act(facts, caller)
+            touched += changed
+        if not touched:
+            raise Conflict(f"array {job_id}: every element has ended; there is nothing left to change")
         return touched
+
+    def _decide(
+        self, named: Sequence[Job], whole_array: bool, asked: JobUpdate, caller: Caller, view: View
+    ) -> Decided[tuple[tuple[str, ...], tuple[JobUpdated, ...]]]:
+        """The facts, with the ids of the jobs that then have the values."""
+        jobs = [as_it_is(self._ledger, view, found) for found in named]
+        if whole_array:
+            jobs = [job for job in jobs if may_go_on(job)]
+        facts = self._facts(view, jobs, asked, caller)
+        return Decided(facts, (tuple(job.id for job in jobs), facts))
 
     def _facts(self, view: View, jobs: Sequence[Job], asked: JobUpdate, caller: Caller) -> tuple[JobUpdated, ...]:
         at = self._clock.now()
