@@ -27,6 +27,7 @@ from corral.control.alerting.alert_watch import AlertSources
 from corral.control.alerting.alerting import Alerting
 from corral.control.channels import ChannelAccess
 from corral.control.core import ControlCore
+from corral.control.job_notices import JobNotices
 from corral.control.metrics.job_counts import JobCounts
 from corral.control.metrics.request_counts import RequestCounts
 from corral.control.metrics.scrape import Metrics
@@ -291,6 +292,7 @@ class Server:
             Patrol("absent-clients", absent_clients.look, ABSENCE_INTERVAL_S),
             Patrol("notifications", Notifications(ledger, self._nodes, self._clock).look, LOOK_INTERVAL_S),
             self._alerting.patrol,
+            Patrol("job-notices", JobNotices(ledger, self._delivery, self._clock).look, LOOK_INTERVAL_S),
             Patrol("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         ]
         if settings.reclaim_idle_after_s is not None:

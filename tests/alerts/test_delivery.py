@@ -178,8 +178,8 @@ def test_a_user_is_told_through_a_kind_and_an_address_that_the_site_allows(tmp_p
     receiver.got.clear()
     open_to = {"user_channel_kinds": ("json",), "user_channel_networks": ("127.0.0.0/8",)}
     made = deliver(tmp_path, **open_to)
-    made.outbox.set_user_channel(UserChannel("alice", NOBODY[0], receiver.url("alice"), 1.0))
-    made.outbox.set_user_channel(UserChannel("mallory", 12345, receiver.url("mallory"), 1.0))
+    made.set_user(UserChannel("alice", NOBODY[0], receiver.url("alice"), 1.0))
+    made.set_user(UserChannel("mallory", 12345, receiver.url("mallory"), 1.0))
     for user in ("alice", "mallory", "bob"):
         made.send_to_user(user, outgoing(1))
     made.send_to_user("alice", outgoing(1))

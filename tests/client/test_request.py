@@ -11,7 +11,18 @@ from corral.client.calling_process import environment, soft_limits
 from corral.client.options import RequestOptions
 from corral.client.request import parse_checkpoint_signal, submission
 from corral.model.errors import Refused
+from corral.model.notification import NotifyOn
 from corral.model.submission import ArraySpec
+
+
+@pytest.mark.parametrize("given", ["done,failed", ["done", "failed", "done"], "done , failed"])
+def test_of_what_a_user_is_told_may_be_words_or_a_list(given: str | list[str]) -> None:
+    assert submission(["true"], {"notify_on": given}).notify_on == (NotifyOn.DONE, NotifyOn.FAILED)
+
+
+def test_a_word_of_which_nobody_can_be_told_is_refused_with_the_nearest() -> None:
+    with pytest.raises(Refused, match=r"notify_on: 'fail' is not allowed; did you mean 'failed'\?"):
+        submission(["true"], {"notify_on": "done,fail"})
 
 
 def flag(name: str) -> str:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from corral.ledger.fold import check, fold
 from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.fact import NotificationDue, NotificationGiven
-from corral.model.notification import DueNotification
+from corral.model.fact import NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
+from corral.model.notification import DueNotice, DueNotification
 from tests.ledger.making import a_job, ended, submitted, url_of, write
 
 
@@ -43,3 +43,15 @@ def test_what_is_due_and_given_in_one_commit_leaves_nothing(ledger: SqlLedger, t
     write(ledger, submitted(a_job(1)), ended("1"), due("1"), given("1"))
     ledger.close()
     assert reopened(tmp_path) == {}
+
+
+def test_a_notice_of_a_start_and_one_of_an_end_are_due_on_their_own(ledger: SqlLedger, tmp_path: Path) -> None:
+    start, end = (NoticeDue("1", "alice", started, at=3000.0, by="test") for started in (True, False))
+    write(ledger, submitted(a_job(1)), start, end)
+    write(ledger, NoticeGiven(start.key, at=3001.0, by="test"))
+    ledger.close()
+    again = open_ledger(url_of(tmp_path))
+    found, folded = dict(again.view().notices), dict(fold(again.journal()).notices)
+    again.close()
+    assert found == folded == {"end of 1": DueNotice("1", "alice", False, 3000.0)}
+    assert check(url_of(tmp_path)) == ()

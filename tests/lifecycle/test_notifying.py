@@ -8,10 +8,10 @@ import pytest
 from corral.control.submitting.new_jobs import admit
 from corral.lifecycle import commands, ending, starting, stopping
 from corral.lifecycle.input import give_up
-from corral.model.fact import Fact, NotificationDue, NotificationGiven
+from corral.model.fact import Fact, NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
 from corral.model.job import Job, JobKind, Phase
 from corral.model.launch import LaunchPhase, LaunchReport
-from corral.model.notification import DueNotification
+from corral.model.notification import DueNotice, DueNotification, NotifyOn
 from corral.model.view import View
 from tests.control.strategies import box, job, with_jobs
 from tests.lifecycle.taken_steps import BACKOFF, URGENT, exited, started
@@ -107,3 +107,38 @@ def test_of_an_array_the_last_end_counts_until_it_is_told() -> None:
     view = view.advance(commands.cancel(view, second, by="bob", at=204.0))
     assert view.notifications == {"7": DueNotification("7_2", "alice", 204.0)}
     assert view.advance([NotificationGiven("7", at=205.0, by="test")]).notifications == {}
+
+
+def told_of(number: int, *events: NotifyOn, **given: Any) -> Job:
+    plain = job(number, **given)
+    return replace(plain, spec=replace(plain.spec, notify_on=events))
+
+
+def notices(facts: list[Fact]) -> list[tuple[str, str]]:
+    return [(fact.job_id, "start" if fact.started else "end") for fact in facts if isinstance(fact, NoticeDue)]
+
+
+def test_the_first_start_is_told_to_who_asked_for_it_and_no_later_one() -> None:
+    view = started(with_jobs(box(), told_of(1, NotifyOn.STARTED, retries=1), job(2)), "1", 0)
+    facts = starting.running(view, view.jobs["1"], 202.0, by="test", at=202.0)
+    assert notices(facts) == [("1", "start")]
+    assert view.advance(facts).notices == {"start of 1": DueNotice("1", "alice", True, 202.0)}
+    again = replace(view.jobs["1"], attempts=1)
+    assert notices(starting.running(view, again, 202.0, by="test", at=202.0)) == []
+    assert notices(over(view, exited("1"))) == []
+
+
+@pytest.mark.parametrize("event", [NotifyOn.DONE, NotifyOn.FAILED])
+def test_an_end_for_good_is_told_to_who_asked_for_either_end(event: NotifyOn) -> None:
+    view = started(with_jobs(box(), told_of(1, event, retries=1)), "1", 0)
+    assert notices(over(view, exited("1", code=3))) == []
+    facts = over(view, exited("1"))
+    assert notices(facts) == [("1", "end")]
+    view = view.advance(facts)
+    assert view.notices == {"end of 1": DueNotice("1", "alice", False, 203.0)}
+    assert view.advance([NoticeGiven("end of 1", at=204.0, by="test")]).notices == {}
+
+
+def test_a_job_that_never_started_and_is_cancelled_is_told_as_an_end() -> None:
+    view = with_jobs(box(), told_of(1, NotifyOn.STARTED, NotifyOn.FAILED))
+    assert notices(commands.cancel(view, view.jobs["1"], by="bob", at=203.0)) == [("1", "end")]

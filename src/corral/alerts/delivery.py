@@ -57,6 +57,7 @@ class Delivery:
         self._senders: dict[str, SendingThreads] = {}
         self._rules = UserChannelRules()
         self._users = self._threads("user-channels", _USER_THREADS, USER_PACE)
+        self._having: set[str] = set()
         self._troubled: dict[str, float] = {}
         self._unknown: set[str] = set()
         self._last: dict[str, Outcome] = {}
@@ -75,6 +76,7 @@ class Delivery:
             if self.outbox.exists():
                 self._troubled = self.outbox.failing()
                 left = self.outbox.channels()
+                self._having = self.outbox.users()
         except BackendFailed as error:
             log.error("what an earlier server had to tell cannot be read: %s", error)
         self._set_channels(settings.channels, rules)
@@ -142,14 +144,24 @@ class Delivery:
 
         When this returns the message survives the server; handed in again it is not sent again. Raises BackendFailed.
         """
-        if self.outbox.user_channel(user) is None:
+        if user not in self._having:
             return
         key = _USER_PREFIX + user
         self._users.put_written(key, self.outbox.take(key, [Waiting(message, self._clock.now())]))
 
+    def has_channel(self, user: str) -> bool:
+        """Whether a user has a channel. Reads no file."""
+        return user in self._having
+
+    def set_user(self, channel: UserChannel) -> None:
+        """Give a user a channel. Raises BackendFailed."""
+        self.outbox.set_user_channel(channel)
+        self._having.add(channel.user)
+
     def forget_user(self, user: str) -> None:
         """Drop a user's channel, and what waits for it. Raises BackendFailed."""
         self.outbox.remove_user_channel(user)
+        self._having.discard(user)
         self.outbox.drop(_USER_PREFIX + user)
         self._users.forget(_USER_PREFIX + user)
         self._last.pop(_USER_PREFIX + user, None)

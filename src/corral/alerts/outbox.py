@@ -130,6 +130,11 @@ class Outbox:
             row = db.execute("SELECT name, uid, url, set_at FROM users WHERE name = ?", (user,)).fetchone()
         return None if row is None else UserChannel(*row)
 
+    def users(self) -> set[str]:
+        """Who has a channel."""
+        with self._connection() as db:
+            return {name for (name,) in db.execute("SELECT name FROM users")}
+
     def set_user_channel(self, channel: UserChannel) -> None:
         """Give a user a channel in place of what there was."""
         row = (channel.user, channel.uid, channel.url, channel.set_at)

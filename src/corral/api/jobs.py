@@ -15,7 +15,16 @@ from corral.api import shapes
 from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
-from corral.api.routing import Context, ContextRoute, RequestContext, answer, json_response, read_only, to_json
+from corral.api.routing import (
+    AppState,
+    Context,
+    ContextRoute,
+    RequestContext,
+    answer,
+    json_response,
+    read_only,
+    to_json,
+)
 from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
 from corral.model.answers.dry_run import DryRun
 from corral.model.answers.job_details import Explanation, JobDetail
@@ -48,7 +57,7 @@ async def submit(request: Request, context: Context) -> Response:
     if array is not None:
         accepted["array_size"] = len(array.indices)
         first_id = f"{job_id}_{array.indices[0]}"
-    if notes := context.service.queries.notes(first_id):
+    if notes := [*context.service.queries.notes(first_id), *_of_channel(request, submission, context.caller)]:
         accepted["notes"] = notes
     return json_response(accepted, 201)
 
@@ -183,3 +192,9 @@ async def _all_pages(
         if len(rows) > 2:
             yield b"," + rows[1:-1]
     yield b'],"next":null}'
+
+
+def _of_channel(request: Request, submission: Submission, caller: Caller) -> tuple[str, ...]:
+    """What a user should know who is to be told of a job, and cannot be."""
+    state: AppState = request.app.state.corral
+    return state.channels.notes(caller) if submission.notify_on else ()

@@ -162,6 +162,14 @@ class JobFlags(DeviceFlags):
             help="Shell command to run once when the job has ended: 'mail -s \"$CORRAL_JOB_NAME $CORRAL_PHASE\" me'.",
         ),
     ] = None
+    notify_on: Annotated[
+        str | None,
+        typer.Option(
+            "--notify-on",
+            metavar="WHAT,..",
+            help="Tell you in your channel that it has started, done (succeeded) or failed: done,failed.",
+        ),
+    ] = None
     gang: Annotated[
         int | None,
         typer.Option(

@@ -11,6 +11,11 @@ from corral.model.units import is_whole, parse_slurm_time_s
 _BARE_NICE = "100"
 _CONDITION = re.compile(r"(after(?:any|ok|notok|corr)?)((?::\d+(?:_(?:\d+|\*))?)+)")
 _SIGNAL = re.compile(r"(?:([BR]+):)?(\w+)(?:@([1-9]\d*))?")
+_MAIL_TYPES = {
+    "started": {"ALL", "BEGIN"},
+    "done": {"ALL", "END"},
+    "failed": {"ALL", "END", "FAIL", "INVALID_DEPEND", "TIME_LIMIT"},
+}
 _SIGNALS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _CONDITIONS = {"after": "start:", "afterany": "any:", "afterok": "", "afternotok": "notok:", "aftercorr": "corr:"}
 
@@ -136,6 +141,15 @@ def _signal(value: str | None, where: str) -> list[str]:
     return ["--checkpoint-signal", f"{target}:{name.upper().removeprefix('SIG')}@{found[3] or 60}s"]
 
 
+def _mail_type(value: str | None, where: str) -> list[str] | None:
+    """Told through the user's channel, of what there is here; None where nothing of it has a meaning."""
+    wanted = {word.strip().upper() for word in _required(value, where).split(",")}
+    if wanted == {"NONE"}:
+        return []
+    told = [word for word, types in _MAIL_TYPES.items() if types & wanted]
+    return ["--notify-on", ",".join(told)] if told else None
+
+
 def _open_mode(value: str | None, where: str) -> list[str]:
     for mode in ("append", "truncate"):
         if value and mode.startswith(value.lower()):
@@ -177,6 +191,7 @@ _MEANINGS: dict[str, _Meaning] = {
     "export": _export,
     "hold": lambda value, where: ["--hold"],
     "job-name": _passing("--name"),
+    "mail-type": _mail_type,
     "nice": _nice,
     "no-requeue": lambda value, where: ["--retries", "0"],
     "open-mode": _open_mode,
@@ -211,7 +226,7 @@ _IGNORED = frozenset(
     {"account", "acctg-freq", "batch", "cluster-constraint", "clusters", "comment", "container", "container-id",
      "contiguous", "core-spec", "cores-per-socket", "cpu-freq", "delay-boot", "distribution", "exclude",
      "export-file", "extra", "extra-node-info", "get-user-env", "gid", "gpu-bind", "gpu-freq", "gres-flags", "hint",
-     "ignore-pbs", "input", "kill-on-invalid-dep", "mail-type", "mail-user", "mcs-label", "mem-bind", "network",
+     "ignore-pbs", "input", "kill-on-invalid-dep", "mail-user", "mcs-label", "mem-bind", "network",
      "no-kill", "nodefile", "nodelist", "ntasks-per-core", "ntasks-per-socket", "overcommit",
      "oversubscribe", "parsable", "partition", "power", "prefer", "priority", "profile", "propagate", "qos", "quiet",
      "reboot", "reservation", "segment", "share", "sockets-per-node", "spread-job", "switches", "test-only",

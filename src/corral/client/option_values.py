@@ -165,6 +165,7 @@ _CHECKS: dict[str, Check] = {
     "speed": _speed,
     "checkpoint_signal": _text("USR1@60s"),
     "notify": _text("notify-send done"),
+    "notify_on": _texts("['done', 'failed']"),
     "device": _texts("['GPU-8a6f...']"),
     "accept_in_use": _text("20G"),
     "cpus": _number("1.5"),

@@ -48,6 +48,7 @@ class RequestOptions(TypedDict, total=False):
             "USR1@60s", to all of its processes; "B:USR1@60s" to the main one alone, "S:USR1@60s" to all others.
         notify: shell command to run once when the job has ended for good (of an array, when all its jobs have), as you.
             CORRAL_PHASE, CORRAL_EXIT_CODE, CORRAL_REASON and CORRAL_LOG tell it how.
+        notify_on: of what you are told through your channel: "started", "done", "failed", or a list of these.
         speed: relative speed on each GPU model, 1 by default, 0 if it cannot run there: {"v100": 1, "k80": 0.2} or
             "v100=1,k80=0.2".
         device: UUIDs of exactly the GPUs to use.
@@ -103,6 +104,7 @@ class RequestOptions(TypedDict, total=False):
     speed: str | Mapping[str, float] | None
     checkpoint_signal: str | None
     notify: str | None
+    notify_on: str | Sequence[str]
     device: str | Sequence[str]
     accept_in_use: str | None
     cpus: float | None

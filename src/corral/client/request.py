@@ -15,8 +15,9 @@ from corral.client.option_values import Given, checked_options, command_words
 from corral.client.options import RequestOptions
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_strategy, parse_version
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
-from corral.model.errors import Refused
+from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
+from corral.model.notification import NotifyOn
 from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
 from corral.model.sweep import Sweep
@@ -87,8 +88,19 @@ def submission(
         checkpoint_grace_s=signal_grace_s,
         script=script,
         notify=None if (notify := given.get("notify")) is None else checked_text(notify, spell("notify")),
+        notify_on=parse_notify_on(given.get("notify_on", ()), field=spell("notify_on")),
         sweep=sweep,
     )
+
+
+def parse_notify_on(given: str | Sequence[str], *, field: str = "notify_on") -> tuple[NotifyOn, ...]:
+    """Of what a user is told: "done,failed", or a list of such words."""
+    known = {one.value: one for one in NotifyOn}
+    words = [word.strip() for text in ([given] if isinstance(given, str) else given) for word in text.split(",")]
+    for word in words:
+        if word not in known:
+            raise Refused(f"{field}: {word!r:.40} is not allowed; {nearest(word, known)}", field=field)
+    return tuple(dict.fromkeys(known[word] for word in words))
 
 
 def parse_checkpoint_signal(given: str | None, *, field: str = "checkpoint_signal") -> tuple[str | None, float]:

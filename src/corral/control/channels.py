@@ -86,7 +86,7 @@ class ChannelAccess:
         if problem is not None:
             raise Refused(f"url: {problem}", field="url")
         self._delivery.forget_user(caller.user)
-        self._delivery.outbox.set_user_channel(UserChannel(caller.user, caller.uid, url, self._clock.now()))
+        self._delivery.set_user(UserChannel(caller.user, caller.uid, url, self._clock.now()))
         return ChannelRow("", kind, caller.user)
 
     def remove_own(self, caller: Caller) -> None:
@@ -106,6 +106,12 @@ class ChannelAccess:
             self._asked_at = {user: at for user, at in self._asked_at.items() if now - at < OWN_INTERVAL_S}
             self._asked_at[caller.user] = now
             yield
+
+    def notes(self, caller: Caller) -> tuple[str, ...]:
+        """What is missing for the caller to be told of their jobs; () if nothing is. Reads no file."""
+        if self._delivery.has_channel(caller.user):
+            return ()
+        return ("notify-on: you have no channel, so nobody is told; give one: corral channels set",)
 
     def _must_be_allowed(self, kind: str) -> None:
         kinds = self._delivery.rules.kinds

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from corral.lifecycle.following import after_end, followers
+from corral.lifecycle.notifying import start_notice
 from corral.lifecycle.step import Backoff, back_to_queue, change, closed_eviction, give_back, measured
 from corral.model.allocation import Allocation, GpuInfo, Placement
 from corral.model.fact import AllocationMade, Fact, JobChanged
@@ -37,7 +38,7 @@ def running(view: View, job: Job, started_at: float | None, *, by: str, at: floa
     if job.phase is Phase.STARTING:
         begun = replace(job, started_at=at if started_at is None else started_at)
         first = change(job, _running(job, begun.started_at), by=by, at=at)
-        return [first, *followers(view, begun, Phase.RUNNING, by=by, at=at)]
+        return [first, *start_notice(job, by=by, at=at), *followers(view, begun, Phase.RUNNING, by=by, at=at)]
     if job.started_at is None and started_at is not None:
         return [JobChanged(job.id, {"started_at": started_at}, at=at, by=by)]
     return []

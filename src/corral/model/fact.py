@@ -17,7 +17,7 @@ from corral.model.device import DeviceCondition, Node, NodeCordon, Silence
 from corral.model.job import Job
 from corral.model.job_patch import JobPatch, patched
 from corral.model.job_update import SpecPatch, may_start_later, with_changes
-from corral.model.notification import DueNotification
+from corral.model.notification import DueNotice, DueNotification
 from corral.model.queue import Limits, Pool, Project, Queue
 
 if TYPE_CHECKING:
@@ -252,6 +252,56 @@ class NotificationGiven(Fact):
     def apply(self, draft: "ViewDraft") -> None:
         """It is due no more."""
         draft.drop("notifications", self.job_id)
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeDue(Fact):
+    """A job has started, or ended for good, and its user is to be told through their channel; of an array once."""
+
+    job_id: str
+    user: str
+    started: bool
+    array_id: str | None = None
+
+    @property
+    def about(self) -> str:
+        """The job."""
+        return self.job_id
+
+    @property
+    def key(self) -> str:
+        """What it is known by in a view."""
+        return f"{'start' if self.started else 'end'} of {self.array_id or self.job_id}"
+
+    @property
+    def subject(self) -> str:
+        """Whether its user was told."""
+        return f"notice of the {self.key}"
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is due."""
+        draft.put("notices", self.key, DueNotice(self.job_id, self.user, self.started, self.at))
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeGiven(Fact):
+    """What was due is written down where messages wait to be sent. `key` is the one of `NoticeDue`."""
+
+    key: str
+
+    @property
+    def subject(self) -> str:
+        """Whether its user was told."""
+        return f"notice of the {self.key}"
+
+    @property
+    def closes(self) -> bool:
+        """It is done."""
+        return True
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is due no more."""
+        draft.drop("notices", self.key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from enum import StrEnum
 from corral.model.eviction import Eviction
 from corral.model.known_fields import known_fields
 from corral.model.means import Means
+from corral.model.notification import NotifyOn
 from corral.model.split import Strategy
 from corral.model.sweep import Params, named_values
 from corral.model.terminal import TerminalSize
@@ -180,6 +181,7 @@ class JobSpec:
         stdin, terminal: as `Submission` has them.
         forced_by: who insisted on it although preflight had said that it cannot run; None when nobody had to.
         notify: a shell command that is run once when the job has ended for good, of an array when all of it has.
+        notify_on: of what the user is told through their channel.
         uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
         params: its values of a sweep's parameters, which it also finds in its environment; () of any other job.
     """
@@ -214,6 +216,7 @@ class JobSpec:
     open_mode: str | None = None
     script: bool = False
     notify: str | None = None
+    notify_on: tuple[NotifyOn, ...] = ()
     params: Params = ()
     stdin: bool = False
     terminal: TerminalSize | None = None

@@ -1,7 +1,8 @@
-"""What a user has run once a job has ended: when it is due, and what exactly is run."""
+"""What a user has run once a job has ended, and what they are told of it: when it is due, and what exactly is run."""
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from corral.model.errors import Refused
 
@@ -11,6 +12,33 @@ TIME_LIMIT_S = 60.0
 """A notification that takes longer is stopped."""
 
 _ID = re.compile(r"\d{1,20}(_\d{1,20})?-\d{1,20}", re.ASCII)
+
+
+class NotifyOn(StrEnum):
+    """Of what a user is told through their channel.
+
+    DONE is an end for good with success, FAILED any other, also of a job that was cancelled or never started.
+    """
+
+    STARTED = "started"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class DueNotice:
+    """A job or an array has started or ended, and its user is to be told through their channel.
+
+    Attributes:
+        job_id: the job; of an array the element that started or ended last.
+        started: whether it has started; else it has ended.
+        at: when that was, Unix seconds as the server counts them.
+    """
+
+    job_id: str
+    user: str
+    started: bool
+    at: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from corral.model.job import JobKind, Request
 from corral.model.known_fields import known_fields
+from corral.model.notification import NotifyOn
 from corral.model.sweep import Sweep
 from corral.model.terminal import TerminalSize
 
@@ -45,7 +46,7 @@ class Submission:
         sweep: an array over values of parameters, in place of `array`. Command, name, files and directory name them.
         stdin: somebody sends the program's standard input while it runs, to rank 0 of a gang; else it is empty.
         terminal: it runs at a terminal of this size, whose keys and output come and go the same way.
-        notify: as in `JobSpec`.
+        notify, notify_on: as in `JobSpec`.
         owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
     """
 
@@ -79,6 +80,7 @@ class Submission:
     nice: int | None = None
     script: bool = False
     notify: str | None = None
+    notify_on: tuple[NotifyOn, ...] = ()
     sweep: Sweep | None = None
     stdin: bool = False
     terminal: TerminalSize | None = None

@@ -14,7 +14,7 @@ from corral.model.allocation import Allocation, Placement, Promise
 from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, NodeCordon, NodeStatus, Silence
 from corral.model.fact import Delta
 from corral.model.job import Job, Phase
-from corral.model.notification import DueNotification
+from corral.model.notification import DueNotice, DueNotification
 from corral.model.queue import Limits, Pool, Project, Queue
 from corral.model.run_history import RUNS_KEPT, DecayedUsage, PastRun, Spent, spend
 
@@ -39,6 +39,7 @@ class View:
         dependants: ids of waiting jobs, as the keys of a mapping, by the id of the job they wait for.
         queues, projects, pools: by name; `limits` are those of the site and of each user.
         notifications: ends of jobs that are still to be told, by the id of the job or array.
+        notices: starts and ends of jobs that users are still to be told through their channels, by `NoticeDue.key`.
         usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
         spent: GPU-seconds by the hour, of each ("user" | "project" | "queue", name).
         served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
@@ -66,6 +67,7 @@ class View:
     pools: Mapping[str, Pool] = field(default_factory=lambda: EMPTY)
     limits: Limits = field(default_factory=Limits)
     notifications: Mapping[str, DueNotification] = field(default_factory=lambda: EMPTY)
+    notices: Mapping[str, DueNotice] = field(default_factory=lambda: EMPTY)
     usage: Mapping[tuple[str, str], DecayedUsage] = field(default_factory=lambda: EMPTY)
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=lambda: EMPTY)
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)

@@ -59,6 +59,7 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         stdin=submission.stdin,
         terminal=submission.terminal,
         notify=submission.notify,
+        notify_on=tuple(dict.fromkeys(submission.notify_on)),
         env=_shared(tuple(sorted(submission.env.items()))),
         workdir=submission.workdir,
         umask=submission.umask,

@@ -1,0 +1,90 @@
+"""People are told over real webhooks by a real server: of alerts, and of their jobs, also if it is killed meanwhile."""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.client import Client
+from tests.alerts.receivers import Receiver, receiving
+from tests.e2e.box import CORRAL, Box, described, until_there
+
+SECRET = "s3cr3t-T0ken"
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as made:
+        yield made
+
+
+def configured(box: Box, *lines: str) -> Box:
+    config = box.home / "config.yaml"
+    config.write_text("\n".join(["user_channel_kinds: [json]", "user_channel_networks: [127.0.0.0/8]", *lines]) + "\n")
+    return box
+
+
+def own_channel(box: Box, url: str) -> None:
+    done = subprocess.run(
+        [CORRAL, "channels", "set"], input=f"{url}\n", text=True, capture_output=True, env=box.env, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert SECRET not in done.stdout + done.stderr
+
+
+def kill(box: Box) -> None:
+    os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+
+
+def told(receiver: Receiver) -> list[str]:
+    return [f"{body['subject']} {body['state']}" for body in receiver.got]
+
+
+def test_a_user_is_told_once_of_each_job_by_a_server_that_was_killed_and_by_one_that_was_not(
+    new_box: Callable[[str], Box], receiver: Receiver, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    box = configured(new_box(described(2)))
+    box.up()
+    noted = box.run("submit", "--notify-on", "done", "--gpus", "0", "--", "true")
+    assert "you have no channel, so nobody is told; give one: corral channels set" in noted.stderr
+    own_channel(box, receiver.url(SECRET))
+    running = box.submit("--notify-on", "started,done,failed", "--gpus", "0", "--", "sh", "-c", until_there(gate))
+    receiver.until(lambda: told(receiver) == [f"job {running} started"])
+    receiver.says = 500
+    failed = box.submit("--notify-on", "failed", "--gpus", "0", "--", "sh", "-c", "exit 3")
+    box.ended(failed)
+    receiver.until(lambda: sum(receiver.asked.values()) >= 2)
+    kill(box)
+    gate.touch()
+    receiver.says = 200
+    box.up()
+    with Client(box.home) as client:
+        array = client.submit(["true"], gpus=0, array="0-2", notify_on="done,failed").id
+    receiver.until(lambda: len(receiver.got) >= 4)
+    assert sorted(told(receiver)) == sorted(
+        [f"job {running} started", f"job {failed} failed", f"job {running} done", f"job {array} done"]
+    )
+    (row,) = box.json("channels", "list", "--json")
+    assert (row["kind"], row["delivered"]) == ("json", True)
+    for path in box.home.rglob("*"):
+        if path.is_file() and path.name != "deliveries.db":
+            assert SECRET.encode() not in path.read_bytes(), path
+
+
+def test_a_channel_is_tried_reloaded_and_refused_in_words(new_box: Callable[[str], Box], receiver: Receiver) -> None:
+    box = configured(new_box(described(1)), f"channels: {{ops: '{receiver.url(SECRET)}'}}")
+    box.up()
+    assert re.fullmatch(r"channel ops: delivered in \d+\.\d s\n", box.ok("channels", "test", "ops"))
+    configured(box, f"channels: {{ops: 'jsom://127.0.0.1/{SECRET}'}}")
+    refused = box.run("config", "reload")
+    assert refused.returncode == 2
+    assert "line 3: channels.ops: apprise does not know the kind 'jsom'; did you mean 'json'?" in refused.stderr
+    configured(box, f"channels: {{ops: '{receiver.url('second')}'}}")
+    changed = box.ok("config", "reload")
+    assert re.search(r"channels: ops \(json, \w{4}\) -> ops \(json, \w{4}\)", changed)
+    assert SECRET not in refused.stderr + changed + (box.home / "server.log").read_text()
