@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from corral.alerts.state import KEPT_S, MOST_KEPT, MOST_OF_A_RULE, UNHEARD_S, Subject
+from corral.alerts.state import GONE_S, KEPT_S, MOST_FIRING, MOST_KEPT, MOST_OF_A_RULE, UNHEARD_S, Subject
 from corral.model.alert import AlertSilence, AlertState
 from corral.model.alert_condition import SubjectKind, parse_when
 from corral.model.alert_fact import AlertAcknowledged, AlertsSilenced, SilenceEnded
@@ -70,10 +70,23 @@ def test_what_cannot_be_read_neither_fires_nor_is_over() -> None:
     assert "whether it is over is not known" in site.told[-1].sentence
 
 
-def test_a_subject_that_is_there_no_more_is_over_and_one_of_a_kind_not_looked_at_is_not() -> None:
+def test_a_job_that_is_there_no_more_is_over_and_one_of_a_kind_not_looked_at_is_not() -> None:
+    site = Site([AlertRule("long", parse_when("waiting_s > 10"), to=("ops",))])
+    jobs = [Subject(f"job {n}", f"job {n}", {"waiting_s": 20}) for n in (1, 2)]
+    site.see({SubjectKind.JOB: jobs})
+    site.see({SubjectKind.NODE: []})
+    assert len(site.firing) == 2
+    site.see({SubjectKind.JOB: jobs[1:]})
+    assert [alert.subject for alert in site.firing] == ["job 2"]
+    assert site.resolved[0].resolved_by == "job 1 is there no more"
+
+
+def test_a_device_whose_node_has_not_joined_yet_after_a_restart_is_not_gone() -> None:
     site = Site([hot()])
     site.look({"1": 91, "2": 91})
-    site.see({SubjectKind.NODE: []})
+    site.restart()
+    site.look({})
+    site.look({"2": 91}, after_s=GONE_S - 5)
     assert len(site.firing) == 2
     site.look({"2": 91})
     assert [alert.subject for alert in site.firing] == ["device 2"]
@@ -167,6 +180,12 @@ def test_a_rule_fires_for_a_bounded_number_of_subjects_and_the_others_are_counte
     assert (len(site.firing), site.memory.left_out) == (MOST_OF_A_RULE, {"hot": 50})
     site.look(dict.fromkeys(temperatures, 70))
     assert (site.firing, site.memory.left_out, len(site.resolved)) == ([], {}, MOST_OF_A_RULE)
+
+
+def test_all_rules_together_fire_for_a_bounded_number_of_subjects() -> None:
+    site = Site([replace(hot(), name=f"hot-{number}") for number in range(12)])
+    site.look({str(number): 91 for number in range(MOST_OF_A_RULE)})
+    assert (len(site.firing), site.memory.left_out) == (MOST_FIRING, {"hot-10": 200, "hot-11": 200})
 
 
 def test_alerts_that_are_over_are_kept_for_a_time_and_not_more_than_some() -> None:

@@ -20,10 +20,15 @@ from corral.model.printable import printable
 from corral.model.units import format_duration
 
 MOST_OF_A_RULE = 200
-"""A rule fires for so many subjects at most, so that a broken rack, or rule, is no flood."""
+MOST_FIRING = 2000
+"""A rule fires for so many subjects at most, and all rules for so many, so that a broken rack, or rule, is no flood."""
 
 UNHEARD_S = 24 * 3600.0
 """So long an alert stays whose subject can no longer be read: nobody knows whether it is over."""
+
+GONE_S = 600.0
+COMING_BACK = frozenset({SubjectKind.DEVICE, SubjectKind.NODE})
+"""What is not seen of these for so long is gone; nodes join a server again after its start."""
 
 KEPT_S = 7 * 86400.0
 MOST_KEPT = 500
@@ -148,6 +153,7 @@ class _Look:
                 self._firing.setdefault(alert.rule, {})[alert.subject] = alert
             else:
                 self._over.append(alert)
+        self._count = sum(map(len, self._firing.values()))
         self._facts: list[Fact] = []
         self._messages: list[tuple[str, AlertMessage]] = []
 
@@ -191,7 +197,7 @@ class _Look:
                 continue
             gone.discard(name)
             if self._ripens(pending, rule, name, holds):
-                if len(firing) < MOST_OF_A_RULE:
+                if len(firing) < MOST_OF_A_RULE and self._count < MOST_FIRING:
                     self._fire(rule, subject)
                 else:
                     left_out += 1
@@ -199,7 +205,7 @@ class _Look:
         for name in sorted(gone):
             pending.pop(name, None)
             if name in firing:
-                self._resolve(firing[name], f"{name} is there no more")
+                self._miss(firing[name], rule.when.kind)
 
     def _ripens(self, pending: dict[str, Pending], rule: AlertRule, name: str, holds: bool | None) -> bool:
         """Note whether the condition holds; whether it has held for as long as the rule asks for.
@@ -240,6 +246,7 @@ class _Look:
             alert = replace(alert, told_at=self._now)
             self._tell(alert, AlertState.FIRED, value)
         self._firing[rule.name][subject.name] = alert
+        self._count += 1
         self._held_at[alert.id] = self._now
         self._facts.append(AlertFired(alert, by=ServerPart.ALERTS, at=self._now))
 
@@ -259,9 +266,16 @@ class _Look:
         elif self._now - self._held_at.get(alert.id, alert.fired_at) >= judged.rule.keep_s:
             self._resolve(alert, "it is over", _measured(judged.rule, subject))
 
+    def _miss(self, alert: Alert, kind: SubjectKind) -> None:
+        """The subject is not among those that were seen. A node, and its devices, may only not have joined yet."""
+        if kind in COMING_BACK and self._now - self._unheard.setdefault(alert.id, self._now) < GONE_S:
+            return
+        self._resolve(alert, f"{alert.subject} is there no more")
+
     def _resolve(self, alert: Alert, why: str, value: float | None = None) -> None:
         ended = replace(alert, resolved_at=self._now, resolved_by=why)
         del self._firing[alert.rule][alert.subject]
+        self._count -= 1
         self._over.append(ended)
         self._facts.append(AlertResolved(ended, by=ServerPart.ALERTS, at=self._now))
         if alert.told_at is not None:

@@ -134,10 +134,10 @@ def silence_line(row: "SilenceRow") -> str:
 def alert_lines(found: "AlertList") -> Iterator[str]:
     """The table of `alerts`."""
     if found.alerts:
-        table = TextTable(("ID", "SEVERITY", "SINCE", "STATE", "RULE", "WHAT"), limits={"RULE": 17})
+        table = TextTable(("ID", "SEVERITY", "SINCE", "RULE", "WHAT"), limits={"RULE": 17})
         for row in found.alerts:
             style = SEVERITY_STYLES.get(row.severity) if row.state == "firing" else None
-            table.add(row.id, row.severity, clock_time(row.since), _state(row), row.rule, row.sentence, style=style)
+            table.add(row.id, row.severity, clock_time(row.since), row.rule, _standing(row) + row.sentence, style=style)
         yield from table.lines(paint="SEVERITY")
     else:
         yield "no alerts fire"
@@ -145,9 +145,9 @@ def alert_lines(found: "AlertList") -> Iterator[str]:
         yield printable(f"and {rule} would fire for {count} more")
 
 
-def _state(row: "AlertRow") -> str:
+def _standing(row: "AlertRow") -> str:
     if row.state != "firing":
-        return "over"
+        return "over: "
     if row.acknowledged_by is not None:
-        return "ack"
-    return "silenced" if row.silenced else "firing"
+        return f"({row.acknowledged_by}) "
+    return "(silenced) " if row.silenced else ""

@@ -42,7 +42,7 @@ def silenced(silence: AlertSilence, alert: Alert, now: float) -> bool:
     return matches(silence.match, alert)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _parts(text: str) -> tuple[tuple[str | None, str], ...]:
     if len(text) > MOST_CHARACTERS:
         raise Refused(f"match: it has {len(text)} characters, and {MOST_CHARACTERS} are the most", field="match")

@@ -1,0 +1,45 @@
+"""How `corral alerts` shows what fires."""
+
+from dataclasses import replace
+
+import pytest
+
+from corral.cli import screen
+from corral.cli.alerts import alert_lines, silence_line
+from corral.client import AlertList, AlertRow, SilenceRow
+
+HOT = AlertRow(
+    "5f0c27ab", "temperature", "warning", "firing", "device GPU-1", 1e9, 1e9, 91.0,
+    "GPU 3: temperature_c is 91 (temperature_c > 85 for 1m). Look at the fans.",
+)  # fmt: skip
+
+
+def test_alerts_are_a_table_that_fits_a_terminal_and_say_who_takes_care(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "room", lambda: 80)
+    rows = (
+        HOT,
+        replace(HOT, acknowledged_by="root"),
+        replace(HOT, silenced=True),
+        replace(HOT, state="resolved"),
+        replace(HOT, sentence="job 1 (\x1b[2J) of x: waiting_s is 2d"),
+    )
+    lines = list(alert_lines(AlertList(rows, {"temperature": 7})))
+    assert max(map(len, lines)) <= 80
+    assert [line.partition("temperature  ")[2][:18] for line in lines[1:-1]] == [
+        "GPU 3: temperature",
+        "(root) GPU 3: temp",
+        "(silenced) GPU 3: ",
+        "over: GPU 3: tempe",
+        "job 1 (\\x1b[2J) of",
+    ]
+    assert lines[-1] == "and temperature would fire for 7 more"
+
+
+def test_that_nothing_fires_is_said() -> None:
+    assert list(alert_lines(AlertList())) == ["no alerts fire"]
+
+
+def test_a_silence_says_whose_alerts_it_is_about() -> None:
+    line = silence_line(SilenceRow("s1", "idle-*", "bob", 1e9, 1e9, user="bob", alerts=2))
+    assert line.startswith("silence s1: alerts about jobs of bob that match idle-* are not told until ")
+    assert line.endswith(", 2 alerts now")
