@@ -16,7 +16,7 @@ from corral.model.errors import Refused
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import Backfill, Prefer, backfill_named, backfill_order_named, policy_named
+from corral.scheduling.policy import Backfill, Policy, Prefer, backfill_named, backfill_order_named, policy_named
 from corral.scheduling.queueing.order import SHORTEST_S, Order, OrderContext, Rank
 from corral.sim.engine import Engine, SimulatedWork, inventory
 from corral.sim.history import History
@@ -104,28 +104,14 @@ def simulate(
         quantum_s=None,
         prefer=Prefer.FIRST,
     )
-    slowdowns, waits, promises = [], [], PromisedStarts()
+    ran, promises = [], PromisedStarts()
     chance = random.Random(seed)
     for number, start in enumerate(windows):
-        if not 0 <= start <= len(trace) - jobs:
-            raise Refused(
-                f"--windows: {start} + {jobs} jobs is beyond the trace, which has {len(trace)}", field="--windows"
-            )
         works = _window(trace, start, jobs, processors, lambda: chance.uniform(1.0, limit_factor))
-        head = CommittedHead(policy.order) if commit_head else None
-        planner = Planner(policy=policy if head is None else replace(policy, order=head.order))
-        planner.advance(inventory([Node("cluster", (), processors * 1000, 0)]))
-        watches = [promises.watch] if head is None else [promises.watch, head.watch]
-        ended = number * jobs
-        Engine(
-            planner,
-            watches,
-            history=history if number == 0 else None,
-            progress=_further(progress, ended, len(windows) * jobs),
-        ).run(works)
-        promises.compare(works)
-        slowdowns.append(sum(bounded_slowdown(work.wait_s, work.amount) for work in works) / len(works))
-        waits += [work.wait_s for work in works]
+        first = history if number == 0 else None
+        further = _further(progress, number * jobs, len(windows) * jobs)
+        _run_window(works, policy, processors, promises, commit_head=commit_head, history=first, progress=further)
+        ran.append(works)
     return {
         "order": order,
         "backfill": backfill,
@@ -133,12 +119,40 @@ def simulate(
         "commit_head": commit_head,
         "windows": list(windows),
         "jobs": jobs,
+        **_waits(ran),
+        "expected_start": promises.report(),
+        "wall_s": round(time.perf_counter() - began, 3),
+    }
+
+
+def _run_window(
+    works: Sequence[SimulatedWork],
+    policy: Policy,
+    processors: int,
+    promises: "PromisedStarts",
+    *,
+    commit_head: bool,
+    history: History | None,
+    progress: Progress,
+) -> None:
+    """Run the jobs on an empty cluster, to their end."""
+    head = CommittedHead(policy.order) if commit_head else None
+    planner = Planner(policy=policy if head is None else replace(policy, order=head.order))
+    planner.advance(inventory([Node("cluster", (), processors * 1000, 0)]))
+    watches = [promises.watch] if head is None else [promises.watch, head.watch]
+    Engine(planner, watches, history=history, progress=progress).run(works)
+    promises.compare(works)
+
+
+def _waits(ran: Sequence[Sequence[SimulatedWork]]) -> dict[str, Any]:
+    """How long the jobs of all windows waited."""
+    slowdowns = [sum(bounded_slowdown(work.wait_s, work.amount) for work in works) / len(works) for works in ran]
+    waits = [work.wait_s for works in ran for work in works]
+    return {
         "mean_bounded_slowdown": round(sum(slowdowns) / len(slowdowns), 2),
         "bounded_slowdowns": [round(value, 2) for value in slowdowns],
         "mean_wait_s": round(sum(waits) / len(waits), 1),
         "max_wait_s": max(waits),
-        "expected_start": promises.report(),
-        "wall_s": round(time.perf_counter() - began, 3),
     }
 
 
@@ -186,6 +200,11 @@ def _further(progress: Progress, before: int, total: int) -> Progress:
 def _window(
     trace: Sequence[SwfJob], start: int, jobs: int, processors: int, factor: Callable[[], float]
 ) -> list[SimulatedWork]:
+    """The work of a window. Raises Refused for one that cannot be run."""
+    if not 0 <= start <= len(trace) - jobs:
+        raise Refused(
+            f"--windows: {start} + {jobs} jobs is beyond the trace, which has {len(trace)}", field="--windows"
+        )
     works = []
     for number, one in enumerate(trace[start : start + jobs], start=1):
         if not 1 <= one.processors <= processors:

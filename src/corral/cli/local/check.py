@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from corral.cli.flag_classes import taking
 from corral.cli.screen import command_group, example, painted, print_json, say, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer, ServerInfo
 from corral.model.device import VirtualLayer
@@ -26,47 +27,54 @@ _OK_INDENT = " " * 7
 app = command_group()
 
 
+@dataclass(frozen=True)
+class CheckFlags:
+    """What is checked for, in place of what is here."""
+
+    cuda: Annotated[
+        str | None, typer.Option("--cuda", metavar="X.Y", help="CUDA version that the program is built for.")
+    ] = None
+    dtype: Annotated[str | None, typer.Option("--dtype", metavar="NAME", help="Precision: bf16, half, fp8.")] = None
+    gpus: Annotated[
+        str | None,
+        typer.Option("--gpus", metavar="N", help="Number of GPUs, or a share: 0.5.  [default: what it uses]"),
+    ] = None
+    gpu_mem: Annotated[
+        str | None, typer.Option("--gpu-mem", metavar="SIZE", help="GPU memory granted on each GPU: 20G.")
+    ] = None
+    mig: Annotated[
+        str | None, typer.Option("--mig", metavar="PROFILE", help="Check for a MIG slice of this profile: 1g.10gb.")
+    ] = None
+    share: Annotated[
+        str | None, typer.Option("--share", metavar="MEANS", help="How the GPU is shared: mps, mig or timeslice.")
+    ] = None
+    gpu_model: Annotated[
+        str | None, typer.Option("--gpu-model", metavar="NAME", help="Check for this GPU model instead of those here.")
+    ] = None
+    driver: Annotated[
+        str | None, typer.Option("--driver", metavar="VERSION", help="Check for this driver instead of the one here.")
+    ] = None
+    vgpu_cuda: Annotated[
+        str | None,
+        typer.Option("--vgpu-cuda", metavar="X.Y", help="CUDA version that the virtual GPU layer is built for."),
+    ] = None
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Also reject a CUDA runtime newer than the driver's within one major version."),
+    ] = False
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+
 @app.command(
     context_settings={"allow_interspersed_args": False},
     epilog=example("corral check --gpus 2 -- vllm serve ./model -tp 2", "corral check --cuda 12.1 --dtype bf16"),
 )
+@taking(CheckFlags)
 def check(
+    flags: CheckFlags,
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[[--] COMMAND...]", help="The command to check.", show_default=False)
     ] = None,
-    *,
-    cuda: Annotated[
-        str | None, typer.Option("--cuda", metavar="X.Y", help="CUDA version that the program is built for.")
-    ] = None,
-    dtype: Annotated[str | None, typer.Option("--dtype", metavar="NAME", help="Precision: bf16, half, fp8.")] = None,
-    gpus: Annotated[
-        str | None,
-        typer.Option("--gpus", metavar="N", help="Number of GPUs, or a share: 0.5.  [default: what it uses]"),
-    ] = None,
-    gpu_mem: Annotated[
-        str | None, typer.Option("--gpu-mem", metavar="SIZE", help="GPU memory granted on each GPU: 20G.")
-    ] = None,
-    mig: Annotated[
-        str | None, typer.Option("--mig", metavar="PROFILE", help="Check for a MIG slice of this profile: 1g.10gb.")
-    ] = None,
-    share: Annotated[
-        str | None, typer.Option("--share", metavar="MEANS", help="How the GPU is shared: mps, mig or timeslice.")
-    ] = None,
-    gpu_model: Annotated[
-        str | None, typer.Option("--gpu-model", metavar="NAME", help="Check for this GPU model instead of those here.")
-    ] = None,
-    driver: Annotated[
-        str | None, typer.Option("--driver", metavar="VERSION", help="Check for this driver instead of the one here.")
-    ] = None,
-    vgpu_cuda: Annotated[
-        str | None,
-        typer.Option("--vgpu-cuda", metavar="X.Y", help="CUDA version that the virtual GPU layer is built for."),
-    ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Also reject a CUDA runtime newer than the driver's within one major version."),
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check whether a command can run on the GPUs here, and what to change if not.
 
@@ -75,35 +83,49 @@ def check(
     run on no GPU model here, or its program cannot be started.
     """
     from corral.preflight.detect import Stated, detect
-    from corral.preflight.program_lookup import CORRALS_OWN, FOUND, look_up, search_path, trouble
     from corral.preflight.rules import blocking
     from corral.preflight.rules import check as find
 
-    stated = Stated(None if cuda is None else _version(cuda, "--cuda"), None if dtype is None else parse_dtype(dtype))
-    if driver is not None:
-        _version(driver, "--driver")
+    stated = Stated(
+        None if flags.cuda is None else _version(flags.cuda, "--cuda"),
+        None if flags.dtype is None else parse_dtype(flags.dtype),
+    )
     found = detect(command or [], os.environ, Path.cwd(), stated)
-    ranks = str(found.work.world_size or 1)
-    asked = gpus or ranks
-    places = [_granted(place, asked, gpu_mem, share) for place in _places(gpu_model, driver, mig)]
-    if vgpu_cuda is not None:
-        baseline = _version(vgpu_cuda, "--vgpu-cuda")
-        unnamed = VirtualLayer("the layer of virtual GPUs", baseline)
-        places = [replace(place, virtual=replace(place.virtual or unnamed, baseline=baseline)) for place in places]
-    program, path, here = (command or [""])[0], search_path(os.environ), str(Path.cwd())
-    started = look_up(program, path, here) if program and program not in CORRALS_OWN else FOUND
-    missing = None if started.found else trouble(started, program, path, here)
-    results = [(place, find(found.work_in(place), place, strict=strict)) for place in places]
-    if json:
+    places = _places_asked_for(flags, str(found.work.world_size or 1))
+    missing = _missing_program((command or [""])[0])
+    results = [(place, find(found.work_in(place), place, strict=flags.strict)) for place in places]
+    if flags.json:
         shown = [{"model": place.model, "findings": [asdict(one) for one in findings]} for place, findings in results]
         print_json({"places": shown, "sources": list(found.sources), "program": missing})
     else:
         write_painted(*result_lines(results))
-        if missing is not None:
-            say(missing)
-        for source in found.sources:
-            say(f"found {source}")
+        for line in (*([missing] if missing else []), *(f"found {source}" for source in found.sources)):
+            say(line)
     raise typer.Exit(int(missing is not None or all(blocking(findings) for _, findings in results)))
+
+
+def _missing_program(program: str) -> str | None:
+    """Why a program cannot be started here, None where it can; "" is none."""
+    from corral.preflight.program_lookup import CORRALS_OWN, look_up, search_path, trouble
+
+    if not program or program in CORRALS_OWN:
+        return None
+    path, here = search_path(os.environ), str(Path.cwd())
+    started = look_up(program, path, here)
+    return None if started.found else trouble(started, program, path, here)
+
+
+def _places_asked_for(flags: CheckFlags, ranks: str) -> "list[Place]":
+    """The places with what would be granted there to as many ranks, unless the flags say how many GPUs."""
+    if flags.driver is not None:
+        _version(flags.driver, "--driver")
+    there = _places(flags.gpu_model, flags.driver, flags.mig)
+    places = [_granted(place, flags.gpus or ranks, flags.gpu_mem, flags.share) for place in there]
+    if flags.vgpu_cuda is None:
+        return places
+    baseline = _version(flags.vgpu_cuda, "--vgpu-cuda")
+    unnamed = VirtualLayer("the layer of virtual GPUs", baseline)
+    return [replace(place, virtual=replace(place.virtual or unnamed, baseline=baseline)) for place in places]
 
 
 def result_lines(results: "Sequence[tuple[Place, tuple[Finding, ...]]]") -> list[str]:
