@@ -102,27 +102,6 @@ class Server:
         self._hosts = find_hosts(home, settings, self._clock, mock, self._ledger.view().residents)
         self._nodes = nodes = Nodes(self._hosts.start())
         self._hub = Hub(nodes, self._clock, settings, view=self._ledger.view, observe=self._ledger.observe)
-        self._core = ControlCore(
-            self._ledger,
-            nodes,
-            self._hub,
-            self._clock,
-            settings=settings,
-            rules=_request_rules(home, settings),
-            about=self._about,
-            policies=policies,
-            server=HostProcesses().identify(os.getpid()),
-            log_path=lambda node, job_id, rank: str(self._hosts.home_of(node).log_of(job_id, rank)),
-        )
-        self._delivery = Delivery(Outbox(home.deliveries_file), self._clock, ids_of)
-        self._site = SiteSettings(
-            self._ledger,
-            settings,
-            lambda: _load(home),
-            policies,
-            renew=self._renew_certificate,
-            applied=self._delivery.apply,
-        )
         history_file = HistoryFile(home.history_file)
         self._meter = Meter(
             MeterTable(history_file), self._ledger.view, self._hub.latest, self._clock, settings.sample_interval_s
@@ -134,6 +113,29 @@ class Server:
             kept_levels(settings.metrics_retention_days),
             settings.sample_interval_s,
             view=self._ledger.view,
+        )
+        self._asking = HistoryQueries(self._history, self._clock)
+        self._core = ControlCore(
+            self._ledger,
+            nodes,
+            self._hub,
+            self._clock,
+            settings=settings,
+            rules=_request_rules(home, settings),
+            about=self._about,
+            policies=policies,
+            server=HostProcesses().identify(os.getpid()),
+            log_path=lambda node, job_id, rank: str(self._hosts.home_of(node).log_of(job_id, rank)),
+            monitoring=self._asking.monitoring,
+        )
+        self._delivery = Delivery(Outbox(home.deliveries_file), self._clock, ids_of)
+        self._site = SiteSettings(
+            self._ledger,
+            settings,
+            lambda: _load(home),
+            policies,
+            renew=self._renew_certificate,
+            applied=self._delivery.apply,
         )
         self._alerting = self._make_alerting()
         self._patrols = self._make_patrols()
@@ -224,7 +226,7 @@ class Server:
             ends=self._ends,
             site_settings=self._site,
             metrics=self._make_metrics(),
-            history=HistoryQueries(self._history, self._clock),
+            history=self._asking,
             pages=Dashboard(loopback, self._clock),
             events=event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s),
             reports=GpuReports(

@@ -28,7 +28,10 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def to_plain(value: Any, *, compact: bool = False) -> Plain:
-    """Plain data of any model value. `compact` leaves out the fields that have their default value."""
+    """Plain data of any model value. `compact` leaves out the fields that have their default value.
+
+    A field whose metadata say `left_out` is left out then in any case.
+    """
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -42,9 +45,9 @@ def to_plain(value: Any, *, compact: bool = False) -> Plain:
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, compact=compact) for key, item in value.items()}
     plain = {}
-    for name, key, default in _fields(cast(Hashable, type(value))):
+    for name, key, default, optional in _fields(cast(Hashable, type(value))):
         item = getattr(value, name)
-        if not (compact and item == default):
+        if not ((compact or optional) and item == default):
             # Most fields are: not calling for them makes a long listing twice as fast.
             plain[key] = item if type(item) in _SCALARS else to_plain(item, compact=compact)
     return plain
@@ -70,10 +73,12 @@ def from_answer(cls: type[T], data: Plain) -> T:
 
 
 @cache
-def _fields(cls: Hashable) -> tuple[tuple[str, str, Any], ...]:
+def _fields(cls: Hashable) -> tuple[tuple[str, str, Any, bool], ...]:
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise TypeError(f"{cls!r} is no model value and has no plain form")
-    return tuple((f.name, key_of(f.name), _default(f)) for f in dataclasses.fields(cls))
+    return tuple(
+        (f.name, key_of(f.name), _default(f), f.metadata.get("left_out", False)) for f in dataclasses.fields(cls)
+    )
 
 
 def key_of(name: str) -> str:

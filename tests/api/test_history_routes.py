@@ -13,6 +13,7 @@ from corral.model.device import DeviceSample
 from corral.model.errors import NotFound, Refused
 from corral.model.view import View
 from corral.ports.ledger import Decided
+from corral.wire import to_plain
 from tests.api.world import UUIDS, Served
 
 
@@ -56,6 +57,31 @@ def test_a_job_its_user_project_and_node_have_what_its_devices_were_like(served:
         assert [{point.mean for point in group.series["power_w"]} for group in groups] == [{300.0}] * 3
 
 
+def test_a_jobs_row_has_what_was_measured_of_its_gpus_in_the_form_of_autotuners(served: Served) -> None:
+    job_id = served.submit(request={"devices": 2})
+    assert "gpu_monitoring" not in served.call("GET", f"/jobs/{job_id}").data
+    give(served, job_id)
+    assert "gpu_monitoring" not in served.call("GET", f"/jobs/{job_id}").data
+    measure(served)
+    found = served.call("GET", f"/jobs/{job_id}").data["gpu_monitoring"]
+    assert found == {
+        "monitoring_duration_seconds": 10.0,
+        "sample_count": 10,
+        "gpu_stats": {
+            str(number): {
+                "name": "Mock GPU",
+                "utilization": {"min": used, "max": used, "mean": used, "samples": 10},
+                "memory_used_mb": dict.fromkeys(("min", "max", "mean"), 4096),
+                "memory_usage_percent": dict.fromkeys(("min", "max", "mean"), 25),
+                "power_draw_w": dict.fromkeys(("min", "max", "mean"), power),
+            }
+            for number, (used, power) in enumerate([(40, 100), (60, 200)])
+        },
+    }
+    with Client(served.world.home.root) as client:
+        assert to_plain(client.jobs.get(job_id))["gpu_monitoring"] == found
+
+
 def test_who_or_what_has_no_history_is_not_found(served: Served) -> None:
     with Client(served.world.home.root) as client:
         for histories, name in ((client.nodes, "gpu-99"), (client.users, "nobody/else"), (client.projects, "x")):
@@ -89,6 +115,10 @@ def measure(served: Served) -> None:
     for second in range(10):
         for number, uuid in enumerate(UUIDS):
             served.world.samples[uuid] = DeviceSample(
-                uuid, now - 10 + second, utilization_pct=40 + 20 * number, power_mw=100_000 + 100_000 * number
+                uuid,
+                now - 10 + second,
+                utilization_pct=40 + 20 * number,
+                power_mw=100_000 + 100_000 * number,
+                memory_used_mib=4096,
             )
         served.world.recorder.look()

@@ -121,7 +121,14 @@ class World:
         nodes = {"here": self.node}
         hub, clock = QuietHub(nodes), SystemClock()
         core = ControlCore(
-            self.ledger, Nodes(nodes), hub, clock, settings=Settings(), rules=RequestRules(), about=self._about
+            self.ledger,
+            Nodes(nodes),
+            hub,
+            clock,
+            settings=Settings(),
+            rules=RequestRules(),
+            about=self._about,
+            monitoring=self.history.monitoring,
         )
         self.service = core.service
         self.alerts = AlertDesk(self.ledger, clock, lambda: {"hot": 3})

@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 
 from corral.cli.show import LABEL_COLUMNS, detail_lines
-from corral.client import AttemptRow, Explanation, GrantedDevice, JobDetail, MemberRow
+from corral.client import (
+    AttemptRow,
+    Explanation,
+    GpuMonitoring,
+    GpuStats,
+    GrantedDevice,
+    JobDetail,
+    MeasuredRange,
+    MeasuredUtilization,
+    MemberRow,
+)
 from corral.model.attempt_end import AttemptEnd
 from corral.model.job import Phase
 
@@ -69,6 +79,23 @@ def test_members_of_a_gang_are_listed_with_how_they_ended() -> None:
         ["0", "a", "1", "SUCCEEDED", "0"],
         ["1", "b", "1", "?", "-"],
     ]
+
+
+def test_what_was_measured_of_its_gpus_is_a_table() -> None:
+    stats = GpuStats(
+        "NVIDIA A100-SXM4-80GB", MeasuredUtilization(0, 100, 87.4, 45), MeasuredRange(1024, 40_960, 20_480),
+        MeasuredRange(1.25, 50, 25), MeasuredRange(40, 71, 64.2), MeasuredRange(60.5, 402, 398.4),
+    )  # fmt: skip
+    found = GpuMonitoring(45.2, 45, {"gpu-07:3": stats, "gpu-08:12": GpuStats(memory_used_mb=stats.memory_used_mb)})
+    told = lines(detail(gpu_monitoring=found))
+    start = next(number for number, line in enumerate(told) if line.startswith("measured"))
+    assert told[start].split(maxsplit=1)[1] == "for 45s, 45 samples"
+    assert [line.split() for line in told[start + 2 : start + 4]] == [
+        ["gpu-07:3", "87%", "(0-100)", "20G", "(1G-40G)", "64C", "(40-71)", "398W", "(60-402)"],
+        ["gpu-08:12", "-", "20G", "(1G-40G)", "-", "-"],
+    ]
+    assert max(map(len, told[start : start + 4])) <= 80
+    assert not any(line.startswith("measured") for line in lines(detail()))
 
 
 def test_hundreds_of_devices_do_not_fill_the_screen() -> None:

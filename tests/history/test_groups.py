@@ -1,15 +1,19 @@
 """What is told of several devices together: of a job that has them, its user and project, and of a node."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from corral.history.asking import Group, HistoryQueries
 from corral.history.readings import new_readings
+from corral.model.allocation import Allocation
+from corral.model.answers.gpu_monitoring import GpuMonitoring, MeasuredRange, MeasuredUtilization
 from corral.model.answers.history import HistoryPoint
 from corral.model.errors import NotFound, Refused
 from corral.model.job import Job, JobSpec
+from corral.ports.monitoring import MonitoredDevice
 from tests.history.life import DEVICES, T0, Life, user_of
 
 
@@ -82,6 +86,17 @@ def test_a_device_that_fails_leaves_a_gap_in_the_sums_and_half_of_the_rest(life:
     assert [point.coverage for point in of_group(life, "user", user_of(1), "utilization_pct")][-2] == 0.5
 
 
+def test_a_job_that_started_after_the_last_sample_has_no_part_in_it(life: Life) -> None:
+    life.start(1, "a")
+    life.held[1] = replace(life.held[1], created_at=T0 + 1.5)
+    life.second(40, 100)
+    with pytest.raises(NotFound):
+        of_group(life, "user", user_of(1), "power_w")
+    life.second(40, 100)
+    (point,) = of_group(life, "user", user_of(1), "power_w")
+    assert (point.mean, point.coverage) == (100, 0.1)
+
+
 def test_jobs_that_share_their_blocks_are_told_apart_and_from_their_neighbours(life: Life) -> None:
     for number in (31, 32, 33):
         life.start(number, "a")
@@ -107,6 +122,42 @@ def test_a_job_that_ended_keeps_its_history_as_long_as_its_level(life: Life) -> 
     life.clock.advance(90 * 86_400)
     with pytest.raises(Refused, match="365d"):
         HistoryQueries(life.recorder, life.clock).job(job)
+
+
+def figures(life: Life, number: int, allocation: Allocation, *labels: str) -> GpuMonitoring | None:
+    job = Job(str(number), number, JobSpec("u"), T0, ended_at=life.clock.now())
+    devices = [MonitoredDevice(label, None, 81_920) for label in labels]
+    return HistoryQueries(life.recorder, life.clock).monitoring(job, allocation, devices)
+
+
+def test_the_figures_of_a_job_are_there_when_it_has_ended_also_after_a_restart(life: Life) -> None:
+    life.start(1, "a", "c")
+    for used in (10, 20, 60):
+        life.second(used, 100)
+    allocation = life.held.pop(1)
+    at_once = figures(life, 1, allocation, "0", "2")
+    life.second(99, 999)
+    life.recorder.close()
+    life.restart()
+    assert figures(life, 1, allocation, "0", "2") == at_once
+    assert at_once is not None
+    assert (at_once.monitoring_duration_seconds, at_once.sample_count) == (3.0, 3)
+    assert at_once.gpu_stats["0"].utilization == MeasuredUtilization(10, 60, 30, 3)
+    assert at_once.gpu_stats["2"].power_draw_w == MeasuredRange(102, 102, 102)
+    assert at_once.gpu_stats["2"].memory_used_mb is None
+
+
+def test_the_figures_are_those_of_the_last_attempt_alone(life: Life) -> None:
+    life.start(1, "a")
+    life.second(10, 100)
+    first = life.held.pop(1)
+    second = replace(first, id="1.2", attempt=2, created_at=life.clock.now())
+    assert figures(life, 1, second, "0") is None
+    life.held[1] = second
+    life.second(90, 100)
+    found = figures(life, 1, second, "0")
+    assert found is not None
+    assert found.gpu_stats["0"].utilization == MeasuredUtilization(90, 90, 90, 1)
 
 
 def test_a_name_that_was_never_heard_is_not_found(life: Life) -> None:

@@ -124,9 +124,10 @@ def _schemas() -> dict[str, Any]:
     _close(schemas, {cls.__name__ for cls in _TAKEN})
     schemas[Request.__name__]["properties"]["gpus"] = gpu_number.SCHEMA
     for cls in answered:
-        # Defaults are for clients of older servers: this server sends every field.
+        # Defaults are for clients of older servers: this server sends every field but those that say otherwise.
         properties = schemas[cls.__name__]["properties"]
-        schemas[cls.__name__]["required"] = list(properties)
+        left_out = {key_of(f.name) for f in fields(cls) if f.metadata.get("left_out")}
+        schemas[cls.__name__]["required"] = [name for name in properties if name not in left_out]
         for described_field in properties.values():
             described_field.pop("default", None)
     return schemas

@@ -20,7 +20,18 @@ from corral.cli.screen import (
     write_painted,
 )
 from corral.cli.text_table import TextTable
-from corral.client import AttemptRow, Client, Explanation, GrantedDevice, JobDetail, JobRow, MemberRow
+from corral.client import (
+    AttemptRow,
+    Client,
+    Explanation,
+    GpuMonitoring,
+    GrantedDevice,
+    JobDetail,
+    JobRow,
+    MeasuredRange,
+    MeasuredUtilization,
+    MemberRow,
+)
 from corral.model.errors import CorralError, NotFound
 from corral.model.exit_code import exit_code_in_words
 from corral.model.printable import printable
@@ -97,6 +108,7 @@ def detail_lines(detail: JobDetail, explanation: Explanation | None, now: float,
         _submission(detail),
         _times(detail, explanation, now),
         _placed(detail),
+        _measured(detail.gpu_monitoring),
         [("attempts", [_attempt(one, detail, now) for one in detail.history])],
         [("log", [*_logs(detail), *_cut(explanation)]), ("notes", list(detail.spec.get("notes", ())))],
     )
@@ -211,6 +223,33 @@ def _placed(detail: JobDetail) -> list[Labelled]:
         ("members", _table_of_members(detail) if gang else []),
         ("", _more(len(detail.members)) if gang else []),
     ]
+
+
+def _measured(found: GpuMonitoring | None) -> list[Labelled]:
+    """What was measured of its GPUs: means, and what they were between."""
+    if found is None:
+        return []
+    table = TextTable(["GPU", "USED", "MEMORY", "TEMP", "POWER"], numeric=("GPU",))
+    for label, stats in list(found.gpu_stats.items())[:MOST_LINES]:
+        table.add(
+            label,
+            _range_of(stats.utilization, "%"),
+            _range_of(stats.memory_used_mb),
+            _range_of(stats.temperature_c, "C"),
+            _range_of(stats.power_draw_w, "W"),
+        )
+    period = f"for {format_duration(found.monitoring_duration_seconds)}, {count_of(found.sample_count, 'sample')}"
+    return [("measured", [period]), ("", table), ("", _more(len(found.gpu_stats)))]
+
+
+def _range_of(measured: MeasuredRange | MeasuredUtilization | None, unit: str | None = None) -> str:
+    """A mean and what it was between: "87% (0-100)"; of memory without a unit, "20G (1G-40G)"."""
+    if measured is None:
+        return "-"
+    least, most, mean = round(measured.min), round(measured.max), round(measured.mean)
+    if unit is None:
+        return f"{format_memory(mean)} ({format_memory(least)}-{format_memory(most)})"
+    return f"{mean}{unit} ({least}-{most})"
 
 
 def share_in_words(grant: GrantedDevice) -> str:

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from corral.model.answers.dry_run import DryRun as DryRun
     from corral.model.answers.dry_run import NearestRequest as NearestRequest
     from corral.model.answers.events import Event as Event
+    from corral.model.answers.gpu_monitoring import GpuMonitoring as GpuMonitoring
+    from corral.model.answers.gpu_monitoring import GpuStats as GpuStats
+    from corral.model.answers.gpu_monitoring import MeasuredRange as MeasuredRange
+    from corral.model.answers.gpu_monitoring import MeasuredUtilization as MeasuredUtilization
     from corral.model.answers.history import DeviceHistory as DeviceHistory
     from corral.model.answers.history import GroupHistory as GroupHistory
     from corral.model.answers.history import HistoryPoint as HistoryPoint
@@ -85,6 +89,8 @@ __all__ = [
     "DryRun",
     "Event",
     "Explanation",
+    "GpuMonitoring",
+    "GpuStats",
     "GrantRow",
     "GrantedDevice",
     "GroupHistory",
@@ -100,6 +106,8 @@ __all__ = [
     "LinkRow",
     "MadeToken",
     "MappedDevice",
+    "MeasuredRange",
+    "MeasuredUtilization",
     "MemberRow",
     "NearestRequest",
     "NoServer",
@@ -155,6 +163,12 @@ _LOADED_ON_USE = {
         "NearestRequest",
     ),
     "corral.model.answers.events": ("Event",),
+    "corral.model.answers.gpu_monitoring": (
+        "GpuMonitoring",
+        "GpuStats",
+        "MeasuredRange",
+        "MeasuredUtilization",
+    ),
     "corral.model.answers.history": (
         "DeviceHistory",
         "GroupHistory",

@@ -44,6 +44,7 @@ from corral.model.job import Job, ProcessIdentity
 from corral.model.launch import Launch
 from corral.model.view import View
 from corral.ports.ledger import Ledger
+from corral.ports.monitoring import JobMonitoring
 from corral.ports.telemetry import NodeTelemetry
 from corral.scheduling.forecast import expected_starts
 from corral.scheduling.policy import POLICIES, Policy
@@ -81,6 +82,7 @@ class ControlCore:
         policies: Mapping[str, Policy] = POLICIES,
         server: ProcessIdentity | None = None,
         log_path: LogPath = lambda node, job_id, rank: None,
+        monitoring: JobMonitoring = lambda job, allocation, devices: None,
     ) -> None:
         """`server` is this server's own process, where it can be adopted; `log_path` says where logs are."""
         self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
@@ -113,7 +115,9 @@ class ControlCore:
         lost_services = LostServices(dispatcher.attempts, self.notes.tell, self.stopper)
         self.listener = NodeEvents(nodes, dispatcher, self.recovery, lost_services)
         queries = self._make_queries(planners, rules, about)
-        self.service = self._make_service(queries, self._make_details(queries, log_path), settings, rules, server)
+        self.service = self._make_service(
+            queries, self._make_details(queries, log_path, monitoring), settings, rules, server
+        )
 
     def _make_queries(self, planners: Planners, rules: RequestRules, about: Callable[[], ServerInfo]) -> Queries:
         return Queries(
@@ -128,7 +132,7 @@ class ControlCore:
             may_still_run=self.recovery.left_behind.warning,
         )
 
-    def _make_details(self, queries: Queries, log_path: LogPath) -> JobDetails:
+    def _make_details(self, queries: Queries, log_path: LogPath, monitoring: JobMonitoring) -> JobDetails:
         return JobDetails(
             self._ledger,
             self._clock,
@@ -137,6 +141,7 @@ class ControlCore:
             waited=self.controller.waited,
             live=self.dispatcher.attempts.of,
             log_path=log_path,
+            monitoring=monitoring,
         )
 
     def _make_service(

@@ -9,10 +9,13 @@ from corral.history.levels import HistoryLevel, choose
 from corral.history.readings import device_key, group_key
 from corral.history.recorder import HistoryRecorder
 from corral.history.series import SERIES
+from corral.model.allocation import Allocation
+from corral.model.answers.gpu_monitoring import GpuMonitoring
 from corral.model.answers.history import DeviceHistory, GroupHistory, HistoryPoint, JobHistory
-from corral.model.errors import NotFound, Refused, nearest
+from corral.model.errors import BackendFailed, NotFound, Refused, nearest
 from corral.model.job import Job
 from corral.model.units import format_duration
+from corral.ports.monitoring import MonitoredDevice
 
 if TYPE_CHECKING:
     from corral.history.rollup import RollUps
@@ -114,6 +117,25 @@ class HistoryQueries:
 
         whole = of_whole_job(found, len(set(job.devices)), asked.step_s)
         return JobHistory(job.id, asked.start, asked.end, asked.step_s, self._points(whole, asked))
+
+    def monitoring(self, job: Job, allocation: Allocation, devices: Sequence[MonitoredDevice]) -> GpuMonitoring | None:
+        """The figures of what was measured while the job had this allocation, whose devices these are, each once.
+
+        None where nothing was, or it cannot be read now.
+        """
+        if not devices:
+            return None
+        level = self._recorder.levels[-1]
+        end = self._clock.now() if job.ended_at is None else job.ended_at
+        span = (int(allocation.created_at) // level.step_s * level.step_s, int(end) + level.step_s)
+        try:
+            found = self._recorder.job_roll_ups(job.sequence, level, span)
+        except BackendFailed:
+            return None
+        # It loads numpy, which a server that starts is not to wait for.
+        from corral.history.monitoring import monitoring_of
+
+        return monitoring_of(found, allocation.attempt, devices)
 
     def _asked(self, range_name: str | None, start: int | None, end: int | None, series: Sequence[str]) -> "_Asked":
         names = _known(series)

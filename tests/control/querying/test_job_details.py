@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.control.querying.job_details import JobDetails, granted_devices
+from corral.control.querying.job_details import JobDetails, granted_devices, monitored_devices
 from corral.control.querying.listing_rows import job_row
 from corral.ledger.store import open_ledger
 from corral.lifecycle import starting
 from corral.lifecycle.step import Backoff
 from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
+from corral.model.answers.gpu_monitoring import GpuMonitoring, GpuStats
 from corral.model.answers.job_details import GrantedDevice
 from corral.model.attempt_end import AttemptEnd
 from corral.model.fact import NodeObserved
@@ -41,6 +42,9 @@ def details(cluster: Cluster) -> JobDetails:
         waited=lambda job: job.waited,
         live=cluster.dispatcher.attempts.of,
         log_path=lambda node, job_id, rank: f"/{node}/{job_id}.{rank}",
+        monitoring=lambda job, allocation, devices: GpuMonitoring(
+            float(allocation.attempt), len(devices), {one.label: GpuStats(one.name) for one in devices}
+        ),
     )
 
 
@@ -85,6 +89,24 @@ def test_each_member_of_a_gang_tells_how_it_stands_and_after_a_restart_how_it_en
     assert [(one.nodes, one.reason) for one in told.history] == [
         (("a", "b"), "failed with exit code 7: rank 1 on b exited with 7")
     ]
+
+
+def test_what_was_measured_is_told_by_the_index_of_each_gpu_and_on_several_nodes_with_the_node(
+    cluster: Cluster,
+) -> None:
+    cluster.run(1, on("a", 2, 1))
+    cluster.run(2, on("a", 0), on("b", 0))
+    first, second = (details(cluster).of(job_id).gpu_monitoring for job_id in ("1", "2"))
+    assert first is not None
+    assert second is not None
+    assert dict(first.gpu_stats) == {"2": GpuStats("GPU"), "1": GpuStats("GPU")}
+    assert list(second.gpu_stats) == ["a:0", "b:0"]
+
+
+def test_gpus_are_told_once_and_those_without_an_index_by_their_uuid() -> None:
+    grants = (Grant("gone", 500), Grant("gone", 250), Grant("lost", 1000))
+    allocation = Allocation("1.1", "1", "alice", Placement((Member("a", grants),)), 0.0)
+    assert [one.label for one in monitored_devices(View(), allocation)] == ["gone", "lost"]
 
 
 def test_a_job_that_waits_again_has_nothing_and_tells_of_the_attempt_before(cluster: Cluster) -> None:

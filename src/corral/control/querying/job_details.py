@@ -19,6 +19,7 @@ from corral.model.numa import cpu_list, numa_binding
 from corral.model.output import output_files
 from corral.model.view import View
 from corral.ports.ledger import Ledger
+from corral.ports.monitoring import JobMonitoring, MonitoredDevice
 from corral.scheduling.explaining.phrases import need_of
 from corral.wire import to_plain
 
@@ -45,6 +46,7 @@ class JobDetails:
         waited: Callable[[Job], tuple[tuple[str, float], ...]],
         live: Callable[[str], Attempt | None],
         log_path: LogPath,
+        monitoring: JobMonitoring,
     ) -> None:
         """`find` raises NotFound; `row` is a job as `ps` lists it; `live` is the record of a live allocation."""
         self._ledger = ledger
@@ -54,6 +56,7 @@ class JobDetails:
         self._waited = waited
         self._live = live
         self._log_path = log_path
+        self._monitoring = monitoring
 
     def of(self, job_id: str) -> JobDetail:
         """One job with all its details. Raises NotFound."""
@@ -77,6 +80,7 @@ class JobDetails:
                 grant=() if held is None else granted_devices(view, held),
                 members=() if held is None else self._members(job, held, recorded, view),
                 history=tuple(self._attempt(job, one) for one in recorded[-MOST_ATTEMPTS:]),
+                gpu_monitoring=None if last is None else self._monitoring(job, last, monitored_devices(view, last)),
             ),
             self._clock,
         )
@@ -166,6 +170,20 @@ def granted_devices(view: View, allocation: Allocation) -> tuple[GrantedDevice, 
                 )
             )
     return tuple(rows)
+
+
+def monitored_devices(view: View, allocation: Allocation) -> tuple[MonitoredDevice, ...]:
+    """The devices of an allocation, each once, called by their index, on several nodes by "NODE:INDEX"."""
+    memory_mib = {device.uuid: device.memory_mib for node in view.nodes.values() for device in node.devices}
+    several = len({member.node for member in allocation.placement.members if member.grants}) > 1
+    found: dict[str, MonitoredDevice] = {}
+    for one in granted_devices(view, allocation):
+        label = one.uuid if one.index is None else f"{one.node}:{one.index}" if several else str(one.index)
+        if one.uuid not in found:
+            # The index of a device that is gone may be another's now.
+            taken = any(label == other.label for other in found.values())
+            found[one.uuid] = MonitoredDevice(one.uuid if taken else label, one.name, memory_mib.get(one.uuid))
+    return tuple(found.values())
 
 
 def _as_chosen(allocation: Allocation, position: int) -> tuple[int | None, str | None]:

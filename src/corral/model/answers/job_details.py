@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corral.model.answers.gpu_monitoring import NOT_TOLD, GpuMonitoring
 from corral.model.answers.jobs import JobRow
 from corral.model.attempt_end import AttemptEnd
 from corral.model.certainty import Certainty
@@ -107,6 +108,7 @@ class JobDetail(JobRow):
         waited: how its wait was spent, before its last start or so far.
         grant, members: what it has, or had at its end; () while it waits.
         history: its attempts, oldest first, the newest 100 of them.
+        gpu_monitoring: what was measured of its GPUs in its last attempt; left out where that is nothing.
     """
 
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -118,6 +120,7 @@ class JobDetail(JobRow):
     grant: tuple[GrantedDevice, ...] = ()
     members: tuple[MemberRow, ...] = ()
     history: tuple[AttemptRow, ...] = ()
+    gpu_monitoring: GpuMonitoring | None = field(default=None, metadata=NOT_TOLD)
 
 
 @dataclass(frozen=True, slots=True)
