@@ -1,5 +1,7 @@
 """Routes by which jobs are changed: one or an array by its id, or many in one request."""
 
+from collections.abc import Awaitable, Callable
+
 from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -8,7 +10,7 @@ from starlette.responses import Response
 from corral.api import shapes
 from corral.api.openapi import gives, takes
 from corral.api.reading import read_body
-from corral.api.routing import Context, ContextRoute, RequestContext, answer, json_response
+from corral.api.routing import Context, ContextRoute, answer, json_response
 from corral.control.job_changes import Verb
 from corral.model.answers.job_changes import ChangedJobs
 from corral.model.job_choice import JobChoice
@@ -19,32 +21,18 @@ router = APIRouter(tags=["jobs"], route_class=ContextRoute)
 MOST_BYTES = 1024 * 1024
 """Ten thousand ids."""
 
-_BODY = takes(JobChoice, most_bytes=MOST_BYTES)
-_CHANGED = gives(ChangedJobs)
-
-
-@router.post("/jobs/cancel", openapi_extra=_BODY, responses=_CHANGED)
-async def cancel_many(request: Request, context: Context) -> Response:
-    """Cancel all jobs that are named or chosen."""
-    return await _change_many(Verb.CANCEL, request, context)
-
-
-@router.post("/jobs/hold", openapi_extra=_BODY, responses=_CHANGED)
-async def hold_many(request: Request, context: Context) -> Response:
-    """Put all jobs on hold that are named or chosen."""
-    return await _change_many(Verb.HOLD, request, context)
-
-
-@router.post("/jobs/release", openapi_extra=_BODY, responses=_CHANGED)
-async def release_many(request: Request, context: Context) -> Response:
-    """Let all jobs start that are named or chosen. Reservations end, where their ids are given."""
-    return await _change_many(Verb.RELEASE, request, context)
-
-
-@router.post("/jobs/requeue", openapi_extra=_BODY, responses=_CHANGED)
-async def requeue_many(request: Request, context: Context) -> Response:
-    """Run all jobs again that are named or chosen: of the latter those that failed or were lost."""
-    return await _change_many(Verb.REQUEUE, request, context)
+_DOES_TO_MANY = {
+    Verb.CANCEL: "Cancel all jobs that are named or chosen.",
+    Verb.HOLD: "Put all jobs on hold that are named or chosen.",
+    Verb.RELEASE: "Let all jobs start that are named or chosen. Reservations end, where their ids are given.",
+    Verb.REQUEUE: "Run all jobs again that are named or chosen: of the latter those that failed or were lost.",
+}
+_DOES_TO_ONE = {
+    Verb.CANCEL: "End a job, or every element of an array.",
+    Verb.HOLD: "Keep a waiting job from starting.",
+    Verb.RELEASE: "Let a held job start.",
+    Verb.REQUEUE: "Run a job once more.",
+}
 
 
 @router.patch("/jobs/{job_id}", openapi_extra=takes(JobUpdate), responses=gives(shapes.JobIds))
@@ -55,34 +43,38 @@ async def update(request: Request, context: Context, job_id: str) -> Response:
     return json_response({"ids": ids})
 
 
-@router.post("/jobs/{job_id}/cancel", responses=gives(shapes.JobIds))
-async def cancel(request: Request, context: Context, job_id: str) -> Response:
-    """End a job, or every element of an array."""
-    return await _change(Verb.CANCEL, context, job_id)
+def _change_many(verb: Verb) -> Callable[..., Awaitable[Response]]:
+    async def change(request: Request, context: Context) -> Response:
+        choice = await read_body(request, JobChoice)
+        return await answer(context.service.changes.many, verb, choice, context.caller)
+
+    return change
 
 
-@router.post("/jobs/{job_id}/hold", responses=gives(shapes.JobIds))
-async def hold(request: Request, context: Context, job_id: str) -> Response:
-    """Keep a waiting job from starting."""
-    return await _change(Verb.HOLD, context, job_id)
+def _change_one(verb: Verb) -> Callable[..., Awaitable[Response]]:
+    async def change(request: Request, context: Context, job_id: str) -> Response:
+        ids = await to_thread.run_sync(context.service.changes.one, verb, job_id, context.caller)
+        return json_response({"ids": ids})
+
+    return change
 
 
-@router.post("/jobs/{job_id}/release", responses=gives(shapes.JobIds))
-async def release(request: Request, context: Context, job_id: str) -> Response:
-    """Let a held job start."""
-    return await _change(Verb.RELEASE, context, job_id)
-
-
-@router.post("/jobs/{job_id}/requeue", responses=gives(shapes.JobIds))
-async def requeue(request: Request, context: Context, job_id: str) -> Response:
-    """Run a job once more."""
-    return await _change(Verb.REQUEUE, context, job_id)
-
-
-async def _change(verb: Verb, context: RequestContext, job_id: str) -> Response:
-    return json_response({"ids": await to_thread.run_sync(context.service.changes.one, verb, job_id, context.caller)})
-
-
-async def _change_many(verb: Verb, request: Request, context: RequestContext) -> Response:
-    choice = await read_body(request, JobChoice)
-    return await answer(context.service.changes.many, verb, choice, context.caller)
+for verb, does in _DOES_TO_MANY.items():
+    router.add_api_route(
+        f"/jobs/{verb}",
+        _change_many(verb),
+        methods=["POST"],
+        name=f"{verb}_many",
+        description=does,
+        openapi_extra=takes(JobChoice, most_bytes=MOST_BYTES),
+        responses=gives(ChangedJobs),
+    )
+for verb, does in _DOES_TO_ONE.items():
+    router.add_api_route(
+        f"/jobs/{{job_id}}/{verb}",
+        _change_one(verb),
+        methods=["POST"],
+        name=verb.value,
+        description=does,
+        responses=gives(shapes.JobIds),
+    )

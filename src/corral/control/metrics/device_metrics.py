@@ -15,9 +15,9 @@ class DeviceMetric(NamedTuple):
     """A name of dcgm-exporter's, and how to read its value: None where there is none."""
 
     name: str
-    kind: str
     about: str
     read: Reading
+    kind: str = "gauge"
 
 
 def _watts(power_mw: int | None) -> float | None:
@@ -25,44 +25,29 @@ def _watts(power_mw: int | None) -> float | None:
 
 
 DEVICE_METRICS = (
-    DeviceMetric("DCGM_FI_DEV_GPU_UTIL", "gauge", "GPU utilization (in %).", lambda _, sample: sample.utilization_pct),
+    DeviceMetric("DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", lambda _, read: read.utilization_pct),
+    DeviceMetric("DCGM_FI_DEV_MEM_COPY_UTIL", "Memory utilization (in %).", lambda _, read: read.memory_bandwidth_pct),
+    DeviceMetric("DCGM_FI_DEV_SM_CLOCK", "SM clock (in MHz).", lambda _, read: read.sm_clock_mhz),
+    DeviceMetric("DCGM_FI_DEV_MEM_CLOCK", "Memory clock (in MHz).", lambda _, read: read.mem_clock_mhz),
+    DeviceMetric("DCGM_FI_DEV_FB_TOTAL", "Total framebuffer memory (in MiB).", lambda _, read: read.memory_total_mib),
+    DeviceMetric("DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", lambda _, read: read.memory_used_mib),
+    DeviceMetric("DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", lambda _, read: read.memory_free_mib),
+    DeviceMetric("DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", lambda _, read: read.temperature_c),
+    DeviceMetric("DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", lambda _, read: _watts(read.power_mw)),
     DeviceMetric(
-        "DCGM_FI_DEV_MEM_COPY_UTIL",
-        "gauge",
-        "Memory utilization (in %).",
-        lambda _, sample: sample.memory_bandwidth_pct,
-    ),
-    DeviceMetric("DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock (in MHz).", lambda _, sample: sample.sm_clock_mhz),
-    DeviceMetric("DCGM_FI_DEV_MEM_CLOCK", "gauge", "Memory clock (in MHz).", lambda _, sample: sample.mem_clock_mhz),
-    DeviceMetric(
-        "DCGM_FI_DEV_FB_TOTAL", "gauge", "Total framebuffer memory (in MiB).", lambda _, sample: sample.memory_total_mib
-    ),
-    DeviceMetric(
-        "DCGM_FI_DEV_FB_USED", "gauge", "Framebuffer memory used (in MiB).", lambda _, sample: sample.memory_used_mib
-    ),
-    DeviceMetric(
-        "DCGM_FI_DEV_FB_FREE", "gauge", "Framebuffer memory free (in MiB).", lambda _, sample: sample.memory_free_mib
-    ),
-    DeviceMetric("DCGM_FI_DEV_GPU_TEMP", "gauge", "GPU temperature (in C).", lambda _, sample: sample.temperature_c),
-    DeviceMetric("DCGM_FI_DEV_POWER_USAGE", "gauge", "Power draw (in W).", lambda _, sample: _watts(sample.power_mw)),
-    DeviceMetric(
-        "DCGM_FI_DEV_POWER_MGMT_LIMIT",
-        "gauge",
-        "Power limit (in W).",
-        lambda device, _: _watts(device.power_limit_mw),
+        "DCGM_FI_DEV_POWER_MGMT_LIMIT", "Power limit (in W).", lambda device, _: _watts(device.power_limit_mw)
     ),
     DeviceMetric(
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-        "counter",
         "Memory errors beyond correction since the driver was loaded.",
-        lambda _, sample: sample.ecc_errors,
+        lambda _, read: read.ecc_errors,
+        "counter",
     ),
-    DeviceMetric("DCGM_FI_DEV_XID_ERRORS", "gauge", "The last Xid error, 0 for none.", lambda _, sample: sample.xid),
+    DeviceMetric("DCGM_FI_DEV_XID_ERRORS", "The last Xid error, 0 for none.", lambda _, read: read.xid),
     DeviceMetric(
         "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
-        "gauge",
         "Why the clocks are not higher, as bits.",
-        lambda _, sample: sample.throttle,
+        lambda _, read: read.throttle,
     ),
 )
 
@@ -78,7 +63,7 @@ def device_metrics(
         if (sample := samples.get(device.uuid)) is not None and sample.fault is None and sample.taken_at >= oldest
     ]
     joined = [(labelled(**labels), device, sample) for labels, device, sample in read]
-    for name, kind, about, value_of in DEVICE_METRICS:
+    for name, about, value_of, kind in DEVICE_METRICS:
         found = ((labels, value_of(device, sample)) for labels, device, sample in joined)
         yield from family(name, kind, about, (Row(labels, value) for labels, value in found if value is not None))
     yield from family(
