@@ -1,9 +1,9 @@
 """`corral simulate`: replays recorded or generated jobs with the scheduler's own code, without a server."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,6 +15,8 @@ from corral.model.units import is_whole
 if TYPE_CHECKING:
     from corral.sim.history import History
     from corral.sim.progress import Progress
+
+R = TypeVar("R")
 
 app = typer.Typer(
     name="simulate",
@@ -66,13 +68,9 @@ def openb(
     else:
         trace = shipped_trace(arrivals=arrivals)
     curves: dict[str, list[Point]] = {name: [] for name in _names(policy, "--policy")}
-    with ProgressLine() as line:
-        reports = {
-            name: replay(
-                trace, name, seed, curve=None if html is None else curve, progress=_shown_on(line, name, curves)
-            )
-            for name, curve in curves.items()
-        }
+    reports = _run_each(
+        curves, html, lambda name, curve, progress: replay(trace, name, seed, curve=curve, progress=progress)
+    )
     if html is not None:
         _save(html, packing_page(reports, curves))
     _write(beside(reports), json_to)
@@ -110,23 +108,23 @@ def swf(
 
     histories = {name: History() for name in _names(order, "--order")}
     recorded = read_trace(trace)
-    with ProgressLine() as line:
-        reports = {
-            name: simulate(
-                recorded,
-                processors=procs,
-                windows=_numbers(windows, "--windows"),
-                jobs=jobs,
-                order=name,
-                backfill=backfill,
-                backfill_order=backfill_order,
-                commit_head=commit_head,
-                limit_factor=limit_factor,
-                history=None if html is None else history,
-                progress=_shown_on(line, name, histories),
-            )
-            for name, history in histories.items()
-        }
+    reports = _run_each(
+        histories,
+        html,
+        lambda name, history, progress: simulate(
+            recorded,
+            processors=procs,
+            windows=_numbers(windows, "--windows"),
+            jobs=jobs,
+            order=name,
+            backfill=backfill,
+            backfill_order=backfill_order,
+            commit_head=commit_head,
+            limit_factor=limit_factor,
+            history=history,
+            progress=progress,
+        ),
+    )
     title = f"{trace.name} under {', '.join(histories)}, {backfill} backfill"
     _write_queue(title, beside(reports), histories, html, json_to, units="Processors")
 
@@ -151,19 +149,19 @@ def gavel(
 
     histories = {name: History() for name in _names(policy, "--policy")}
     recorded = read_trace(jobs)
-    with ProgressLine() as line:
-        reports = {
-            name: simulate(
-                recorded,
-                rate=rate,
-                cluster=_cluster(cluster),
-                policy=name,
-                measure=_range(measure, "--measure"),
-                history=None if html is None else history,
-                progress=_shown_on(line, name, histories),
-            )
-            for name, history in histories.items()
-        }
+    reports = _run_each(
+        histories,
+        html,
+        lambda name, history, progress: simulate(
+            recorded,
+            rate=rate,
+            cluster=_cluster(cluster),
+            policy=name,
+            measure=_range(measure, "--measure"),
+            history=history,
+            progress=progress,
+        ),
+    )
     _write_queue(f"{jobs.name} under {', '.join(histories)}", beside(reports), histories, html, json_to)
 
 
@@ -240,18 +238,13 @@ def philly(
     first, last = _range(take, "--take")
     histories = {name: History() for name in _names(order, "--order")}
     recorded = read_trace(jobs)[first : last + 1]
-    with ProgressLine() as line:
-        reports = {
-            name: simulate(
-                recorded,
-                gpus=gpus,
-                order=name,
-                backfill=backfill,
-                history=None if html is None else history,
-                progress=_shown_on(line, name, histories),
-            )
-            for name, history in histories.items()
-        }
+    reports = _run_each(
+        histories,
+        html,
+        lambda name, history, progress: simulate(
+            recorded, gpus=gpus, order=name, backfill=backfill, history=history, progress=progress
+        ),
+    )
     title = f"{jobs.name} under {', '.join(histories)}, {backfill} backfill"
     _write_queue(title, beside(reports), histories, html, json_to)
 
@@ -336,6 +329,17 @@ def scale(
 
         _save(html, speed_page(report, taken_s))
     _write(report, json_to)
+
+
+def _run_each(
+    records: Mapping[str, R], html: Path | None, run: "Callable[[str, R | None, Progress], dict[str, Any]]"
+) -> dict[str, dict[str, Any]]:
+    """The report of each of these names, told as far as it is; `run` gets its record only where there is a page."""
+    with ProgressLine() as line:
+        return {
+            name: run(name, None if html is None else record, _shown_on(line, name, records))
+            for name, record in records.items()
+        }
 
 
 def _shown_on(line: ProgressLine, name: str, names: Collection[str] = ()) -> "Progress":
