@@ -33,6 +33,9 @@ def test_a_report_tells_what_was_made_of_a_gpu_and_what_it_costs(served: Served)
         assert row.gpu_hours == pytest.approx(1.0, abs=0.01)
         assert row.used_hours == pytest.approx(10 / 3600)
         assert row.energy_kwh == pytest.approx(0.001)
+        use = client.jobs.get("1").use
+        assert use is not None
+        assert (use.gpu_hours, use.currency) == (pytest.approx(1.0, abs=0.01), "EUR")
         assert client.report("weekday").total.gpu_hours == pytest.approx(1.0, abs=0.01)
         with pytest.raises(Refused, match="did you mean 'project'"):
             client.report(["projects"])

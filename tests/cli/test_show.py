@@ -13,6 +13,7 @@ from corral.client import (
     GpuStats,
     GrantedDevice,
     JobDetail,
+    JobUse,
     MeasuredRange,
     MeasuredUtilization,
     MemberRow,
@@ -61,6 +62,15 @@ def test_what_a_log_says_of_a_failure_is_told_to_whom_the_server_tells_it() -> N
     cut = " " * LABEL_COLUMNS + "2 MiB of output are missing before its end, where it says so"
     assert cut not in lines(detail(), found)
     assert cut in lines(detail(), replace(found, log_missing_bytes=2**21))
+
+
+def test_what_a_job_made_of_its_gpus_is_told_in_a_line() -> None:
+    use = JobUse(4.0, 3.0, 0.6, 0.4, 4.0, 0.936, 8.0, "EUR")
+    (told,) = [line for line in lines(detail(use=use)) if line.startswith("use ")]
+    assert told.split(maxsplit=1)[1] == ("4.00 GPU-hours: 75% used, 15% idle, 10% unmetered; 4.00 wasted;")
+    unmeasured = JobUse(4.0, 0.0, 0.0, 4.0, 0.0)
+    assert any(line.endswith("4.00 GPU-hours: 100% unmetered") for line in lines(detail(use=unmeasured)))
+    assert not any(line.startswith("use ") for line in lines(detail()))
 
 
 def test_a_job_that_waits_tells_why_and_when_it_starts() -> None:

@@ -161,7 +161,12 @@ def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
 @router.get("/jobs/{job_id}", responses=gives(JobDetail))
 async def job(request: Request, context: Context, job_id: str) -> Response:
     """Show one job: its request, what it has, its members and its attempts."""
-    return await answer(context.service.details.of, job_id)
+    state: AppState = request.app.state.corral
+
+    def told() -> JobDetail:
+        return replace(context.service.details.of(job_id), use=state.reports.of_job(job_id))
+
+    return await answer(told)
 
 
 @router.get("/jobs/{job_id}/why", responses=gives(Explanation))

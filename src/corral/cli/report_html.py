@@ -15,7 +15,7 @@ _STYLE = """
 --used:#48a886;--idle:#d69a35;--unmetered:#4a5563;--heat:72,168,134}}
 *{box-sizing:border-box}
 body{margin:0;padding:2.5rem 1.5rem;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
-main{max-width:72rem;margin:auto}
+main{max-width:80rem;margin:auto}
 h1{font-size:1.6rem;font-weight:650;margin:0}
 .when{color:var(--dim);margin:.2rem 0 1.6rem}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.8rem;margin-bottom:1.6rem}
@@ -24,17 +24,17 @@ h1{font-size:1.6rem;font-weight:650;margin:0}
 .card span{color:var(--dim);font-size:.85rem}
 .sheet{background:var(--card);border:1px solid var(--line);border-radius:.6rem;overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{padding:.5rem .8rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}
+th,td{padding:.5rem .65rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}
 th{color:var(--dim);font-weight:550;font-size:.82rem}
-.name{text-align:left;max-width:18rem;overflow:hidden;text-overflow:ellipsis}
+.name{text-align:left;max-width:13rem;overflow:hidden;text-overflow:ellipsis}
 tbody tr:last-child td,tfoot tr:last-child td{border-bottom:0}
 tfoot td{font-weight:650;border-top:1px solid var(--line)}
-.bar{display:flex;width:9rem;height:.65rem;border-radius:.35rem;overflow:hidden;background:var(--line)}
+.bar{display:flex;width:7rem;height:.65rem;border-radius:.35rem;overflow:hidden;background:var(--line)}
 .bar i{display:block;height:100%}
 .used{background:var(--used)}.idle{background:var(--idle)}.unmetered{background:var(--unmetered)}
 .key{color:var(--dim);font-size:.85rem;margin:1rem 0 0;display:flex;gap:1.2rem;flex-wrap:wrap}
 .key i{display:inline-block;width:.7rem;height:.7rem;border-radius:.2rem;margin-right:.35rem}
-.grid td{text-align:center}
+.grid th,.grid td{text-align:center}.grid .name{text-align:left}
 @media print{body{padding:0;background:none}.card,.sheet{break-inside:avoid}}
 """
 _KEYS = (

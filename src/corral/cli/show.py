@@ -28,6 +28,7 @@ from corral.client import (
     GrantedDevice,
     JobDetail,
     JobRow,
+    JobUse,
     MeasuredRange,
     MeasuredUtilization,
     MemberRow,
@@ -109,6 +110,7 @@ def detail_lines(detail: JobDetail, explanation: Explanation | None, now: float,
         _times(detail, explanation, now),
         _placed(detail),
         _measured(detail.gpu_monitoring),
+        [("use", [] if detail.use is None else [_use_in_words(detail.use)])],
         [("attempts", [_attempt(one, detail, now) for one in detail.history])],
         [("log", [*_logs(detail), *_cut(explanation)]), ("notes", list(detail.spec.get("notes", ())))],
     )
@@ -284,6 +286,16 @@ def _near(member: MemberRow) -> str:
     """What it is bound to: "node 0, CPUs 0-31"."""
     several = "s" if len(member.numa_nodes) > 1 else ""
     return f"node{several} {', '.join(map(str, member.numa_nodes))}, CPUs {member.numa_cpus}"
+
+
+def _use_in_words(use: JobUse) -> str:
+    """What it made of its GPUs: "3.50 GPU-hours: 62% used, 30% idle, 8% unmetered; 1.20 kWh; 7.00 EUR"."""
+    parts = {"used": use.used_hours, "idle": use.idle_hours, "unmetered": use.unmetered_hours}
+    told = ", ".join(f"{100 * part / use.gpu_hours:.0f}% {name}" for name, part in parts.items() if part)
+    wasted = [f"{use.wasted_hours:.2f} wasted"] if use.wasted_hours else []
+    energy = [] if use.energy_kwh is None else [f"{use.energy_kwh:.2f} kWh"]
+    cost = [] if use.cost is None else [f"{use.cost:.2f} {use.currency or ''}".strip()]
+    return "; ".join([f"{use.gpu_hours:.2f} GPU-hours: {told}", *wasted, *energy, *cost])
 
 
 def _more(count: int) -> list[str]:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from corral.model.answers.job_details import Explanation as Explanation
     from corral.model.answers.job_details import GrantedDevice as GrantedDevice
     from corral.model.answers.job_details import JobDetail as JobDetail
+    from corral.model.answers.job_details import JobUse as JobUse
     from corral.model.answers.job_details import MemberRow as MemberRow
     from corral.model.answers.job_details import WaitPart as WaitPart
     from corral.model.answers.jobs import GrantRow as GrantRow
@@ -102,6 +103,7 @@ __all__ = [
     "JobHandle",
     "JobHistory",
     "JobRow",
+    "JobUse",
     "Jobs",
     "LinkRow",
     "MadeToken",
@@ -185,6 +187,7 @@ _LOADED_ON_USE = {
         "Explanation",
         "GrantedDevice",
         "JobDetail",
+        "JobUse",
         "MemberRow",
         "WaitPart",
     ),

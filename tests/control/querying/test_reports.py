@@ -167,7 +167,7 @@ def test_a_job_is_told_all_that_it_had_so_far(site: Site) -> None:
     site.measures.rows = [MeteredHour(472_221, name, "GPU-0", HOUR_MS, 0) for name in ("1.1", "2.1")]
     found = site.reports.of_job("1")
     assert found is not None
-    assert (found.gpu_hours, found.used_hours, found.unmetered_hours) == (1.0, 0.5, 0.5)
+    assert (found.gpu_hours, found.used_hours, found.unmetered_hours, found.cost) == (1.0, 0.5, 0.5, None)
     assert site.reports.of_job("7") is None
 
 

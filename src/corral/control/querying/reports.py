@@ -10,8 +10,9 @@ from corral.accounting.report import LocalTime, added, report, rows_of
 from corral.clock import Clock
 from corral.control.querying.usage import period_of
 from corral.control.querying.wall_times import in_wall_time
-from corral.model.answers.report import Report, ReportRow
-from corral.model.errors import Refused
+from corral.model.answers.job_details import JobUse
+from corral.model.answers.report import Report
+from corral.model.errors import BackendFailed, Refused
 from corral.model.price import Price
 from corral.model.run_history import MeteredHour, ReportBy
 from corral.ports.ledger import Ledger
@@ -90,23 +91,35 @@ class GpuReports:
         )
         return in_wall_time(told, self._clock)
 
-    def of_job(self, job_id: str) -> ReportRow | None:
-        """What all attempts of a job come to so far, None of one that never had a device."""
+    def of_job(self, job_id: str) -> JobUse | None:
+        """What all attempts of a job come to so far, None of one that never had a device.
+
+        Where what was measured cannot be read its time is unmetered.
+        """
         now = self._clock.now()
         held = self._ledger.held(0.0, now, job_id=job_id, limit=MOST_ALLOCATIONS)
         if not held:
             return None
-        ids = {allocation.id for allocation in held}
         first = min(allocation.created_at for allocation in held)
-        sums = report(
-            held_devices(held, now, self._model_of()),
-            self._measures.hours_of(ids, int(first // _HOUR_S), int(now // _HOUR_S)),
-            (),
-            (0, milliseconds(now)),
-            prices=self._price_list(),
-            local=self._local_time(first, now),
+        ids = {allocation.id for allocation in held}
+        try:
+            metered = list(self._measures.hours_of(ids, int(first // _HOUR_S), int(now // _HOUR_S)))
+        except BackendFailed:
+            metered = []
+        span, prices = (0, milliseconds(now)), self._price_list()
+        devices = held_devices(held, now, self._model_of())
+        sums = report(devices, metered, (), span, prices=prices, local=self._local_time(first, now))
+        row = added(sums.values()).row({})
+        return JobUse(
+            row.gpu_hours,
+            row.used_hours,
+            row.idle_hours,
+            row.unmetered_hours,
+            row.wasted_hours,
+            row.energy_kwh,
+            row.cost,
+            self._currency if row.cost is not None else None,
         )
-        return added(sums.values()).row({})
 
     def _devices(self, begin: float, end: float) -> list[HeldDevice]:
         held = self._ledger.held(begin, end, limit=MOST_ALLOCATIONS + 1)

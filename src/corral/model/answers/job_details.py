@@ -96,6 +96,24 @@ class AttemptRow:
     devices: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class JobUse:
+    """What all attempts of a job made of the GPUs that they were granted so far, as `ReportRow` counts it.
+
+    `gpu_hours` are used, idle and unmetered hours together. `energy_kwh` is None where no power was read, `cost` None
+    where none of its hours has a price; it is in `currency`.
+    """
+
+    gpu_hours: float
+    used_hours: float
+    idle_hours: float
+    unmetered_hours: float
+    wasted_hours: float
+    energy_kwh: float | None = None
+    cost: float | None = None
+    currency: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetail(JobRow):
     """A job with everything that is known of it.
@@ -109,6 +127,7 @@ class JobDetail(JobRow):
         grant, members: what it has, or had at its end; () while it waits.
         history: its attempts, oldest first, the newest 100 of them.
         gpu_monitoring: what was measured of its GPUs in its last attempt; left out where that is nothing.
+        use: what it made of its GPUs, None where it never had any.
     """
 
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -121,6 +140,7 @@ class JobDetail(JobRow):
     members: tuple[MemberRow, ...] = ()
     history: tuple[AttemptRow, ...] = ()
     gpu_monitoring: GpuMonitoring | None = field(default=None, metadata=NOT_TOLD)
+    use: JobUse | None = None
 
 
 @dataclass(frozen=True, slots=True)
