@@ -87,10 +87,8 @@ def attempts(job: Job) -> Iterator[tuple[Allocation, float]]:
     begin = (NOW_H - YEAR_H + random.random() * (YEAR_H - 24)) * 3600
     for attempt in range(1, job.launches + 1):
         end = begin + random.expovariate(1 / 7200)
-        grants = tuple(
-            Grant(f"GPU-{random.randrange(DEVICES):032x}", random.choice((1000, 1000, 500)))
-            for _ in range(random.choice((1, 1, 1, 4)))
-        )
+        first, count, milli = random.randrange(DEVICES), random.choice((1, 1, 1, 4)), random.choice((1000, 1000, 500))
+        grants = tuple(Grant(f"GPU-{first // count * count + number:032x}", milli) for number in range(count))
         chosen = tuple(ChosenDevice(0, "NVIDIA H100 80GB HBM3", 80_000, 0, 1.0) for _ in grants)
         yield (
             Allocation(

@@ -72,10 +72,10 @@ def sums_of(
     span: tuple[int, int] = (0, END_MS),
     local: LocalTime = UTC,
 ) -> dict[Key, Sums]:
-    return report(devices_of(life), metered, by, span, prices=PRICES, local=local)
+    return report(devices_of(life), [metered], by, span, prices=PRICES, local=local)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(LIVES, METERS, st.lists(st.sampled_from(ReportBy), max_size=3, unique=True), st.sampled_from([UTC, INDIA]))
 def test_any_grouping_comes_to_the_total_to_the_millisecond(
     life: Sequence[HeldAllocation], metered: Sequence[MeteredHour], by: Sequence[ReportBy], local: LocalTime
@@ -90,7 +90,7 @@ def test_any_grouping_comes_to_the_total_to_the_millisecond(
         assert max(sums.wasted, sums.reserved, sums.unpriced) <= sums.granted
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(LIVES, METERS, st.lists(st.integers(-HOUR_MS, 11 * HOUR_MS), min_size=1, max_size=4))
 def test_periods_in_a_row_come_to_the_one_that_spans_them(
     life: Sequence[HeldAllocation], metered: Sequence[MeteredHour], cuts: Sequence[int]
@@ -101,7 +101,7 @@ def test_periods_in_a_row_come_to_the_one_that_spans_them(
     assert all(min(part.used, part.idle, part.granted - part.used - part.idle) >= 0 for part in parts)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(LIVES, METERS, st.data())
 def test_measures_that_are_lost_make_time_unmetered_and_nothing_else(
     life: Sequence[HeldAllocation], metered: Sequence[MeteredHour], data: st.DataObject
@@ -113,7 +113,7 @@ def test_measures_that_are_lost_make_time_unmetered_and_nothing_else(
     assert less.idle <= whole.idle
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(LIVES, METERS)
 def test_time_by_the_slow_way_is_the_same(life: Sequence[HeldAllocation], metered: Sequence[MeteredHour]) -> None:
     """Granted and wasted time, minute by minute, of allocations whose times are whole minutes."""

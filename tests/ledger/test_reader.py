@@ -265,7 +265,7 @@ def test_each_allocation_is_told_with_what_it_had_and_the_sums_are_of_these(ledg
     assert isinstance(evicted[1], AllocationEnded)
     facts = [*held_by(job, 1, 0, 100), evicted[0], replace(evicted[1], lost_from=150.0), *held_by(job, 3, 300, None)]
     write(ledger, submitted(job), submitted(idle), *facts, *held_by(idle, 1, 0, 100, milli=0))
-    held = ledger.held(50, 400)
+    held = list(ledger.held(50, 400))
     assert [(one.id, one.created_at, one.ended_at, one.wasted_from) for one in held] == [
         ("1.1", 0, 100, None),
         ("1.2", 100, 200, 150),
@@ -274,7 +274,7 @@ def test_each_allocation_is_told_with_what_it_had_and_the_sums_are_of_these(ledg
     assert {(one.user, one.job_name, one.queue, one.members[0].node) for one in held} == {("alice", "", "default", "n")}
     assert sum(time.allocations for time in ledger.allocated(50, 400)) == len(held)
     assert [one.id for one in ledger.held(0, 400, limit=2)] == ["1.1", "1.2"]
-    assert ledger.held(0, 400, job_id="2") == ()
+    assert list(ledger.held(0, 400, job_id="2")) == []
 
 
 def test_attempts_that_failed_or_were_lost_were_for_nothing_whatever_became_of_their_job(ledger: SqlLedger) -> None:

@@ -5,8 +5,10 @@ milliseconds, and what was granted of it in milli-GPU times milliseconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
+from corral.model.allocation import Member
 from corral.model.run_history import HeldAllocation, MeteredHour
 
 HOUR_MS = 3_600_000
@@ -58,25 +60,31 @@ def held_devices(held: Iterable[HeldAllocation], now: float, model_of: ModelOf) 
             continue
         wasted = allocation.wasted_from
         wasted_ms = None if wasted is None else min(max(milliseconds(wasted), begin_ms), end_ms)
-        shares: dict[tuple[str, str], int] = {}
-        for member in allocation.members:
-            for grant in member.grants:
-                place = member.node, grant.uuid
-                shares[place] = shares.get(place, 0) + grant.counted_milli
-        for (node, uuid), milli in shares.items():
+        for (node, uuid), milli in _shares(allocation.members):
             model = model_of(allocation, uuid)
             yield HeldDevice(allocation, node, uuid, milli, model, begin_ms, end_ms, wasted_ms)
 
 
-def measured_within(row: MeteredHour, device: HeldDevice, since_ms: int, until_ms: int) -> Measured:
-    """What an hour's measures of a device come to between two moments.
+@lru_cache(maxsize=4096)
+def _shares(members: tuple[Member, ...]) -> tuple[tuple[tuple[str, str], int], ...]:
+    """Node and UUID of each device, with how much of it all members have."""
+    shares: dict[tuple[str, str], int] = {}
+    for member in members:
+        for grant in member.grants:
+            place = member.node, grant.uuid
+            shares[place] = shares.get(place, 0) + grant.counted_milli
+    return tuple(shares.items())
+
+
+def measured_within(row: MeteredHour, held_ms: tuple[int, int], since_ms: int, until_ms: int) -> Measured:
+    """What an hour's measures come to between two moments, of a device that was held in the time `held_ms`.
 
     What was measured is taken to be spread evenly over the part of the hour in which the device was held, and never to
     be more than that. So the parts of an hour add up to all of it, to the millisecond; and of each stretch of time,
     what was measured is at most its length, and what was used at most what was measured.
     """
-    begin_ms = max(device.begin_ms, row.hour * HOUR_MS)
-    length_ms = min(device.end_ms, (row.hour + 1) * HOUR_MS) - begin_ms
+    begin_ms = max(held_ms[0], row.hour * HOUR_MS)
+    length_ms = min(held_ms[1], (row.hour + 1) * HOUR_MS) - begin_ms
     first_ms, last_ms = (min(max(at - begin_ms, 0), length_ms) for at in (since_ms, until_ms))
     if length_ms <= 0 or first_ms >= last_ms:
         return NOTHING

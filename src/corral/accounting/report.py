@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from corral.accounting.held_devices import HOUR_MS, NOTHING, HeldDevice, Measured, measured_within
+from corral.accounting.held_devices import HOUR_MS, NOTHING, HeldDevice, measured_within
 from corral.accounting.price_list import COST_UNIT, PriceList
 from corral.model.answers.report import ReportRow
 from corral.model.run_history import MeteredHour, ReportBy
@@ -82,33 +82,64 @@ class Sums:
 
 def report(
     devices: Iterable[HeldDevice],
-    metered: Iterable[MeteredHour],
+    metered: Iterable[Sequence[MeteredHour]],
     by: Sequence[ReportBy],
     span_ms: tuple[int, int],
     *,
     prices: PriceList,
     local: LocalTime,
 ) -> dict[Key, Sums]:
-    """What was granted in a span, and what was measured of it, by the words of `by`. `metered` may be any hours."""
-    sums: defaultdict[Key, Sums] = defaultdict(Sums)
-    known: dict[tuple[str, str], tuple[HeldDevice, Key]] = {}
+    """What was granted in a span, and what was measured of it, by the words of `by`.
+
+    `metered` are any hours, each row once, in batches.
+    """
     keys = _Keys(by, local)
+    sums: defaultdict[Key, Sums] = defaultdict(Sums)
+    # Plain tuples of plain values: hundreds of thousands of objects would have the collector stop all threads.
+    known: dict[tuple[str, str], tuple[int, int, int, Key]] = {}
     for device in devices:
         since_ms, until_ms = max(device.begin_ms, span_ms[0]), min(device.end_ms, span_ms[1])
         if since_ms < until_ms:
             key = keys.of_device(device)
-            known[device.allocation.id, device.uuid] = device, key
+            known[device.allocation.id, device.uuid] = device.begin_ms, device.end_ms, device.milli, key
             for begin_ms, end_ms in keys.pieces(since_ms, until_ms):
                 _grant(sums[keys.at(key, begin_ms)], device, begin_ms, end_ms, prices)
-    for row in metered:
-        if (found := known.get((row.allocation_id, row.uuid))) is not None:
-            device, key = found
-            since_ms, until_ms = max(span_ms[0], row.hour * HOUR_MS), min(span_ms[1], (row.hour + 1) * HOUR_MS)
-            for begin_ms, end_ms in keys.pieces(since_ms, until_ms):
-                measured = measured_within(row, device, begin_ms, end_ms)
-                if measured is not NOTHING:
-                    _measure(sums[keys.at(key, begin_ms)], measured, device.milli)
+    for batch in metered:
+        for row in batch:
+            found = known.get((row[1], row[2]))
+            if found is not None:
+                _measure(sums, keys, row, found, span_ms)
     return dict(sums)
+
+
+def _measure(
+    sums: defaultdict[Key, Sums],
+    keys: "_Keys",
+    row: MeteredHour,
+    held: tuple[int, int, int, Key],
+    span_ms: tuple[int, int],
+) -> None:
+    """Count what an hour's measures of a device come to."""
+    hour, _, _, used_ms, idle_ms, energy_mj, _ = row
+    begin_ms, end_ms, milli, key = held
+    hour_ms = hour * HOUR_MS
+    until_ms = hour_ms + HOUR_MS
+    length_ms = min(end_ms, until_ms) - max(begin_ms, hour_ms)
+    if keys.by_hours and span_ms[0] <= hour_ms and until_ms <= span_ms[1] and used_ms + idle_ms <= length_ms:
+        # As nearly all are: nothing has to be parted.
+        one = sums[keys.at(key, hour_ms)]
+        one.used += used_ms * milli
+        one.idle += idle_ms * milli
+        if energy_mj is not None:
+            one.add_energy(energy_mj)
+        return
+    for since_ms, last_ms in keys.pieces(max(span_ms[0], hour_ms), min(span_ms[1], until_ms)):
+        measured = measured_within(row, (begin_ms, end_ms), since_ms, last_ms)
+        if measured is not NOTHING:
+            one = sums[keys.at(key, since_ms)]
+            one.used += measured.used_ms * milli
+            one.idle += measured.idle_ms * milli
+            one.add_energy(measured.energy_mj)
 
 
 def rows_of(sums: Mapping[Key, Sums], by: Sequence[ReportBy], most: int) -> tuple[list[ReportRow], list[Sums]]:
@@ -139,12 +170,6 @@ def _grant(sums: Sums, device: HeldDevice, begin_ms: int, end_ms: int, prices: P
         sums.wasted += max(0, end_ms - max(begin_ms, device.wasted_from_ms)) * device.milli
 
 
-def _measure(sums: Sums, measured: Measured, milli: int) -> None:
-    sums.used += measured.used_ms * milli
-    sums.idle += measured.idle_ms * milli
-    sums.add_energy(measured.energy_mj)
-
-
 class _Keys:
     """The keys of devices and moments. A key has a place for each word; those of times are filled piece by piece."""
 
@@ -152,7 +177,10 @@ class _Keys:
         self._by = by
         self._local = local
         self._timed = any(word in _TIMES for word in by)
-        self._cells: dict[int, dict[ReportBy, str]] = {}
+        self._cells: dict[int, tuple[int, int]] = {}
+        self._at: dict[tuple[Key, tuple[int, int]], Key] = {}
+        self.by_hours = not self._timed or local.step_ms == HOUR_MS
+        """Whether no key changes within an hour."""
 
     def of_device(self, device: HeldDevice) -> Key:
         return tuple("" if word in _TIMES else _OF_DEVICE[word](device) for word in self._by)
@@ -165,9 +193,13 @@ class _Keys:
         cell = self._cells.get(step)
         if cell is None:
             hour, weekday = self._local.at(step * self._local.step_ms)
-            cell = {ReportBy.HOUR: f"{hour:02}:00", ReportBy.WEEKDAY: WEEKDAYS[weekday]}
-            self._cells[step] = cell
-        return tuple(cell.get(word, part) for word, part in zip(self._by, key, strict=True))
+            cell = self._cells[step] = (hour, weekday)
+        found = self._at.get((key, cell))
+        if found is None:
+            told = {ReportBy.HOUR: f"{cell[0]:02}:00", ReportBy.WEEKDAY: WEEKDAYS[cell[1]]}
+            found = tuple(told.get(word, part) for word, part in zip(self._by, key, strict=True))
+            self._at[key, cell] = found
+        return found
 
     def pieces(self, begin_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
         """The stretch of time in pieces within which no time of a key changes."""

@@ -102,12 +102,12 @@ class Meter:
         """Write what waits."""
         self.write()
 
-    def hours(self, first: int, last: int) -> Iterator[MeteredHour]:
-        """What was measured in the hours from the first to the last. Raises BackendFailed."""
+    def hours(self, first: int, last: int) -> Iterator[Sequence[MeteredHour]]:
+        """What was measured in the hours from the first to the last, in batches. Raises BackendFailed."""
         return self._merged(lambda: self._table.rows(first, last), lambda row: first <= row.hour <= last)
 
-    def hours_of(self, allocations: Collection[str], first: int, last: int) -> Iterator[MeteredHour]:
-        """What was measured of some allocations in these hours. Raises BackendFailed."""
+    def hours_of(self, allocations: Collection[str], first: int, last: int) -> Iterator[Sequence[MeteredHour]]:
+        """What was measured of some allocations in these hours, in batches. Raises BackendFailed."""
         first = max(first, int(self._clock.now() // 3600) - KEPT_HOURS)
         return self._merged(
             lambda: self._table.rows_of(allocations, range(first, last + 1)),
@@ -115,18 +115,21 @@ class Meter:
         )
 
     def _merged(
-        self, written: Callable[[], Iterator[MeteredHour]], wanted: Callable[[MeteredHour], bool]
-    ) -> Iterator[MeteredHour]:
+        self, written: Callable[[], Iterator[list[MeteredHour]]], wanted: Callable[[MeteredHour], bool]
+    ) -> Iterator[Sequence[MeteredHour]]:
         """What is written and what waits, each row once. Nothing is written between the first look at both."""
         with self._lock:
             waiting = {key: row for key, row in self._waiting.items() if wanted(row)}
-            rows = written()
-            row = next(rows, None)
-        while row is not None:
-            more = waiting.pop((row.hour, row.allocation_id, row.uuid), None)
-            yield row if more is None else _sum(row, more)
-            row = next(rows, None)
-        yield from waiting.values()
+            batches = written()
+            batch = next(batches, None)
+        recent = min((hour for hour, _, _ in waiting), default=None)
+        while batch is not None:
+            if recent is None or all(row.hour < recent for row in batch):
+                yield batch
+            else:
+                yield [_joined(row, waiting.pop((row.hour, row.allocation_id, row.uuid), None)) for row in batch]
+            batch = next(batches, None)
+        yield list(waiting.values())
 
     def _fresh(self) -> tuple[dict[str, DeviceSample], dict[str, int]]:
         """The samples that are new, and from when on each stands for its device.
@@ -211,6 +214,10 @@ def _weights(holders: Sequence[JobSample]) -> list[float]:
         return [pct / sum(known) for pct in known]
     whole = sum(one.share_milli for one in holders)
     return [one.share_milli / whole for one in holders]
+
+
+def _joined(row: MeteredHour, more: MeteredHour | None) -> MeteredHour:
+    return row if more is None else _sum(row, more)
 
 
 def _sum(one: MeteredHour, other: MeteredHour) -> MeteredHour:

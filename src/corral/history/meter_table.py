@@ -39,11 +39,11 @@ class MeterTable:
             with self._connection() as connection:
                 connection.execute(_ADD, [dict(zip(_metered.c.keys(), row, strict=True)) for row in rows])
 
-    def rows(self, first_hour: int, last_hour: int) -> Iterator[MeteredHour]:
-        """Those of the hours from the first to the last, as they are when the first row is taken."""
+    def rows(self, first_hour: int, last_hour: int) -> Iterator[list[MeteredHour]]:
+        """Those of the hours from the first to the last, as they are when the first batch is taken."""
         yield from self._read([select(_metered).where(_metered.c.hour.between(first_hour, last_hour))])
 
-    def rows_of(self, allocations: Collection[str], hours: Sequence[int]) -> Iterator[MeteredHour]:
+    def rows_of(self, allocations: Collection[str], hours: Sequence[int]) -> Iterator[list[MeteredHour]]:
         """Those of these allocations and hours."""
         yield from self._read(
             select(_metered).where(
@@ -57,11 +57,11 @@ class MeterTable:
         with self._connection() as connection:
             connection.execute(delete(_metered).where(_metered.c.hour < before_hour))
 
-    def _read(self, questions: Iterable[Select[tuple[Row[tuple[object, ...]]]]]) -> Iterator[MeteredHour]:
+    def _read(self, questions: Iterable[Select[tuple[Row[tuple[object, ...]]]]]) -> Iterator[list[MeteredHour]]:
         with self._connection() as connection:
             for question in questions:
                 for part in connection.execute(question).partitions(_ROWS_AT_ONCE):
-                    yield from map(MeteredHour._make, part)
+                    yield [MeteredHour._make(row) for row in part]
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:

@@ -1,6 +1,6 @@
 """What allocations with devices came to: summed, or one by one. Both count the same time of the same allocations."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
@@ -14,6 +14,7 @@ from corral.model.run_history import AllocatedTime, HeldAllocation
 _WASTED = (Phase.FAILED.value, Phase.LOST.value)
 _OVER = frozenset(phase.value for phase in TERMINAL_PHASES)
 _IDS_A_QUESTION = 500
+_ROWS_AT_ONCE = 2_000
 
 _table = tables.allocations
 
@@ -48,8 +49,8 @@ class HeldTime:
 
     def held(
         self, since: float, until: float, job_id: str | None = None, limit: int | None = None
-    ) -> tuple[HeldAllocation, ...]:
-        """The allocations that have part in a period, oldest first."""
+    ) -> Iterator[HeldAllocation]:
+        """The allocations that have part in a period, oldest first, all as of one state of the database."""
         jobs = tables.jobs
         # An allocation's id says which launch it was, and the job counts its launches.
         launches = func.coalesce(func.json_extract(jobs.c.state, "$.launches"), 0)
@@ -65,11 +66,12 @@ class HeldTime:
         if job_id is not None:
             question = question.where(_table.c.job_id == job_id)
         with self._database.reading() as connection:
-            rows = connection.execute(question).all()
-            # Of a job's last attempt the job itself says how it ended; of those before, the journal.
-            told = {row.entry: row.phase in _WASTED for row in rows if row.last and row.phase in _OVER}
-            failed = _failed(connection, {row.job_id for row in rows if row.entry not in told and row.ended_at})
-        return tuple(held_allocation_of(row, failed=told.get(row.entry, row.entry in failed)) for row in rows)
+            for rows in connection.execute(question).partitions(_ROWS_AT_ONCE):
+                # Of a job's last attempt the job itself says how it ended; of those before, the journal.
+                told = {row.entry: row.phase in _WASTED for row in rows if row.last and row.phase in _OVER}
+                failed = _failed(connection, {row.job_id for row in rows if row.entry not in told and row.ended_at})
+                for row in rows:
+                    yield held_allocation_of(row, failed=told.get(row.entry, row.entry in failed))
 
 
 _first, _last = (func.json_extract(_table.c.gpu_info, f"$.details[{place}].name") for place in ("0", "#-1"))

@@ -1,6 +1,6 @@
 """The ledger as the rest of the core sees it: `corral.ports.ledger.Ledger` over one SQLite file."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -120,7 +120,7 @@ class SqlLedger:
 
     def held(
         self, since: float, until: float, *, job_id: str | None = None, limit: int | None = None
-    ) -> tuple[HeldAllocation, ...]:
+    ) -> Iterator[HeldAllocation]:
         """The allocations that `allocated` sums."""
         return self._held.held(since, until, job_id, limit)
 

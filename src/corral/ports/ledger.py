@@ -1,6 +1,6 @@
 """What control needs of the ledger: the newest view, commits, and what is kept of jobs that are over."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -134,7 +134,7 @@ class Ledger(Protocol):
 
     def held(
         self, since: float, until: float, *, job_id: str | None = None, limit: int | None = None
-    ) -> tuple[HeldAllocation, ...]:
+    ) -> Iterator[HeldAllocation]:
         """The allocations with devices that `allocated` sums, oldest first, of one job or of all; at most `limit`."""
         ...
 

@@ -32,11 +32,11 @@ class Measures:
 
     rows: list[MeteredHour] = field(default_factory=list)
 
-    def hours(self, first: int, last: int) -> Iterator[MeteredHour]:
-        return iter([row for row in self.rows if first <= row.hour <= last])
+    def hours(self, first: int, last: int) -> Iterator[list[MeteredHour]]:
+        yield [row for row in self.rows if first <= row.hour <= last]
 
-    def hours_of(self, allocations: Collection[str], first: int, last: int) -> Iterator[MeteredHour]:
-        return iter([row for row in self.hours(first, last) if row.allocation_id in allocations])
+    def hours_of(self, allocations: Collection[str], first: int, last: int) -> Iterator[list[MeteredHour]]:
+        yield [row for row in self.rows if first <= row.hour <= last and row.allocation_id in allocations]
 
 
 @dataclass

@@ -14,7 +14,7 @@ from corral.model.answers.job_details import JobUse
 from corral.model.answers.report import Report
 from corral.model.errors import BackendFailed, Refused
 from corral.model.price import Price
-from corral.model.run_history import MeteredHour, ReportBy
+from corral.model.run_history import HeldAllocation, MeteredHour, ReportBy
 from corral.ports.ledger import Ledger
 
 MOST_ROWS = 10_000
@@ -29,13 +29,13 @@ _QUARTER_S = 900
 
 
 class Measures(Protocol):
-    """What was measured of granted devices. Either may raise BackendFailed."""
+    """What was measured of granted devices, in batches. Either may raise BackendFailed."""
 
-    def hours(self, first: int, last: int) -> Iterator[MeteredHour]:
+    def hours(self, first: int, last: int) -> Iterator[Sequence[MeteredHour]]:
         """All of the hours from the first to the last (since 1970)."""
         ...
 
-    def hours_of(self, allocations: Collection[str], first: int, last: int) -> Iterator[MeteredHour]:
+    def hours_of(self, allocations: Collection[str], first: int, last: int) -> Iterator[Sequence[MeteredHour]]:
         """That of some allocations."""
         ...
 
@@ -66,15 +66,16 @@ class GpuReports:
         """
         words = tuple(dict.fromkeys(by))
         begin, end = period_of(self._clock, since, until)
-        devices = self._devices(begin, end)
+        span_ms = milliseconds(begin), milliseconds(end)
         local = self._local_time(begin, end)
+        devices = held_devices(self._held(begin, end), self._clock.now(), self._model_of())
         if {ReportBy.HOUR, ReportBy.WEEKDAY} & set(words):
-            _refuse_many(devices, (milliseconds(begin), milliseconds(end)), local.step_ms)
+            devices = _few_pieces(devices, span_ms, local.step_ms)
         sums = report(
             devices,
             self._measures.hours(int(begin // _HOUR_S), int(end // _HOUR_S)),
             words,
-            (milliseconds(begin), milliseconds(end)),
+            span_ms,
             prices=self._price_list(),
             local=local,
         )
@@ -97,7 +98,7 @@ class GpuReports:
         Where what was measured cannot be read its time is unmetered.
         """
         now = self._clock.now()
-        held = self._ledger.held(0.0, now, job_id=job_id, limit=MOST_ALLOCATIONS)
+        held = list(self._ledger.held(0.0, now, job_id=job_id, limit=MOST_ALLOCATIONS))
         if not held:
             return None
         first = min(allocation.created_at for allocation in held)
@@ -121,14 +122,14 @@ class GpuReports:
             self._currency if row.cost is not None else None,
         )
 
-    def _devices(self, begin: float, end: float) -> list[HeldDevice]:
-        held = self._ledger.held(begin, end, limit=MOST_ALLOCATIONS + 1)
-        if len(held) > MOST_ALLOCATIONS:
-            raise Refused(
-                f"more than {MOST_ALLOCATIONS:,} attempts of jobs had GPUs in this time; ask for a shorter time",
-                field="since",
-            )
-        return list(held_devices(held, self._clock.now(), self._model_of()))
+    def _held(self, begin: float, end: float) -> Iterator[HeldAllocation]:
+        for number, allocation in enumerate(self._ledger.held(begin, end)):
+            if number == MOST_ALLOCATIONS:
+                raise Refused(
+                    f"more than {MOST_ALLOCATIONS:,} attempts of jobs had GPUs in this time; ask for a shorter time",
+                    field="since",
+                )
+            yield allocation
 
     def _model_of(self) -> ModelOf:
         """The model of a device as it is known now, else as it was chosen."""
@@ -153,8 +154,8 @@ class GpuReports:
         return LocalTime(at, step_s * 1000)
 
 
-def _refuse_many(devices: Iterable[HeldDevice], span_ms: tuple[int, int], step_ms: int) -> None:
-    """Raises Refused where there are too many hours to tell by hour or by weekday."""
+def _few_pieces(devices: Iterable[HeldDevice], span_ms: tuple[int, int], step_ms: int) -> Iterator[HeldDevice]:
+    """The devices. Raises Refused where there are too many hours to tell by hour or by weekday."""
     pieces = 0
     for device in devices:
         pieces += max(0, min(device.end_ms, span_ms[1]) - max(device.begin_ms, span_ms[0])) // step_ms + 1
@@ -164,3 +165,4 @@ def _refuse_many(devices: Iterable[HeldDevice], span_ms: tuple[int, int], step_m
                 "hour or weekday; ask for a shorter time",
                 field="since",
             )
+        yield device
