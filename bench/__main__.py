@@ -6,8 +6,20 @@ import sys
 from bench import probe
 
 BENCHMARKS = (
-    *("server", "jobs", "launch", "telemetry", "history", "alerts", "accounting", "ledger", "api", "metrics", "crowded"),
-    *("cluster", "openb", "scale", "queues", "sharing", "faults"),
+    *(
+        "server",
+        "jobs",
+        "launch",
+        "telemetry",
+        "history",
+        "alerts",
+        "accounting",
+        "ledger",
+        "api",
+        "metrics",
+        "crowded",
+    ),
+    *("crowded", "cluster", "openb", "scale", "queues", "sharing", "faults"),
 )
 
 
