@@ -116,7 +116,7 @@ def live(home: Path) -> list[Phase]:
         node.runtime.finish(f"{over}.1")
     server = LiveServer(Home(home), nodes, cluster())
     for each in (gang, failed, cancelled):
-        server.service.why(each, ALICE)
+        server.service.explanations.with_log_end(each, ALICE)
     ended = [phase(job_id) for job_id in (gang, failed, cancelled, lost, over, runs)]
     server.close()
     return ended

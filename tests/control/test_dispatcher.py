@@ -105,7 +105,7 @@ def test_a_launch_that_nobody_claimed_and_that_cannot_be_given_up_yet_is_not_tak
     job_id = submitted(server)
     until(lambda: server.ledger.view().jobs[job_id].phase is Phase.STARTING)
     disk.on_event(f"{job_id}.1")
-    until(lambda: "cannot be recorded: no space left" in server.service.queries.why(job_id).reason)
+    until(lambda: "cannot be recorded: no space left" in server.service.explanations.of(job_id).reason)
     assert server.ledger.view().jobs[job_id].phase is Phase.STARTING
     disk.full = False
     disk.on_event(f"{job_id}.1")

@@ -38,5 +38,5 @@ def test_a_job_that_is_tried_again_says_that_the_old_attempt_may_still_run(tmp_p
     until(lambda: server.ledger.view().jobs[job_id].phase is Phase.RUNNING)
     server.core.recovery.node_gone("box")
     until(lambda: server.ledger.view().jobs[job_id].launches == 2)
-    assert f"attempt {job_id}.1 may still run there" in server.service.queries.why(job_id).reason
+    assert f"attempt {job_id}.1 may still run there" in server.service.explanations.of(job_id).reason
     server.close()

@@ -415,7 +415,7 @@ def test_why_a_job_failed_is_told_to_those_who_may_read_its_log(served: Served) 
     text = base64.b64encode(b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB\n").decode()
     served.nodes["a"].read_log = lambda job_id, rank, offset, max_bytes: LogChunk(text, 77)  # type: ignore[method-assign]
     job_id = served.ended(served.submit(), on("a", 0), exit_code=1)
-    diagnosis = served.service.why(job_id, ALICE).diagnosis
+    diagnosis = served.service.explanations.with_log_end(job_id, ALICE).diagnosis
     assert diagnosis is not None
     assert "memory" in diagnosis
-    assert served.service.why(job_id, BOB).diagnosis is None
+    assert served.service.explanations.with_log_end(job_id, BOB).diagnosis is None

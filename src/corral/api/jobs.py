@@ -172,10 +172,10 @@ async def job(request: Request, context: Context, job_id: str) -> Response:
 @router.get("/jobs/{job_id}/why", responses=gives(Explanation))
 async def why(request: Request, context: Context, job_id: str) -> Response:
     """Explain why a job waits, and when it is expected to start; of one that has ended, what its log's end says."""
-    explanation = await to_thread.run_sync(context.service.queries.why, job_id)
+    explanation = await to_thread.run_sync(context.service.explanations.of, job_id)
     if explanation.phase.terminal:
         # The end of its log is read, on nodes that may hang.
-        call = partial(context.service.why, job_id, context.caller)
+        call = partial(context.service.explanations.with_log_end, job_id, context.caller)
         explanation = await context.log_threads.run(context.caller, call)
     return await answer(lambda: explanation)
 

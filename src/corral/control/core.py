@@ -22,6 +22,7 @@ from corral.control.node_registry import Nodes
 from corral.control.node_workers import TaskQueue
 from corral.control.planning import Planners
 from corral.control.querying.allocation_map import AllocationMap
+from corral.control.querying.explanations import Explanations
 from corral.control.querying.job_details import JobDetails, LogPath
 from corral.control.querying.member_logs import MemberLogs
 from corral.control.querying.queries import Queries
@@ -128,6 +129,16 @@ class ControlCore:
             asking=rules,
             planner=planners.alike,
             about=about,
+        )
+
+    def _make_explanations(self, queries: Queries, failures: FailureNotes) -> Explanations:
+        return Explanations(
+            self._ledger,
+            self.controller,
+            self._clock,
+            queries,
+            log_ends=failures,
+            planner=self._planners.alike,
             trouble=self.dispatcher.trouble,
             may_still_run=self.recovery.left_behind.warning,
         )
@@ -164,7 +175,7 @@ class ControlCore:
             clock,
             details=details,
             logs=logs,
-            failures=failures,
+            explanations=self._make_explanations(queries, failures),
             holdings=AllocationMap(ledger, nodes, dispatcher.attempts),
             slicing=MigChanges(ledger, nodes, queries, allowed=settings.mig_changes),
             node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),

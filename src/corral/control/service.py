@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from corral.access.caller import Caller
-from corral.access.permissions import can_read_log, may_read_log
+from corral.access.permissions import may_read_log
 from corral.clock import Clock
 from corral.control.adopted_processes import Adoption, find_process, no_process
 from corral.control.cordoning import DeviceCordons, NodeCordons
@@ -17,6 +17,7 @@ from corral.control.job_updates import JobUpdates
 from corral.control.mig_changes import MigChanges
 from corral.control.node_registry import Nodes
 from corral.control.querying.allocation_map import AllocationMap
+from corral.control.querying.explanations import Explanations
 from corral.control.querying.job_details import JobDetails
 from corral.control.querying.member_logs import MemberLog, MemberLogs
 from corral.control.querying.queries import Queries
@@ -30,9 +31,7 @@ from corral.control.submitting.priorities import settle_priority
 from corral.control.submitting.site_rules import LeastUse, obey, refuse_overflow
 from corral.control.submitting.submission_checks import check
 from corral.control.submitting.sweeps import check_text, first_of
-from corral.control.watching.failure_notes import FailureNotes
 from corral.model.answers.dry_run import DryRun
-from corral.model.answers.job_details import Explanation
 from corral.model.device import Node
 from corral.model.errors import Refused
 from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity, Request
@@ -57,9 +56,10 @@ class Service:
     """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`, and what
     is left of quotas in `queues`.
 
-    Of one job, `details` has everything. Jobs are changed through `changes` and given other values through `updating`,
-    MIG slices change through `slicing`, processes become jobs in `adopting`, `accounts` tells what was used,
-    `node_cordons` and `device_cordons` say where nothing starts, and `interaction` passes signals and input on to jobs.
+    Of one job, `details` has everything, and `explanations` why it waits or failed. Jobs are changed through `changes`
+    and given other values through `updating`, MIG slices change through `slicing`, processes become jobs in `adopting`,
+    `accounts` tells what was used, `node_cordons` and `device_cordons` say where nothing starts, and `interaction`
+    passes signals and input on to jobs.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Service:
         *,
         details: JobDetails,
         logs: MemberLogs,
-        failures: FailureNotes,
+        explanations: Explanations,
         holdings: AllocationMap,
         slicing: MigChanges,
         adopting: Adoption,
@@ -87,6 +87,7 @@ class Service:
     ) -> None:
         self.queries = queries
         self.details = details
+        self.explanations = explanations
         self.holdings = holdings
         self.slicing = slicing
         self.adopting = adopting
@@ -100,7 +101,6 @@ class Service:
         self._ledger = ledger
         self._nodes = nodes
         self._logs = logs
-        self._failures = failures
         self._clock = clock
         self._asking = asking
         self.file_findings = file_findings
@@ -194,19 +194,6 @@ class Service:
         if not found:
             raise Refused(no_process(self._nodes, submission.owner_pid), field="owner_pid")
         return found[0].identity
-
-    def why(self, job_id: str, caller: Caller) -> Explanation:
-        """Why a job waits, as `Queries.why`; for those who may read its log, why it failed and what is missing there.
-
-        It may take as long as the job's node does to read the end of the log. Raises NotFound.
-        """
-        explanation = self.queries.why(job_id)
-        job = self._ledger.find_job(job_id) if explanation.phase.terminal else None
-        if job is None or not job.attempts or not can_read_log(caller, job):
-            return explanation
-        found = self._failures.of(job)
-        diagnosis = None if found is None else found.line
-        return replace(explanation, diagnosis=diagnosis, log_missing_bytes=self._failures.missing_bytes(job) or None)
 
     def logs(self, job_id: str, caller: Caller) -> tuple[MemberLog, ...]:
         """The logs of a job's members, by rank. Raises NotFound, and Forbidden for another user's."""

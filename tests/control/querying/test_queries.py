@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from corral.clock import ManualClock
+from corral.control.querying.explanations import Explanations
 from corral.control.querying.queries import Queries
 from corral.control.submitting.device_request import RequestRules
+from corral.control.watching.failure_notes import FailureNotes
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.lifecycle import commands, ending, starting, stopping
 from corral.lifecycle.step import Backoff
@@ -53,6 +55,13 @@ class Lab:
             self.clock,
             asking=RequestRules(),
             about=lambda: ServerInfo(version="1"),
+        )
+        self.explanations = Explanations(
+            self.ledger,
+            self,
+            self.clock,
+            self.queries,
+            log_ends=FailureNotes(self.ledger, lambda job, rank: None, later=id, on_node=lambda job, task: None),
             trouble=self.troubles.get,
             may_still_run=self.left_behind.get,
         )
@@ -320,7 +329,7 @@ def make_room(lab: Lab) -> None:
 def test_why_has_a_sentence_for_every_phase(lab: Lab, come_to: Callable[[Lab], None], phase: Phase, says: str) -> None:
     lab.submit(job(1), job(2))
     come_to(lab)
-    answer = lab.queries.why("1")
+    answer = lab.explanations.of("1")
     assert (answer.phase, answer.reason[: len(says)]) == (phase, says)
 
 
@@ -329,7 +338,7 @@ def test_why_a_job_waits_says_what_it_waits_for_when_it_starts_and_with_what_it_
     lab.run("1", "a", 0, 1)
     lab.run("2", "b", 0)
     lab.decide()
-    answer = lab.queries.why("3")
+    answer = lab.explanations.of("3")
     assert (answer.position, answer.expected_start, answer.expected_start_is) == (1, T0 + 600.0, Certainty.PROMISE)
     assert answer.starts_now_with == "--gpus 1"
     assert "--gpus 1 starts now." in answer.reason
@@ -337,16 +346,16 @@ def test_why_a_job_waits_says_what_it_waits_for_when_it_starts_and_with_what_it_
 
 def test_why_a_job_waits_for_another_names_it(lab: Lab) -> None:
     lab.submit(job(1), job(2, after=("1",), waits_for=("1",)))
-    assert "for job 1" in lab.queries.why("2").reason
+    assert "for job 1" in lab.explanations.of("2").reason
 
 
 def test_while_there_is_an_obstacle_it_is_the_first_reason_and_no_start_is_expected(lab: Lab) -> None:
     lab.submit(job(1), job(2, held=True))
     lab.obstacle = "the disk is full"
-    answer = lab.queries.why("1")
+    answer = lab.explanations.of("1")
     assert answer.reason == "job 1 waits because nothing can start now: the disk is full."
     assert (answer.obstacle, answer.expected_start, answer.starts_now_with) == ("the disk is full", None, None)
-    assert "the disk is full. After that: job 2 waits: it is on hold" in lab.queries.why("2").reason
+    assert "the disk is full. After that: job 2 waits: it is on hold" in lab.explanations.of("2").reason
 
 
 def test_why_tells_what_stands_in_the_way_of_a_launch_and_which_old_attempt_may_still_run(lab: Lab) -> None:
@@ -354,17 +363,17 @@ def test_why_tells_what_stands_in_the_way_of_a_launch_and_which_old_attempt_may_
     lab.start("1", "a", 0)
     lab.troubles["1.1"] = "launch of 1.1 failed: no space left"
     lab.left_behind["1"] = lab.left_behind["2"] = "attempt 0 may still run on node b"
-    assert lab.queries.why("1").reason == (
+    assert lab.explanations.of("1").reason == (
         "job 1 has its devices and is being started; launch of 1.1 failed: no space left; "
         "attempt 0 may still run on node b"
     )
-    assert lab.queries.why("2").reason.endswith(" Attempt 0 may still run on node b.")
+    assert lab.explanations.of("2").reason.endswith(" Attempt 0 may still run on node b.")
 
 
 def test_why_says_how_the_wait_was_spent_and_what_is_allocated(lab: Lab) -> None:
     lab.submit(job(1))
     lab.spent = (("Resources", 60.0), ("Held", 5.0))
-    answer = lab.queries.why("1")
+    answer = lab.explanations.of("1")
     assert (answer.waited, answer.holds) == ((WaitPart("Resources", 60.0), WaitPart("Held", 5.0)), None)
 
 
@@ -373,13 +382,13 @@ def test_why_of_an_array_counts_its_elements_and_goes_on_with_the_first_that_wai
     lab.run("10_0", "a", 0)
     lab.run("10_1", "a", 1)
     lab.end("10_1", exited(Phase.SUCCEEDED, 0))
-    answer = lab.queries.why("10")
+    answer = lab.explanations.of("10")
     counts = "array 10 has 4 elements: 2 waiting, 1 running, 1 succeeded"
     assert (answer.id, answer.phase, answer.reason[: len(counts)]) == ("10", Phase.PENDING, counts)
     assert "Next, 10_2: " in answer.reason
     for index in (2, 3):
         lab.step(f"10_{index}", lambda view, job, at: commands.cancel(view, job, by="alice", at=at))
-    answer = lab.queries.why("10")
+    answer = lab.explanations.of("10")
     assert (answer.phase, answer.reason) == (
         Phase.RUNNING, "array 10 has 4 elements: 1 running, 1 succeeded, 2 cancelled",
     )  # fmt: skip

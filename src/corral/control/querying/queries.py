@@ -1,6 +1,5 @@
-"""Answers queries: listings, reasons, forecasts. Nothing here changes anything."""
+"""Answers queries: listings and forecasts. Nothing here changes anything."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -8,7 +7,7 @@ from typing import Any, Protocol
 from corral.clock import Clock
 from corral.control.alerting.desk import unattended
 from corral.control.named_jobs import named_jobs, no_such_job
-from corral.control.querying.listing_rows import device_rows, grant_rows, holding, job_row
+from corral.control.querying.listing_rows import device_rows, grant_rows, job_row
 from corral.control.querying.wall_times import in_wall_time
 from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.new_jobs import completed, program_of, still_to_follow
@@ -18,7 +17,6 @@ from corral.control.submitting.sweeps import first_of
 from corral.lifecycle.following import follows_no_more
 from corral.model.answers.devices import DeviceRow
 from corral.model.answers.dry_run import DeviceChoice, DryRun, NearestRequest
-from corral.model.answers.job_details import Explanation, WaitPart
 from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import ServerInfo
 from corral.model.errors import NotFound, Refused
@@ -26,12 +24,11 @@ from corral.model.job import Job, JobSpec, Phase
 from corral.model.job_sort import sorted_rows
 from corral.model.plan import Plan, WaitReason
 from corral.model.submission import Submission
-from corral.model.units import count_of
 from corral.model.view import View
 from corral.ports.ledger import JobQuery, Ledger
 from corral.ports.telemetry import Samples
 from corral.scheduling.explaining.submission_forecast import forecast_submission
-from corral.scheduling.explaining.why import WaitIndex, ended_sentence, explain, wait_reason
+from corral.scheduling.explaining.why import WaitIndex, wait_reason
 from corral.scheduling.forecast import ExpectedStart, MakePlanner, expected_starts
 from corral.scheduling.planner import Planner
 
@@ -67,16 +64,12 @@ class Queries:
         asking: RequestRules,
         planner: MakePlanner = Planner,
         about: Callable[[], ServerInfo],
-        trouble: Callable[[str], str | None],
-        may_still_run: Callable[[str], str | None],
     ) -> None:
         self._ledger = ledger
         self._decisions = decisions
         self._telemetry = telemetry
         self._clock = clock
         self._about = about
-        self._trouble = trouble
-        self._may_still_run = may_still_run
         self._asking = asking
         self._planner = planner
         self._index: tuple[Plan, WaitIndex] | None = None
@@ -146,75 +139,6 @@ class Queries:
         """Notes for the user about a job that was just submitted; () if there are none, or it has already ended."""
         job = self._ledger.view().jobs.get(job_id)
         return () if job is None else job.spec.notes
-
-    def why(self, job_id: str) -> Explanation:
-        """Why a job waits, or how long it waited for what; for an array, also its jobs by phase. Raises NotFound."""
-        if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
-            return self._why_array(job_id, elements)
-        job = self.find(job_id)
-        now = self._clock.now()
-        waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._decisions.waited(job))
-        view = self._ledger.view()
-        if job.phase is not Phase.PENDING:
-            return self._why_not_waiting(view, job, now, waited)
-        found = explain(view, job, self._waits().of(job), now, plan=self._decisions.plan, planner=self._planner)
-        obstacle, sentence = self._decisions.obstacle, found.sentence
-        if obstacle is not None:
-            first = f"{job.title} waits because nothing can start now: {obstacle}."
-            sentence = first if found.reason is WaitReason.NOT_REACHED else f"{first} After that: {sentence}"
-        left_behind = self._may_still_run(job.id)
-        if left_behind is not None:
-            sentence += f" {left_behind[0].upper()}{left_behind[1:]}."
-        answer = Explanation(
-            job.id,
-            job.phase,
-            sentence,
-            position=found.position,
-            expected_start=found.expected_start if obstacle is None else None,
-            starts_now_with=found.starts_now_with if obstacle is None else None,
-            waited=waited,
-            expected_start_is=found.certainty if obstacle is None else None,
-            eviction=job.eviction,
-            evictions=job.evictions,
-            lost_s=job.lost_s,
-            makes_room=found.makes_room,
-            obstacle=obstacle,
-        )
-        return in_wall_time(answer, self._clock)
-
-    def _why_not_waiting(self, view: View, job: Job, now: float, waited: tuple[WaitPart, ...]) -> Explanation:
-        """The state of a job that does not wait; for one being stopped to make room, when it will continue."""
-        allocation = view.allocations.get(job.allocation_id or "")
-        remarks = () if job.phase.terminal else (self._trouble(job.allocation_id or ""), self._may_still_run(job.id))
-        again = ExpectedStart()
-        if job.phase is Phase.STOPPING and job.stop_reason is Phase.PENDING:
-            again = expected_starts(view, now, [job.id], planner=self._planner)[job.id]
-        return Explanation(
-            job.id,
-            job.phase,
-            "; ".join([ended_sentence(job, now), *(remark for remark in remarks if remark)]),
-            expected_start=again.start_at,
-            expected_start_is=again.certainty,
-            holds=None if allocation is None else holding(view, allocation),
-            enforcement=None if allocation is None else allocation.enforcement,
-            waited=waited,
-            eviction=job.eviction,
-            evictions=job.evictions,
-            lost_s=job.lost_s,
-        )
-
-    def _why_array(self, array_id: str, elements: Sequence[Job]) -> Explanation:
-        """How many elements are in which phase, and why the first waiting one waits."""
-        counts = Counter(job.phase for job in elements)
-        words = [f"{counts[phase]} {_standing(phase)}" for phase in Phase if counts[phase]]
-        counted = f"array {array_id} has {count_of(len(elements), 'element')}: {', '.join(words)}"
-        unlike = [job for job in elements if job.phase is not Phase.SUCCEEDED]
-        order = (Phase.PENDING, Phase.RUNNING)
-        chief = min(unlike or elements, key=lambda job: (*(job.phase is not phase for phase in order), job.sequence))
-        answer = self.why(chief.id)
-        if chief.phase is Phase.PENDING:
-            return replace(answer, id=array_id, reason=f"{counted}. Next, {chief.id}: {answer.reason}")
-        return replace(answer, id=array_id, reason=counted, waited=())
 
     def dry_run(self, submission: Submission, user: str) -> DryRun:
         """Whether the submission would start now and on which devices; or why not, and what similar request would."""
@@ -297,16 +221,16 @@ class Queries:
             return job_row(job, None, None, self._ledger.last_allocation(job))
         if job.phase is not Phase.PENDING:
             return job_row(job, None, None, self._ledger.view().allocations.get(job.allocation_id or ""))
-        wait = self._waits().of(job)
+        wait = self.waits().of(job)
         now = self._clock.now()
         expected_start = None if wait is None else wait.expected_start
-        what = None if expected_start is None else self._waits().certainty(job.id, now)
+        what = None if expected_start is None else self.waits().certainty(job.id, now)
         reason = wait_reason(job, wait, now)
         if self._decisions.obstacle is not None and wait is None and reason is WaitReason.NOT_REACHED:
             reason = WaitReason.DISK
         return job_row(job, reason, expected_start, certainty=what)
 
-    def _waits(self) -> WaitIndex:
+    def waits(self) -> WaitIndex:
         """Why jobs wait by the last plan, indexed once per plan."""
         plan, index = self._decisions.plan, self._index
         if index is None or index[0] is not plan:
@@ -337,10 +261,6 @@ def _expecting(row: JobRow, expected: ExpectedStart) -> JobRow:
     if expected.start_at is None:
         return row
     return replace(row, expected_start=expected.start_at, expected_start_is=expected.certainty)
-
-
-def _standing(phase: Phase) -> str:
-    return "waiting" if phase is Phase.PENDING else phase.value.lower().replace("_", " ")
 
 
 def _had_parts(job: Job) -> bool:

@@ -1,0 +1,147 @@
+"""Why a job waits and when it will start, how it stands otherwise, and why it failed."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from corral.access.caller import Caller
+from corral.access.permissions import can_read_log
+from corral.clock import Clock
+from corral.control.querying.listing_rows import holding
+from corral.control.querying.queries import Decisions, Queries
+from corral.control.querying.wall_times import in_wall_time
+from corral.diagnosis.failure import Diagnosis
+from corral.model.answers.job_details import Explanation, WaitPart
+from corral.model.job import Job, Phase
+from corral.model.plan import WaitReason
+from corral.model.units import count_of
+from corral.model.view import View
+from corral.ports.ledger import Ledger
+from corral.scheduling.explaining.why import ended_sentence, explain
+from corral.scheduling.forecast import ExpectedStart, MakePlanner, expected_starts
+from corral.scheduling.planner import Planner
+
+
+class LogEnds(Protocol):
+    """What the ends of logs say of jobs that have ended; it takes as long as their nodes do."""
+
+    def of(self, job: Job) -> Diagnosis | None:
+        """Why a job failed, None where that is not known."""
+        ...
+
+    def missing_bytes(self, job: Job) -> int | None:
+        """How much of its output is missing, None where that is not known."""
+        ...
+
+
+class Explanations:
+    """Explains jobs by the ledger, the last plan, and the ends of their logs."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        decisions: Decisions,
+        clock: Clock,
+        queries: Queries,
+        *,
+        log_ends: LogEnds,
+        planner: MakePlanner = Planner,
+        trouble: Callable[[str], str | None],
+        may_still_run: Callable[[str], str | None],
+    ) -> None:
+        """`trouble` is what stands in the way of an allocation's launch, `may_still_run` what is left of a job."""
+        self._ledger = ledger
+        self._decisions = decisions
+        self._clock = clock
+        self._queries = queries
+        self._log_ends = log_ends
+        self._planner = planner
+        self._trouble = trouble
+        self._may_still_run = may_still_run
+
+    def of(self, job_id: str) -> Explanation:
+        """Why a job waits, or how long it waited for what; for an array, also its jobs by phase. Raises NotFound."""
+        if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
+            return self._array(job_id, elements)
+        job = self._queries.find(job_id)
+        now = self._clock.now()
+        waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._decisions.waited(job))
+        view = self._ledger.view()
+        if job.phase is not Phase.PENDING:
+            return self._not_waiting(view, job, now, waited)
+        found = explain(view, job, self._queries.waits().of(job), now, plan=self._decisions.plan, planner=self._planner)
+        obstacle, sentence = self._decisions.obstacle, found.sentence
+        if obstacle is not None:
+            first = f"{job.title} waits because nothing can start now: {obstacle}."
+            sentence = first if found.reason is WaitReason.NOT_REACHED else f"{first} After that: {sentence}"
+        left_behind = self._may_still_run(job.id)
+        if left_behind is not None:
+            sentence += f" {left_behind[0].upper()}{left_behind[1:]}."
+        answer = Explanation(
+            job.id,
+            job.phase,
+            sentence,
+            position=found.position,
+            expected_start=found.expected_start if obstacle is None else None,
+            starts_now_with=found.starts_now_with if obstacle is None else None,
+            waited=waited,
+            expected_start_is=found.certainty if obstacle is None else None,
+            eviction=job.eviction,
+            evictions=job.evictions,
+            lost_s=job.lost_s,
+            makes_room=found.makes_room,
+            obstacle=obstacle,
+        )
+        return in_wall_time(answer, self._clock)
+
+    def _not_waiting(self, view: View, job: Job, now: float, waited: tuple[WaitPart, ...]) -> Explanation:
+        """The state of a job that does not wait; for one being stopped to make room, when it will continue."""
+        allocation = view.allocations.get(job.allocation_id or "")
+        remarks = () if job.phase.terminal else (self._trouble(job.allocation_id or ""), self._may_still_run(job.id))
+        again = ExpectedStart()
+        if job.phase is Phase.STOPPING and job.stop_reason is Phase.PENDING:
+            again = expected_starts(view, now, [job.id], planner=self._planner)[job.id]
+        return Explanation(
+            job.id,
+            job.phase,
+            "; ".join([ended_sentence(job, now), *(remark for remark in remarks if remark)]),
+            expected_start=again.start_at,
+            expected_start_is=again.certainty,
+            holds=None if allocation is None else holding(view, allocation),
+            enforcement=None if allocation is None else allocation.enforcement,
+            waited=waited,
+            eviction=job.eviction,
+            evictions=job.evictions,
+            lost_s=job.lost_s,
+        )
+
+    def _array(self, array_id: str, elements: Sequence[Job]) -> Explanation:
+        """How many elements are in which phase, and why the first waiting one waits."""
+        counts = Counter(job.phase for job in elements)
+        words = [f"{counts[phase]} {_standing(phase)}" for phase in Phase if counts[phase]]
+        counted = f"array {array_id} has {count_of(len(elements), 'element')}: {', '.join(words)}"
+        unlike = [job for job in elements if job.phase is not Phase.SUCCEEDED]
+        order = (Phase.PENDING, Phase.RUNNING)
+        chief = min(unlike or elements, key=lambda job: (*(job.phase is not phase for phase in order), job.sequence))
+        answer = self.of(chief.id)
+        if chief.phase is Phase.PENDING:
+            return replace(answer, id=array_id, reason=f"{counted}. Next, {chief.id}: {answer.reason}")
+        return replace(answer, id=array_id, reason=counted, waited=())
+
+    def with_log_end(self, job_id: str, caller: Caller) -> Explanation:
+        """Why a job waits, as `of`; for those who may read its log, why it failed and what is missing there.
+
+        It may take as long as the job's node does to read the end of the log. Raises NotFound.
+        """
+        explanation = self.of(job_id)
+        job = self._ledger.find_job(job_id) if explanation.phase.terminal else None
+        if job is None or not job.attempts or not can_read_log(caller, job):
+            return explanation
+        found = self._log_ends.of(job)
+        diagnosis = None if found is None else found.line
+        return replace(explanation, diagnosis=diagnosis, log_missing_bytes=self._log_ends.missing_bytes(job) or None)
+
+
+def _standing(phase: Phase) -> str:
+    return "waiting" if phase is Phase.PENDING else phase.value.lower().replace("_", " ")
