@@ -8,16 +8,16 @@ from corral.alerts.channel_queue import LONGEST_PAUSE_S, LONGEST_S, MOST_TRIES, 
 from corral.alerts.outbox import Waiting
 
 
-def message(number: int, taken_at: float = 0.0) -> Waiting:
-    return Waiting(Outgoing(str(number), "title", "body", "info", {}), taken_at)
+def message(number: int, group: str = "", type: str = "info") -> Waiting:
+    return Waiting(Outgoing(str(number), "title", "body", type, {}, group), 0.0)
 
 
 def ids(queue: ChannelQueue, now: float = 1e9) -> list[str]:
     """What would be sent, one after the other."""
     sent = []
-    while (head := queue.head()) is not None:
-        sent.append(head.message.id)
-        queue.delivered(now)
+    while heads := queue.heads(1):
+        sent.append(heads[0].message.id)
+        queue.delivered(now, heads)
     return sent
 
 
@@ -44,7 +44,7 @@ def test_pauses_double_up_to_a_limit_and_end_with_a_delivery() -> None:
         pauses.append((queue.due_at(100.0) or 0) - 100.0)
     assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, *[LONGEST_PAUSE_S] * 3]
     queue.put(message(2))
-    queue.delivered(100.0)
+    queue.delivered(100.0, queue.heads(1))
     assert (queue.due_at(100.0), queue.failures) == (100.0, 0)
 
 
@@ -57,6 +57,18 @@ def test_a_message_is_given_up_after_so_many_tries_or_so_long_and_the_next_is_tr
     assert len(queue) == 0
 
 
+def test_messages_of_one_group_and_type_that_follow_each_other_are_told_as_one() -> None:
+    queue = ChannelQueue(SITE_PACE)
+    groups = [("a", "info"), ("a", "info"), ("a", "success"), ("a", "info"), ("", "info"), ("", "info")]
+    for number, (group, type_) in enumerate(groups):
+        queue.put(message(number, group, type_))
+    told = []
+    while heads := queue.heads(20):
+        told.append([one.message.id for one in heads])
+        queue.delivered(0.0, heads)
+    assert told == [["0", "1"], ["2"], ["3"], ["4"], ["5"]]
+
+
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=80))
 def test_a_user_never_gets_more_than_a_burst_and_one_each_interval(gaps: list[float]) -> None:
     queue, now, sent = ChannelQueue(USER_PACE), 0.0, []
@@ -64,7 +76,7 @@ def test_a_user_never_gets_more_than_a_burst_and_one_each_interval(gaps: list[fl
         now += gap
         queue.put(message(number))
         while (due := queue.due_at(now)) is not None and due <= now:
-            queue.delivered(now)
+            queue.delivered(now, queue.heads(1))
             sent.append(now)
     for start in sent:
         within = [at for at in sent if start <= at <= start + 300.0]

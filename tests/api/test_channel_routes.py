@@ -36,7 +36,7 @@ def test_an_administrator_tries_a_channel_and_hears_what_came_of_it(served: Serv
     served.world.delivery.apply(replace(Settings(), channels=named))
     good = served.call("POST", "/channels/ops/test")
     assert (good.status, good.data["delivered"], good.data["why"]) == (200, True, None)
-    assert receiver.got[-1]["name"] == "channel_test"
+    assert receiver.got[-1]["name"] == "channel-test"
     receiver.says = 500
     assert served.call("POST", "/channels/ops/test").data["why"] == "the receiver answered 500"
     receiver.says = 200

@@ -91,9 +91,9 @@ def test_a_start_and_an_end_are_told_with_what_a_person_wants_to_know(told: Told
     told.notices.look()
     start, end = told.messages()
     assert told.due == []
-    assert (start.fields["name"], start.fields["state"], start.type) == ("job_started", "started", "info")
+    assert (start.fields["name"], start.fields["state"], start.type) == ("job-started", "started", "info")
     assert {key: end.fields[key] for key in ("name", "severity", "state", "subject", "value")} == {
-        "name": "job_failed", "severity": "warning", "state": "failed", "subject": "job 1", "value": 3
+        "name": "job-failed", "severity": "warning", "state": "failed", "subject": "job 1", "value": 3
     }  # fmt: skip
     assert end.fields["sentence"] == (
         "Job 1 (sft <!here>) has ended as FAILED with exit code 3 after 1m 1s. See: corral why 1"
@@ -138,7 +138,7 @@ def test_a_server_killed_before_it_recorded_that_tells_nothing_twice_even_if_it_
     message = told.notices._message("end of 1", due)
     assert message is not None
     told.delivery.send_to_user("alice", message)
-    told.outbox.sent("user:alice", message.id, 70.0)
+    told.outbox.sent("user:alice", [message.id], 70.0)
     told.come()
     told.notices.look()
     assert (told.messages(), told.due) == ([], [])

@@ -44,6 +44,7 @@ class Outgoing:
 
     Attributes:
         type: apprise's: info, success, warning or failure.
+        group: messages of one group may be told to people as one; "" is told alone.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Outgoing:
     body: str
     type: str
     fields: Mapping[str, Any]
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

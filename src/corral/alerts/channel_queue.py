@@ -1,6 +1,7 @@
 """What waits for one channel, and when the next try is. Pure but for its own memory; its owner locks it."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corral.alerts.outbox import Waiting
@@ -53,9 +54,16 @@ class ChannelQueue:
         self.dropped += 1
         return self._waiting.pop(ids[1] if len(ids) > 1 else ids[0])
 
-    def head(self) -> Waiting | None:
-        """The message to be sent next."""
-        return next(iter(self._waiting.values()), None)
+    def heads(self, most: int) -> list[Waiting]:
+        """What is to be sent next: the head, with those right behind it of its group and type, up to so many."""
+        found: list[Waiting] = []
+        for one in self._waiting.values():
+            first = found[0].message if found else one.message
+            alike = one.message.group == first.group and one.message.type == first.type
+            if len(found) >= most or not alike or (found and not first.group):
+                break
+            found.append(one)
+        return found
 
     def due_at(self, now: float) -> float | None:
         """When the next try may be, None while nothing waits."""
@@ -64,10 +72,11 @@ class ChannelQueue:
         lacking = 1.0 - self._budget_now(now)
         return max(self._not_before, now + max(0.0, lacking) * self._pace.interval_s)
 
-    def delivered(self, now: float) -> None:
-        """The head was delivered."""
+    def delivered(self, now: float, messages: Sequence[Waiting]) -> None:
+        """These were delivered, as one message."""
         self._spend(now)
-        self._waiting.popitem(last=False)
+        for one in messages:
+            self._waiting.pop(one.message.id, None)
         self._tries = self.failures = self.dropped = 0
         self._not_before = now
 

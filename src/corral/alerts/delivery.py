@@ -19,7 +19,7 @@ from corral.alerts.wording import outgoing
 from corral.clock import Clock
 from corral.config import Settings
 from corral.model.alert import AlertState, Severity
-from corral.model.channel import Channel
+from corral.model.channel import Channel, kind_of
 from corral.model.errors import BackendFailed
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,12 @@ TROUBLED_AFTER = 3
 
 USERS = "users"
 """What the channels of all users are counted under."""
+
+AS_ONE = 20
+"""So many messages of a group people are told as one."""
+
+PROGRAM_KINDS = frozenset({"form", "forms", "json", "jsons", "xml", "xmls"})
+"""Webhooks, which get fields, and each message alone."""
 
 _USER_THREADS = 3
 _USER_PREFIX = "user:"
@@ -57,7 +63,7 @@ class Delivery:
         self._senders: dict[str, SendingThreads] = {}
         self._rules = UserChannelRules()
         self._users = self._threads("user-channels", _USER_THREADS, USER_PACE)
-        self._having: set[str] = set()
+        self._own: dict[str, UserChannel] = {}
         self._troubled: dict[str, float] = {}
         self._unknown: set[str] = set()
         self._last: dict[str, Outcome] = {}
@@ -76,7 +82,7 @@ class Delivery:
             if self.outbox.exists():
                 self._troubled = self.outbox.failing()
                 left = self.outbox.channels()
-                self._having = self.outbox.users()
+                self._own = {own.user: own for own in self.outbox.users()}
         except BackendFailed as error:
             log.error("what an earlier server had to tell cannot be read: %s", error)
         self._set_channels(settings.channels, rules)
@@ -144,24 +150,24 @@ class Delivery:
 
         When this returns the message survives the server; handed in again it is not sent again. Raises BackendFailed.
         """
-        if user not in self._having:
+        if user not in self._own:
             return
         key = _USER_PREFIX + user
         self._users.put_written(key, self.outbox.take(key, [Waiting(message, self._clock.now())]))
 
-    def has_channel(self, user: str) -> bool:
-        """Whether a user has a channel. Reads no file."""
-        return user in self._having
+    def own(self, user: str) -> UserChannel | None:
+        """The channel of a user, None where there is none. Reads no file."""
+        return self._own.get(user)
 
     def set_user(self, channel: UserChannel) -> None:
         """Give a user a channel. Raises BackendFailed."""
         self.outbox.set_user_channel(channel)
-        self._having.add(channel.user)
+        self._own[channel.user] = channel
 
     def forget_user(self, user: str) -> None:
         """Drop a user's channel, and what waits for it. Raises BackendFailed."""
         self.outbox.remove_user_channel(user)
-        self._having.discard(user)
+        self._own.pop(user, None)
         self.outbox.drop(_USER_PREFIX + user)
         self._users.forget(_USER_PREFIX + user)
         self._last.pop(_USER_PREFIX + user, None)
@@ -185,20 +191,35 @@ class Delivery:
         self.outbox.close()
 
     def _threads(self, name: str, count: int, pace: Pace) -> SendingThreads:
-        return SendingThreads(name, count, pace, self.outbox, self._clock, attempt=self._attempt, report=self._report)
+        return SendingThreads(
+            name,
+            count,
+            pace,
+            self.outbox,
+            self._clock,
+            attempt=self._attempt,
+            report=self._report,
+            most_at_once=self._most_at_once,
+        )
+
+    def _most_at_once(self, key: str) -> int:
+        """A program gets its messages one by one."""
+        if key.startswith(_USER_PREFIX):
+            own = self.own(key.removeprefix(_USER_PREFIX))
+            kind = None if own is None else kind_of(own.url)
+        else:
+            kind = self._channels[key].kind if key in self._channels else None
+        return 1 if kind in PROGRAM_KINDS else AS_ONE
 
     def _attempt(self, key: str, message: Outgoing, process: ChannelProcess) -> Outcome | None:
         if not key.startswith(_USER_PREFIX):
             channel = self._channels.get(key)
             return None if channel is None else process.send(channel.url, message)
-        try:
-            own = self.outbox.user_channel(key.removeprefix(_USER_PREFIX))
-        except BackendFailed as error:
-            return Outcome(False, str(error))
+        own = self.own(key.removeprefix(_USER_PREFIX))
         guard = None if own is None else self.guard_of(own)
         if own is None or guard is None:
             return None
-        if Channel(own.user, own.url).kind not in self._rules.kinds:
+        if kind_of(own.url) not in self._rules.kinds:
             return Outcome(False, "the site does not allow its kind any more (user_channel_kinds)")
         return process.send(own.url, message, guard)
 
@@ -241,7 +262,7 @@ class Delivery:
     def _tell_others(self, name: str, since: float, state: AlertState, sentence: str) -> None:
         message = AlertMessage(
             id=f"channel-{name}-{int(since)}",
-            rule="channel_failed",
+            rule="channel-failed",
             severity=Severity.WARNING,
             subject=f"channel {name}",
             state=state,

@@ -93,11 +93,12 @@ class Outbox:
         with self._connection() as db:
             return [channel for (channel,) in db.execute("SELECT DISTINCT channel FROM waiting ORDER BY channel")]
 
-    def sent(self, channel: str, message_id: str, at: float) -> None:
-        """It was delivered: it waits no more, and is not taken again."""
+    def sent(self, channel: str, message_ids: Sequence[str], at: float) -> None:
+        """They were delivered: they wait no more, and are not taken again."""
         with self._connection() as db:
-            db.execute("INSERT OR REPLACE INTO sent VALUES (?, ?, ?)", (channel, message_id, at))
-            db.execute("DELETE FROM waiting WHERE channel = ? AND id = ?", (channel, message_id))
+            for message_id in message_ids:
+                db.execute("INSERT OR REPLACE INTO sent VALUES (?, ?, ?)", (channel, message_id, at))
+                db.execute("DELETE FROM waiting WHERE channel = ? AND id = ?", (channel, message_id))
             db.execute("DELETE FROM sent WHERE at < ?", (at - SENT_KEPT_S,))
 
     def drop(self, channel: str, message_ids: Sequence[str] | None = None) -> None:
@@ -122,18 +123,11 @@ class Outbox:
             else:
                 db.execute("INSERT OR REPLACE INTO failing VALUES (?, ?)", (channel, since))
 
-    def user_channel(self, user: str) -> UserChannel | None:
-        """The channel of a user, None where there is none."""
-        if not self.exists():
-            return None
+    def users(self) -> list[UserChannel]:
+        """The channels of users."""
         with self._connection() as db:
-            row = db.execute("SELECT name, uid, url, set_at FROM users WHERE name = ?", (user,)).fetchone()
-        return None if row is None else UserChannel(*row)
-
-    def users(self) -> set[str]:
-        """Who has a channel."""
-        with self._connection() as db:
-            return {name for (name,) in db.execute("SELECT name FROM users")}
+            rows = db.execute("SELECT name, uid, url, set_at FROM users ORDER BY name").fetchall()
+        return [UserChannel(*row) for row in rows]
 
     def set_user_channel(self, channel: UserChannel) -> None:
         """Give a user a channel in place of what there was."""
@@ -190,5 +184,6 @@ def _written(message: Outgoing) -> str:
             "body": message.body,
             "type": message.type,
             "fields": dict(message.fields),
+            "group": message.group,
         }
     )

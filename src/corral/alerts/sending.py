@@ -4,10 +4,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from corral.alerts.channel_process import ChannelProcess, Outcome, Outgoing
 from corral.alerts.channel_queue import ChannelQueue, Pace
 from corral.alerts.outbox import Outbox, Waiting
+from corral.alerts.wording import as_one
 from corral.clock import Clock
 from corral.model.errors import BackendFailed
 
@@ -22,6 +24,9 @@ _END_S = 1.0
 Attempt = Callable[[str, Outgoing, ChannelProcess], Outcome | None]
 """Tries a message once, in a channel; None where there is no such channel any more."""
 
+MostAtOnce = Callable[[str], int]
+"""How many messages of a group a channel is told as one."""
+
 Report = Callable[[str, Waiting, str, str | None], None]
 """Hears of a channel, a message, a result (`delivered`, `retried`, `given_up`, `dropped`), and why."""
 
@@ -30,7 +35,16 @@ class SendingThreads:
     """Some queues with `count` threads, which begin with the first message. `put` never blocks."""
 
     def __init__(
-        self, name: str, count: int, pace: Pace, outbox: Outbox, clock: Clock, *, attempt: Attempt, report: Report
+        self,
+        name: str,
+        count: int,
+        pace: Pace,
+        outbox: Outbox,
+        clock: Clock,
+        *,
+        attempt: Attempt,
+        report: Report,
+        most_at_once: MostAtOnce = lambda _: 1,
     ) -> None:
         self._name = name
         self._count = count
@@ -39,6 +53,7 @@ class SendingThreads:
         self._clock = clock
         self._attempt = attempt
         self._report = report
+        self._most_at_once = most_at_once
         self._changed = threading.Condition()
         self._incoming: deque[tuple[str, Waiting]] = deque()
         self._queues: dict[str, ChannelQueue] = {}
@@ -162,30 +177,40 @@ class SendingThreads:
             self._report(channel, one, "dropped", f"more than {self._pace.most_waiting} messages wait")
 
     def _try(self, channel: str, process: ChannelProcess) -> None:
-        queue = self._queues.get(channel)
-        head = None if queue is None else queue.head()
-        outcome = None if head is None or queue is None else self._attempt(channel, _with_gap(head, queue), process)
+        with self._changed:
+            queue = self._queues.get(channel)
+            heads = [] if queue is None else queue.heads(self._most_at_once(channel))
+        outcome = self._attempt(channel, _told(heads, queue), process) if queue is not None and heads else None
         with self._changed:
             self._busy.discard(channel)
             self._changed.notify()
             # The channel may have been removed meanwhile, and a try that the stop has ended is none.
-            if queue is None or head is None or self._queues.get(channel) is not queue or queue.head() is not head:
+            if queue is None or not heads or self._queues.get(channel) is not queue:
                 return
             if outcome is None:
                 queue.clear()
                 return
             if self._closing and not outcome.delivered:
                 return
-            now = self._clock.monotonic()
-            if outcome.delivered:
-                queue.delivered(now)
-            given_up = not outcome.delivered and queue.failed(now, self._clock.now())
+            result = self._settled(queue, heads, outcome)
+        self._note(channel, heads, result)
+        for one in heads if result == "delivered" else heads[:1]:
+            self._report(channel, one, result, outcome.why)
+
+    def _settled(self, queue: ChannelQueue, heads: list[Waiting], outcome: Outcome) -> str:
+        now = self._clock.monotonic()
         if outcome.delivered:
-            self._settle(lambda: self._outbox.sent(channel, head.message.id, self._clock.now()))
-        elif given_up:
-            self._settle(lambda: self._outbox.drop(channel, [head.message.id]))
-        result = "delivered" if outcome.delivered else "given_up" if given_up else "retried"
-        self._report(channel, head, result, outcome.why)
+            queue.delivered(now, heads)
+            return "delivered"
+        return "given_up" if queue.failed(now, self._clock.now()) else "retried"
+
+    def _note(self, channel: str, heads: list[Waiting], result: str) -> None:
+        """Write down what came of a try."""
+        ids = [one.message.id for one in heads]
+        if result == "delivered":
+            self._settle(lambda: self._outbox.sent(channel, ids, self._clock.now()))
+        elif result == "given_up":
+            self._settle(lambda: self._outbox.drop(channel, ids[:1]))
 
     def _settle(self, write: Callable[[], None]) -> None:
         try:
@@ -199,10 +224,9 @@ class SendingThreads:
         self._disk_failed = True
 
 
-def _with_gap(head: Waiting, queue: ChannelQueue) -> Outgoing:
-    """The message, with how many before it there was no room for."""
-    message = head.message
+def _told(heads: list[Waiting], queue: ChannelQueue) -> Outgoing:
+    """The messages as one, with how many before them there was no room for."""
+    message = as_one([one.message for one in heads])
     if not queue.dropped:
         return message
-    body = f"{message.body}\n({queue.dropped} messages before it were dropped: too many waited)"
-    return Outgoing(message.id, message.title, body, message.type, message.fields)
+    return replace(message, body=f"{message.body}\n({queue.dropped} messages before it were dropped: too many waited)")

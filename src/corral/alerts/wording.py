@@ -2,6 +2,8 @@
 
 import re
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 
 from corral.alerts.channel_process import Outgoing
 from corral.alerts.message import AlertMessage
@@ -37,7 +39,18 @@ def outgoing(message: AlertMessage, *, since: float) -> Outgoing:
             "sentence": message.sentence,
             "labels": dict(message.labels),
         },
+        group=message.group,
     )
+
+
+def as_one(messages: Sequence[Outgoing]) -> Outgoing:
+    """What people are told of messages of one group: one sentence each."""
+    first = messages[0]
+    if len(messages) == 1:
+        return first
+    lines = "\n".join(f"- {harmless(str(message.fields['sentence']))}" for message in messages)
+    title = f"{first.title} and {len(messages) - 1} more"
+    return replace(first, title=title, body=lines[:MOST_CHARACTERS])
 
 
 def harmless(text: str) -> str:

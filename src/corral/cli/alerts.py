@@ -108,6 +108,20 @@ def silences(json: Json = False) -> None:
     write_painted(*(table.lines() if rows else ["no alerts are silenced"]))
 
 
+@app.command("test", epilog=example("corral alerts test ops"))
+def try_channel(
+    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="Its name in the site's settings.")],
+    json: Json = False,
+) -> None:
+    """Send a message to a channel of the site, wait for the result, and print it. Exits with 1 if it was not delivered.
+
+    For administrators. `corral channels test` tries your own channel.
+    """
+    from corral.cli.channels import test_channel
+
+    test_channel(channel, json=json)
+
+
 @app.command(epilog=example("corral alerts unsilence 91ab03c4"))
 def unsilence(
     silence_id: Annotated[str, typer.Argument(metavar="ID", help="Its id in `corral alerts silences`.")],

@@ -39,7 +39,7 @@ class ChannelAccess:
         if caller.admin or caller.overseer:
             for name, channel in sorted(self._delivery.channels.items()):
                 rows.append(_row(name, channel.kind, None, self._delivery.last(name)))
-        own = self._delivery.outbox.user_channel(caller.user)
+        own = self._delivery.own(caller.user)
         if own is not None:
             rows.append(_row("", kind_of(own.url), own.user, self._delivery.last_of_user(caller.user)))
         return rows
@@ -63,7 +63,7 @@ class ChannelAccess:
 
     def test_own(self, caller: Caller) -> ChannelTest:
         """As `test`, with the caller's own channel."""
-        own = self._delivery.outbox.user_channel(caller.user)
+        own = self._delivery.own(caller.user)
         guard = None if own is None else self._delivery.guard_of(own)
         if own is None or guard is None:
             raise NotFound("you have no channel; give one: corral channels set")
@@ -91,7 +91,7 @@ class ChannelAccess:
 
     def remove_own(self, caller: Caller) -> None:
         """Forget the caller's channel, and what waits for it. Raises NotFound."""
-        if self._delivery.outbox.user_channel(caller.user) is None:
+        if self._delivery.own(caller.user) is None:
             raise NotFound("you have no channel")
         self._delivery.forget_user(caller.user)
 
@@ -109,7 +109,7 @@ class ChannelAccess:
 
     def notes(self, caller: Caller) -> tuple[str, ...]:
         """What is missing for the caller to be told of their jobs; () if nothing is. Reads no file."""
-        if self._delivery.has_channel(caller.user):
+        if self._delivery.own(caller.user) is not None:
             return ()
         return ("notify-on: you have no channel, so nobody is told; give one: corral channels set",)
 
@@ -123,7 +123,7 @@ class ChannelAccess:
         now = self._clock.now()
         message = AlertMessage(
             id=f"test-{time.time_ns()}",
-            rule="channel_test",
+            rule="channel-test",
             severity=Severity.INFO,
             subject=subject,
             state=AlertState.FIRED,

@@ -105,15 +105,16 @@ class JobNotices:
             type="failure" if failed else "success" if event.kind is NotifyOn.DONE else "info",
             fields={
                 "id": event.id,
-                "name": f"job_{event.kind.value}",
+                "name": f"job-{event.kind.value}",
                 "severity": "warning" if failed else "info",
                 "state": event.kind.value,
                 "subject": f"job {called}",
                 "value": event.value,
                 "since": self._clock.shown(event.at),
                 "sentence": event.sentence,
-                "labels": {"job_name": printable(job.spec.name), "queue": job.spec.queue, "user": job.spec.user},
+                "labels": {"name": printable(job.spec.name), "queue": job.spec.queue, "user": job.spec.user},
             },
+            group="jobs",
         )
 
 
