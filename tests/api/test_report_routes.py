@@ -1,15 +1,17 @@
 """Reports over HTTP, and by the Python client."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
-from corral.client import Client
+from corral.cli.memory_trend import memory_trend
+from corral.client import Client, JobDetail
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import DeviceSample
 from corral.model.errors import Refused
-from corral.model.fact import AllocationMade, JobSubmitted
-from corral.model.job import Job, JobSpec
+from corral.model.fact import AllocationEnded, AllocationMade, JobChanged, JobSubmitted
+from corral.model.job import Job, JobSpec, Phase
 from corral.ports.ledger import Decided
 from tests.api.world import UUIDS, Served
 
@@ -42,3 +44,24 @@ def test_a_report_tells_what_was_made_of_a_gpu_and_what_it_costs(served: Served)
             client.report(["projects"])
         with pytest.raises(Refused, match="is empty"):
             client.report(since=begin, until=begin - 5)
+
+
+def test_how_the_memory_of_a_job_went_is_read_from_its_own_history(served: Served) -> None:
+    world, end = served.world, time.time() - 5
+    job = Job("1", 1, JobSpec(user="alice"), end - 60, phase=Phase.RUNNING, launches=1, started_at=end - 60)
+    made = Allocation("1.1", "1", "alice", Placement((Member("here", (Grant(UUIDS[0], 1000),)),)), end - 60)
+    world.ledger.commit(
+        lambda _: Decided((JobSubmitted(job, at=end - 60, by="alice"), AllocationMade(made, at=end - 60, by="t")), None)
+    ).result()
+    for second in range(60):
+        world.samples[UUIDS[0]] = DeviceSample(UUIDS[0], end - 59 + second, memory_used_mib=1024 * (second + 1))
+        world.recorder.look()
+    failed = JobChanged("1", {"phase": Phase.FAILED, "ended_at": end}, at=end, by="t")
+    freed = AllocationEnded("1.1", "1", at=end, by="t")
+    world.ledger.commit(lambda _: Decided((failed, freed), None)).result()
+    detail = JobDetail(id="1", user="alice", phase=Phase.FAILED, started_at=end - 60, ended_at=end)
+    with Client(world.home.root) as client:
+        bars, numbers = memory_trend(client, detail)
+        assert memory_trend(client, replace(detail, id="999")) == []
+    assert bars.startswith("▁")
+    assert "60G at the end; at most 60G" in numbers

@@ -73,7 +73,8 @@ def show(
             print_json(detail)
             return
         explanation = _explained(client, detail)
-    write_painted(*detail_lines(detail, explanation, time.time(), room()))
+        memory = _memory_before_its_end(client, detail, explanation)
+    write_painted(*detail_lines(detail, explanation, time.time(), room(), memory))
 
 
 def _show_array(client: Client, array_id: str, elements: Sequence[JobRow], *, json: bool) -> None:
@@ -99,8 +100,21 @@ def _explained(client: Client, detail: JobDetail) -> Explanation | None:
         return None
 
 
-def detail_lines(detail: JobDetail, explanation: Explanation | None, now: float, columns: int | None) -> Iterator[str]:
-    """All lines of `show`, as wide as `columns`; None cuts and wraps nothing."""
+def _memory_before_its_end(client: Client, detail: JobDetail, explanation: Explanation | None) -> Sequence[str]:
+    """How the memory went of a job that ran out of it."""
+    from corral.cli.memory_trend import memory_trend, ran_out_of_memory
+
+    return memory_trend(client, detail) if ran_out_of_memory(detail, explanation) else ()
+
+
+def detail_lines(
+    detail: JobDetail,
+    explanation: Explanation | None,
+    now: float,
+    columns: int | None,
+    memory: Sequence[str] = (),
+) -> Iterator[str]:
+    """All lines of `show`, as wide as `columns`; None cuts and wraps nothing. `memory` is how it went at its end."""
     name = f"  {printable(detail.name)}" if detail.name else ""
     phase = painted(detail.phase, PHASE_STYLES.get(detail.phase, "bold"))
     yield f"{painted(f'job {detail.id}{name}', 'bold')}  {phase}{_how_it_stands(detail, now)}"
@@ -109,7 +123,7 @@ def detail_lines(detail: JobDetail, explanation: Explanation | None, now: float,
         _submission(detail),
         _times(detail, explanation, now),
         _placed(detail),
-        _measured(detail.gpu_monitoring),
+        [*_measured(detail.gpu_monitoring), ("memory", memory)],
         [("use", [] if detail.use is None else [_use_in_words(detail.use)])],
         [("attempts", [_attempt(one, detail, now) for one in detail.history])],
         [("log", [*_logs(detail), *_cut(explanation)]), ("notes", list(detail.spec.get("notes", ())))],
