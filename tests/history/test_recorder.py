@@ -2,7 +2,7 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 
 from corral.clock import ManualClock
 from corral.history.asking import HistoryQueries
-from corral.history.file import HistoryFile
+from corral.history.file import Block, HistoryFile
 from corral.history.levels import DAY_S, MOST_POINTS, choose, kept_levels, points
 from corral.history.recorder import WRITE_INTERVAL_S, HistoryRecorder
 from corral.history.series import SERIES, readings_of
@@ -114,6 +114,23 @@ def test_a_clock_that_was_set_back_merges_what_comes_twice(rig: Rig) -> None:
     assert rig.clock.now() == earlier
     assert {(point.min, point.max) for point in rig.points()} == {(20, 60)}
     assert max(point.coverage for point in rig.points()) == 1.0
+
+
+def test_what_is_sampled_while_it_writes_is_taken_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = rig.file.write
+
+    def slow(blocks: Sequence[Block]) -> None:
+        write(blocks)
+        rig.clock.advance(1.0)
+        rig.sample(70)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.file, "write", slow)
+        rig.run(int(WRITE_INTERVAL_S))
+    rig.clock.advance(1.0)
+    rig.sample(50)
+    rig.recorder.look()
+    assert {point.max for point in rig.points()} == {50, 70}
 
 
 def test_times_are_of_the_wall_clock(rig: Rig) -> None:

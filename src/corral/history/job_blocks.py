@@ -6,8 +6,7 @@ Within a block a series has a number that says of which job, launch and device i
 import logging
 import struct
 import zlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -186,15 +185,9 @@ def _with(there: bytes, added: RollUps, step_s: int, called: str) -> bytes:
     return pack(fold(joined([*_unpacked(there, called), added]), step_s))
 
 
-def _rolled(readings: Iterable[tuple[JobPart, DeviceReadings]], step_s: int) -> RollUps:
-    by_part: dict[JobPart, list[DeviceReadings]] = defaultdict(list)
-    for part, reading in readings:
-        by_part[part].append(reading)
-    parts = []
-    for part, of_part in by_part.items():
-        steps = roll_ups_of(of_part, step_s)
-        parts.append(replace(steps, series=steps.series + first_series(part)))
-    return fold(joined(parts), step_s)
+def _rolled(readings: NewJobReadings, step_s: int) -> RollUps:
+    firsts = [first_series(part) for part, _ in readings]
+    return roll_ups_of([reading for _, reading in readings], step_s, first_series=firsts)
 
 
 def _unpacked(data: bytes, called: str) -> list[RollUps]:

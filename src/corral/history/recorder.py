@@ -82,6 +82,8 @@ class HistoryRecorder:
                     self._file.write([block for key in some for block in self._blocks(key)])
                     for key in some:
                         self._waiting.done(key)
+                # So many devices take longer to write than they are sampled apart.
+                self._take()
             if self._clock.monotonic() >= self._forget_at:
                 self._forget()
         except BackendFailed as error:

@@ -84,22 +84,35 @@ def value_of(bucket: int) -> float:
     return value if bucket > 0 else -value
 
 
-def roll_ups_of(readings: Sequence[DeviceReadings], step_s: int, only: Collection[int] | None = None) -> RollUps:
-    """The steps of these readings, which may be in any order; `only` of some series, where it is given."""
-    rows = [
-        (number, int(reading.at), value, reading.covered_s)
-        for reading in readings
-        for number, value in enumerate(reading.values)
-        if value is not None and (only is None or number in only)
-    ]
-    if not rows:
+def roll_ups_of(
+    readings: Sequence[DeviceReadings],
+    step_s: int,
+    only: Collection[int] | None = None,
+    *,
+    first_series: Sequence[int] | None = None,
+) -> RollUps:
+    """The steps of these readings, which may be in any order; `only` of some series, where it is given.
+
+    `first_series` has, for each reading, the number that its first series gets; 0 where it is not given.
+    """
+    if not readings:
         return NO_ROLL_UPS
-    series, start, value, covered = (np.array(column) for column in zip(*rows, strict=True))
+    # What could not be read is a NaN here, and only here.
+    table = np.array([reading.values for reading in readings], "f8")
+    known = ~np.isnan(table)
+    if only is not None:
+        known &= np.isin(np.arange(table.shape[1]), list(only))
+    row, series = np.nonzero(known)
+    start = np.array([int(reading.at) for reading in readings])[row]
+    covered_s = np.array([reading.covered_s for reading in readings])[row]
+    value = table[known]
+    if first_series is not None:
+        series = series + np.array(first_series)[row]
     distinct, which = np.unique(value, return_inverse=True)
-    buckets = np.array([bucket_of(float(one)) for one in distinct], "i8")[which]
-    ones = np.ones(len(rows), "i8")
-    value = value.astype("f8")
-    return fold(RollUps(series, start, ones, value, value, value, covered, np.arange(len(rows)), buckets, ones), step_s)
+    buckets = np.array([bucket_of(one) for one in distinct.tolist()], "i8")[which]
+    ones = np.ones(len(row), "i8")
+    owner = np.arange(len(row))
+    return fold(RollUps(series, start, ones, value, value, value, covered_s, owner, buckets, ones), step_s)
 
 
 def joined(parts: Sequence[RollUps]) -> RollUps:
