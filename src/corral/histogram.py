@@ -29,6 +29,11 @@ class Histogram:
         self._counts[bisect_left(self._bounds, value)] += 1
         self.sum += value
 
+    @property
+    def count(self) -> int:
+        """How many values there were."""
+        return sum(self._counts)
+
     def buckets(self) -> Iterator[tuple[float, int]]:
         """(bound, how many values were no larger) from the least bound to infinity, whose count is of all values."""
         return zip((*self._bounds, float("inf")), accumulate(list(self._counts)), strict=True)

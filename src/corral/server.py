@@ -33,6 +33,7 @@ from corral.control.metrics.request_counts import RequestCounts
 from corral.control.metrics.scrape import Metrics
 from corral.control.node_registry import Nodes
 from corral.control.notifications import LOOK_INTERVAL_S, Notifications
+from corral.control.querying.kpis import KeyFigures
 from corral.control.querying.reports import GpuReports
 from corral.control.recovery import RETRY_S
 from corral.control.site.reloading import SiteSettings
@@ -44,6 +45,8 @@ from corral.control.watching.idle_gpus import IdleWatch
 from corral.control.watching.memory_guard import MemoryGuard, Patrol
 from corral.history.asking import HistoryQueries
 from corral.history.file import HistoryFile
+from corral.history.group_use import GroupUseRecorder
+from corral.history.group_use_table import GroupUseTable
 from corral.history.levels import kept_levels
 from corral.history.meter import Meter
 from corral.history.meter_table import MeterTable
@@ -105,6 +108,9 @@ class Server:
         history_file = HistoryFile(home.history_file)
         self._meter = Meter(
             MeterTable(history_file), self._ledger.view, self._hub.latest, self._clock, settings.sample_interval_s
+        )
+        self._group_use = GroupUseRecorder(
+            GroupUseTable(history_file), self._ledger.view, self._hub.latest, self._clock, settings.sample_interval_s
         )
         self._history = HistoryRecorder(
             history_file,
@@ -189,6 +195,7 @@ class Server:
         for patrol in self._patrols:
             patrol.close()
         self._meter.close()
+        self._group_use.close()
         self._delivery.close()
         self._history.close()
         self._core.close()
@@ -218,6 +225,7 @@ class Server:
             only_user=None if _by_root() else user_name(os.geteuid()),
         )
         loopback = LoopbackListener(self._home.page_port_file, None if self._tcp is None else self._tcp.loopback_url)
+        metrics = self._make_metrics()
         state = AppState(
             service=self._core.service,
             submitter=Submitter(self._core.service),
@@ -225,7 +233,7 @@ class Server:
             token_issuer=token_issuer,
             ends=self._ends,
             site_settings=self._site,
-            metrics=self._make_metrics(),
+            metrics=metrics,
             history=self._asking,
             pages=Dashboard(loopback, self._clock),
             events=event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s),
@@ -236,6 +244,7 @@ class Server:
                 prices=self._settings.prices,
                 currency=self._settings.currency,
             ),
+            key_figures=KeyFigures(self._ledger, self._group_use, metrics.requests, self._clock),
             channels=ChannelAccess(self._delivery, self._clock),
             alerts=self._alerting.desk,
         )
@@ -288,6 +297,7 @@ class Server:
         patrols = [
             Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
             Patrol("history", self._history.look, settings.sample_interval_s / 2),
+            Patrol("group-use", self._group_use.look, settings.sample_interval_s / 2),
             Patrol("meter", self._meter.look, settings.sample_interval_s / 2),
             Patrol("node-return", core.recovery.try_again, RETRY_S),
             Patrol("node-drain", DrainWatch(ledger, self._clock, core.dispatcher.stop).look, DRAIN_INTERVAL_S),

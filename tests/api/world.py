@@ -34,12 +34,15 @@ from corral.control.metrics.job_counts import JobCounts
 from corral.control.metrics.request_counts import RequestCounts
 from corral.control.metrics.scrape import Metrics
 from corral.control.node_registry import Nodes
+from corral.control.querying.kpis import KeyFigures
 from corral.control.querying.reports import GpuReports
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
 from corral.history.asking import HistoryQueries
 from corral.history.file import HistoryFile
+from corral.history.group_use import GroupUseRecorder
+from corral.history.group_use_table import GroupUseTable
 from corral.history.levels import kept_levels
 from corral.history.meter import Meter
 from corral.history.meter_table import MeterTable
@@ -103,6 +106,9 @@ class World:
         history_file = HistoryFile(self.home.history_file)
         self.meter = Meter(MeterTable(history_file), self.ledger.view, lambda: self.samples, SystemClock(), 1.0)
         self.reports = GpuReports(self.ledger, SystemClock(), self.meter, prices=(Price(2_000_000),), currency="EUR")
+        self.group_use = GroupUseRecorder(
+            GroupUseTable(history_file), self.ledger.view, lambda: self.samples, SystemClock(), 1.0
+        )
         self.recorder = HistoryRecorder(
             history_file, lambda: self.samples, SystemClock(), kept_levels(7), 1.0, view=self.ledger.view
         )
@@ -172,6 +178,7 @@ class World:
             ),
             events=self.events,
             reports=self.reports,
+            key_figures=KeyFigures(self.ledger, self.group_use, self.metrics.requests, SystemClock()),
             channels=ChannelAccess(self.delivery, SystemClock()),
             alerts=self.alerts,
         )

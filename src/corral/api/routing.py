@@ -24,6 +24,7 @@ from corral.api.waiting import EndSignal, InputNotices
 from corral.control.alerting.desk import AlertDesk
 from corral.control.channels import ChannelAccess
 from corral.control.metrics.scrape import Metrics
+from corral.control.querying.kpis import KeyFigures
 from corral.control.querying.reports import GpuReports
 from corral.control.service import Service
 from corral.control.site.reloading import SiteSettings
@@ -50,6 +51,7 @@ class AppState:
     pages: Dashboard
     events: EventFeed
     reports: GpuReports
+    key_figures: KeyFigures
     channels: ChannelAccess
     alerts: AlertDesk
     log_threads: UserThreads = field(default_factory=UserThreads)

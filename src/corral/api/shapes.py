@@ -12,6 +12,7 @@ from corral.model.answers.devices import DeviceRow, MappedDevice
 from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import NodeRow, QueueRow
 from corral.model.answers.tokens import TokenRow
+from corral.model.group_use import KpiBy
 from corral.model.job import Phase
 from corral.model.run_history import ReportBy, UsageBy
 from corral.model.submission import Submission
@@ -163,6 +164,18 @@ class ReportQuery:
     by: tuple[ReportBy, ...] = (ReportBy.USER,)
     since: int | None = None
     until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KpiQuery:
+    """Which stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 24h by default), or `from` and `to`
+    (Unix seconds; up to now by default); and a row for each user, project, queue, node or means of sharing, if any.
+    """
+
+    range: str | None = None
+    from_: int | None = None
+    to: int | None = None
+    by: KpiBy | None = None
 
 
 @dataclass(frozen=True, slots=True)

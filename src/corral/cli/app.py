@@ -72,6 +72,7 @@ GROUPS = {
         "estimate": Listed("local.estimate", "Estimate the GPU memory that a language model needs."),
         "usage": Listed("usage", "Show GPU-hours used, and how well the shares were enforced."),
         "report": Listed("report", "Show what was made of granted GPUs, and what it cost."),
+        "kpis": Listed("kpis", "Show key figures: use of GPUs, how jobs fared, health."),
         "simulate": Listed("local.simulate", "Replay recorded or generated jobs with the scheduler's own code."),
     },
     "Learn more": {

@@ -65,8 +65,8 @@ def months_of(period: Period) -> Iterator[Period]:
             raise Refused(f"--from: more than {MOST_MONTHS} months are too many; begin later", field="--from")
 
 
-def period_of(since: str | None, begin: str | None, until: str | None) -> Period:
-    """The period that --since, --from and --until say, the last week by default. Raises Refused."""
+def period_of(since: str | None, begin: str | None, until: str | None, *, default: str = "7d") -> Period:
+    """The period that --since, --from and --until say, by default the last so long. Raises Refused."""
     now = time.time()
     end = now if until is None else min(now, parse_past(until, now, field="--until"))
     if begin is not None and since is not None:
@@ -74,7 +74,7 @@ def period_of(since: str | None, begin: str | None, until: str | None) -> Period
     if begin is not None:
         start = parse_past(begin, now, field="--from")
     else:
-        start = (end if until else now) - parse_duration_s(since or "7d", field="--since")
+        start = (end if until else now) - parse_duration_s(since or default, field="--since")
     if start >= end:
         raise Refused(
             f"--from: the period from {clock_time(start)} to {clock_time(end)} has no length; begin before it ends",

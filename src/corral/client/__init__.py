@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     from corral.model.answers.job_details import WaitPart as WaitPart
     from corral.model.answers.jobs import GrantRow as GrantRow
     from corral.model.answers.jobs import JobRow as JobRow
+    from corral.model.answers.kpis import Kpi as Kpi
+    from corral.model.answers.kpis import KpiRow as KpiRow
+    from corral.model.answers.kpis import Kpis as Kpis
     from corral.model.answers.report import Report as Report
     from corral.model.answers.report import ReportRow as ReportRow
     from corral.model.answers.site import ChangedSetting as ChangedSetting
@@ -105,6 +108,9 @@ __all__ = [
     "JobRow",
     "JobUse",
     "Jobs",
+    "Kpi",
+    "KpiRow",
+    "Kpis",
     "LinkRow",
     "MadeToken",
     "MappedDevice",
@@ -194,6 +200,11 @@ _LOADED_ON_USE = {
     "corral.model.answers.jobs": (
         "GrantRow",
         "JobRow",
+    ),
+    "corral.model.answers.kpis": (
+        "Kpi",
+        "KpiRow",
+        "Kpis",
     ),
     "corral.model.answers.report": (
         "Report",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from corral.model.answers.events import Event
     from corral.model.answers.job_details import Explanation, JobDetail
     from corral.model.answers.jobs import JobRow
+    from corral.model.answers.kpis import Kpis
     from corral.model.answers.report import Report
     from corral.model.answers.site import QueueRow, ReloadedSettings, ServerInfo
     from corral.model.answers.tokens import PageLink
@@ -249,6 +250,21 @@ class Client:
         wanted = texts(topics, "topics", "['jobs']")
         place = optional(whole, after, "after", "17")
         return iter(FollowedEvents(Transport(self.address), wanted, place))
+
+    def kpis(
+        self,
+        range: str | None = None,
+        *,
+        by: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> "Kpis":
+        """Key figures over a `range` up to now (as of histories; "24h" by default), or between two times (Unix
+        seconds): use of GPUs, how jobs fared, health. `by` user, project, queue, node or means: with a row for each.
+        """
+        from corral.client.history import read_kpis
+
+        return read_kpis(self._transport, range=range, by=by, since=since, until=until)
 
     def reload(self) -> "ReloadedSettings":
         """Have the server read its settings again; what has changed. For administrators.

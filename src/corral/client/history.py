@@ -10,6 +10,7 @@ from corral.wire import from_answer
 
 if TYPE_CHECKING:
     from corral.model.answers.history import GroupHistory
+    from corral.model.answers.kpis import Kpis
 
 T = TypeVar("T")
 
@@ -48,11 +49,24 @@ def read_history(
     series: str | Sequence[str],
 ) -> T:
     """The history of what stands at this path below /history. Raises Refused for what can be no time or series."""
-    period = {
-        name: None if at is None else int(number(at, field, "time.time() - 3600"))
-        for name, field, at in (("from", "since", since), ("to", "until", until))
-    }
     wanted = ",".join(texts(series, "series", "['power_w']")) or None
     span = optional(text, range, "range", "'1h'")
     where = "/".join(["/history", *(quote(part, safe="") for part in path)])
-    return from_answer(cls, transport.get(where, range=span, series=wanted, **period))
+    return from_answer(cls, transport.get(where, range=span, series=wanted, **_period(since, until)))
+
+
+def read_kpis(
+    transport: Transport, *, range: str | None, by: str | None, since: float | None, until: float | None
+) -> "Kpis":
+    """Key figures of a stretch of time. Raises Refused for what can be no time."""
+    from corral.model.answers.kpis import Kpis
+
+    span, group = optional(text, range, "range", "'24h'"), optional(text, by, "by", "'user'")
+    return from_answer(Kpis, transport.get("/kpis", range=span, by=group, **_period(since, until)))
+
+
+def _period(since: float | None, until: float | None) -> dict[str, int | None]:
+    return {
+        name: None if at is None else int(number(at, field, "time.time() - 3600"))
+        for name, field, at in (("from", "since", since), ("to", "until", until))
+    }

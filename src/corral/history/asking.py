@@ -9,22 +9,18 @@ from corral.history.levels import HistoryLevel, choose
 from corral.history.readings import device_key, group_key
 from corral.history.recorder import HistoryRecorder
 from corral.history.series import SERIES
+from corral.history.spans import span_of
 from corral.model.allocation import Allocation
 from corral.model.answers.gpu_monitoring import GpuMonitoring
 from corral.model.answers.history import DeviceHistory, GroupHistory, HistoryPoint, JobHistory
 from corral.model.errors import BackendFailed, NotFound, Refused, nearest
 from corral.model.job import Job
-from corral.model.units import format_duration
 from corral.ports.monitoring import MonitoredDevice
 
 if TYPE_CHECKING:
     from corral.history.rollup import RollUps
 
-RANGES_S = {"30m": 1800, "1h": 3600, "6h": 21600, "12h": 43200, "24h": 86400, "2d": 2 * 86400, "7d": 7 * 86400}
-"""The stretches of time up to now that have a name."""
-
 DEFAULT_RANGE = "1h"
-
 
 Group = Literal["node", "user", "project"]
 """What has a history of its own, of all devices that it has."""
@@ -152,25 +148,8 @@ class HistoryQueries:
 
     def _span(self, range_name: str | None, start: int | None, end: int | None) -> tuple[int, int]:
         now = self._clock.shown(self._clock.now())
-        if range_name is not None and (start is not None or end is not None):
-            raise Refused("give range, or from and to, not both", field="range")
-        if range_name is not None and range_name not in RANGES_S:
-            raise Refused(f"range {range_name!r:.40} is not known; {nearest(range_name, RANGES_S)}", field="range")
-        end = int(now) + 1 if end is None else end
-        start = end - RANGES_S[range_name or DEFAULT_RANGE] if start is None else start
-        if start >= end:
-            raise Refused(f"from ({start}) must be before to ({end}), both in Unix seconds", field="from")
         kept_s = max(level.kept_s for level in self._recorder.levels)
-        if end < now - kept_s:
-            raise Refused(
-                f"the range ended {format_duration(int(now - end))} ago, and history is kept for "
-                f"{format_duration(kept_s)} at most (metrics_retention_days)",
-                field="to",
-            )
-        if start > now:
-            raise Refused(f"from ({start}) is in the future; it is {int(now)} now, in Unix seconds", field="from")
-        # Nothing is older than what is kept, or newer than now.
-        return max(start, int(now - kept_s)), min(end, int(now) + 1)
+        return span_of(range_name, start, end, default=DEFAULT_RANGE, now=now, kept_s=kept_s)
 
 
 def _known(series: Sequence[str]) -> tuple[str, ...]:

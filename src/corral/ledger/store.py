@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from corral.ledger.batch import Commit, Observe
 from corral.ledger.database import Database
+from corral.ledger.ended_jobs import ended_jobs
 from corral.ledger.held_time import HeldTime
 from corral.ledger.ids import IdCounter
 from corral.ledger.reader import Reader
@@ -14,6 +15,7 @@ from corral.ledger.tokens import TokenTable
 from corral.ledger.writer import Listener, Writer
 from corral.model.allocation import Allocation
 from corral.model.fact import Observation
+from corral.model.group_use import EndedJobSums, KpiBy
 from corral.model.job import Job
 from corral.model.run_history import AllocatedTime, HeldAllocation
 from corral.model.view import View
@@ -123,6 +125,10 @@ class SqlLedger:
     ) -> Iterator[HeldAllocation]:
         """The allocations that `allocated` sums."""
         return self._held.held(since, until, job_id, limit)
+
+    def ended_jobs(self, since: float, until: float, by: KpiBy | None = None) -> Mapping[str | None, EndedJobSums]:
+        """What jobs came to that ended between two moments."""
+        return ended_jobs(self._database, since, until, by)
 
     def journal(
         self, *, job_id: str | None = None, after: int = 0, limit: int | None = None

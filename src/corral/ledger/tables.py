@@ -19,7 +19,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-REVISION = "0009"
+REVISION = "0010"
 """The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()
@@ -54,6 +54,7 @@ jobs = Table(
 QUEUE: ColumnElement[str] = literal_column("coalesce(json_extract(spec, '$.queue'), 'default')")
 """The queue of a job; an index has just this expression."""
 Index("jobs_by_queue", QUEUE, jobs.c.sequence)
+Index("jobs_by_end", jobs.c.ended_at, sqlite_where=jobs.c.ended_at.is_not(None))
 
 environments = Table(
     "environments",

@@ -31,6 +31,10 @@ class WaitReason(StrEnum):
     DISK = "Disk"
 
 
+PARKED = frozenset({WaitReason.HELD, WaitReason.DEPENDENCY, WaitReason.BEGIN_TIME, WaitReason.BACKOFF})
+"""Waits that are no wait in the queue."""
+
+
 class Group(NamedTuple):
     """What makes waiting jobs alike: if the first of them has no place, none of them has.
 

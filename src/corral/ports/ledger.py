@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from corral.histogram import SECONDS, SIZES, Histogram
 from corral.model.allocation import Allocation
 from corral.model.fact import Delta, Fact, Observation
+from corral.model.group_use import EndedJobSums, KpiBy
 from corral.model.job import Job, Phase
 from corral.model.job_sort import JobSort
 from corral.model.name_pattern import fits
@@ -136,6 +137,14 @@ class Ledger(Protocol):
         self, since: float, until: float, *, job_id: str | None = None, limit: int | None = None
     ) -> Iterator[HeldAllocation]:
         """The allocations with devices that `allocated` sums, oldest first, of one job or of all; at most `limit`."""
+        ...
+
+    def ended_jobs(self, since: float, until: float, by: KpiBy | None = None) -> Mapping[str | None, EndedJobSums]:
+        """What jobs came to that ended from `since` up to `until` (Unix seconds), by user, project, queue or node.
+
+        By `KpiBy.MEANS` the keys are UUIDs of devices. None is of jobs without devices; where `by` is None, the only
+        key is "".
+        """
         ...
 
     def journal(

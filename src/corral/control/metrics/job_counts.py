@@ -5,11 +5,8 @@ from collections.abc import Sequence
 from corral.histogram import WAIT_SECONDS, Histogram
 from corral.model.fact import AllocationMade, Delta, JobChanged, JobSubmitted
 from corral.model.job import TERMINAL_PHASES, Job
-from corral.model.plan import WaitReason
+from corral.model.plan import PARKED
 from corral.model.view import View
-
-PARKED = frozenset({WaitReason.HELD, WaitReason.DEPENDENCY, WaitReason.BEGIN_TIME, WaitReason.BACKOFF})
-"""Waits that are no wait in the queue."""
 
 
 class JobCounts:
