@@ -90,7 +90,7 @@ def test_a_user_is_told_once_of_each_job_by_a_server_that_was_killed_and_by_one_
             assert SECRET.encode() not in path.read_bytes(), path
 
 
-def test_a_gpu_that_gets_too_hot_is_told_over_a_webhook_once_and_so_is_its_end_over_a_kill(
+def test_a_gpu_that_gets_too_hot_is_told_over_a_webhook_once_and_so_is_its_end_after_a_kill(
     new_box: Callable[[str], Box], receiver: Receiver
 ) -> None:
     box = configured(
@@ -105,12 +105,7 @@ def test_a_gpu_that_gets_too_hot_is_told_over_a_webhook_once_and_so_is_its_end_o
     box.until(lambda: 'corral_alert_deliveries_total{channel="ops",result="delivered"} 2' in metrics(box))
     assert {(body["name"], body["state"], body["value"]) for body in receiver.got} == {("hot", "fired", 91)}
     kill(box)
-    receiver.says = 500
     box.describe(described(2, extra="temperature_c = 60"))
-    box.up()
-    receiver.until(lambda: sum(receiver.asked.values()) >= 4)
-    kill(box)
-    receiver.says = 200
     box.up()
     receiver.until(lambda: len(receiver.got) >= 4)
     assert re.fullmatch(r"channel ops: delivered in \d+\.\d s\n", box.ok("alerts", "test", "ops"))

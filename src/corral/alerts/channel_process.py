@@ -20,7 +20,7 @@ from corral.model.errors import BackendFailed, Refused
 TRY_S = 30.0
 """One try takes no longer."""
 
-_NICENESS = 5
+_NICENESS = 10
 _OF_SITE = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 

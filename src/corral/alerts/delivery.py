@@ -77,20 +77,20 @@ class Delivery:
             self._set_channels(settings.channels, rules)
             return
         self._started = True
-        left: list[str] = []
+        left: dict[str, list[Waiting]] = {}
         try:
             if self.outbox.exists():
                 self._troubled = self.outbox.failing()
-                left = self.outbox.channels()
                 self._own = {own.user: own for own in self.outbox.users()}
+                left = {name: self.outbox.waiting(name) for name in self.outbox.channels()}
         except BackendFailed as error:
             log.error("what an earlier server had to tell cannot be read: %s", error)
         self._set_channels(settings.channels, rules)
-        for name in left:
+        for name, waiting in left.items():
             if name.startswith(_USER_PREFIX):
-                self._users.put_written(name, self.outbox.waiting(name))
+                self._users.put_written(name, waiting)
             elif name in self._senders:
-                self._senders[name].put_written(name, self.outbox.waiting(name))
+                self._senders[name].put_written(name, waiting)
             else:
                 self._drop_removed(name)
 
@@ -216,9 +216,12 @@ class Delivery:
             channel = self._channels.get(key)
             return None if channel is None else process.send(channel.url, message)
         own = self.own(key.removeprefix(_USER_PREFIX))
-        guard = None if own is None else self.guard_of(own)
-        if own is None or guard is None:
+        if own is None:
             return None
+        guard = self.guard_of(own)
+        if guard is None:
+            # Perhaps only because the directory of users does not answer.
+            return Outcome(False, "its user is not known on the server's machine")
         if kind_of(own.url) not in self._rules.kinds:
             return Outcome(False, "the site does not allow its kind any more (user_channel_kinds)")
         return process.send(own.url, message, guard)

@@ -189,10 +189,12 @@ class SendingThreads:
                 return
             if outcome is None:
                 queue.clear()
+            if self._closing and outcome is not None and not outcome.delivered:
                 return
-            if self._closing and not outcome.delivered:
-                return
-            result = self._settled(queue, heads, outcome)
+            result = "" if outcome is None else self._settled(queue, heads, outcome)
+        if outcome is None:
+            self._settle(lambda: self._outbox.drop(channel))
+            return
         self._note(channel, heads, result)
         for one in heads if result == "delivered" else heads[:1]:
             self._report(channel, one, result, outcome.why)
