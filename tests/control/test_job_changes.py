@@ -12,6 +12,7 @@ from corral.model.answers.job_changes import ChangedJobs
 from corral.model.errors import Forbidden, Refused
 from corral.model.job import Job, Phase
 from corral.model.job_choice import JobChoice
+from corral.model.job_filter import JobFilter
 from tests.control.cluster import on, until
 from tests.control.test_service import ALICE, ARRAY, BOB, OVERSEER, ROOT, TRUE, Served
 
@@ -118,13 +119,13 @@ def test_a_phase_that_is_named_very_often_costs_as_much_as_named_once(
 ) -> None:
     (job_id,) = named(served, "one")
     asked: list[int] = []
-    has = JobChoice.has
+    has = JobFilter.has
 
-    def has_told(choice: JobChoice, job: Job, user: str | None) -> bool:
-        asked.append(len(choice.phase))
-        return has(choice, job, user)
+    def has_told(chosen: JobFilter, job: Job) -> bool:
+        asked.append(len(chosen.phases))
+        return has(chosen, job)
 
-    monkeypatch.setattr(JobChoice, "has", has_told)
+    monkeypatch.setattr(JobFilter, "has", has_told)
     phases = (Phase.FAILED,) * 50_000 + (Phase.PENDING,)
     assert cancel(served, JobChoice(phase=phases)).ids == (job_id,)
     assert set(asked) == {2}

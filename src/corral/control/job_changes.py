@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import partial
 
@@ -18,6 +18,7 @@ from corral.model.errors import Conflict, CorralError, LedgerFailed, Refused
 from corral.model.fact import AllocationEnded, Fact, JobChanged
 from corral.model.job import Job, Phase
 from corral.model.job_choice import OWN, JobChoice
+from corral.model.job_filter import JobFilter
 from corral.model.name_pattern import check_name_patterns
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import Decided, JobQuery, Ledger
@@ -103,12 +104,11 @@ class _Change:
 
     verb: Verb
     caller: Caller
-    choice: JobChoice = field(default_factory=JobChoice)
-    user: str | None = None
+    chosen: JobFilter = field(default_factory=JobFilter)
 
     def means(self, job: Job) -> bool:
         """Whether a job is among those that are chosen."""
-        return self.choice.has(job, self.user) and (bool(self.choice.phase) or makes_sense(self.verb, job))
+        return self.chosen.has(job) and (bool(self.chosen.phases) or makes_sense(self.verb, job))
 
 
 class JobChanges:
@@ -135,16 +135,15 @@ class JobChanges:
 
         What cannot be changed is told with its reason. Raises Refused, and Forbidden for jobs of others by their user.
         """
-        user = self._user(verb, choice, caller)
-        # One phase a hundred thousand times would be compared with each job so often.
-        choice = replace(choice, phase=tuple(dict.fromkeys(choice.phase)))
-        change, below = _Change(verb, caller, choice, user), None
+        chosen = choice.of_user(self._user(verb, choice, caller))
+        change, below = _Change(verb, caller, chosen), None
         if choice.ids:
-            targets = [_chosen(target, choice, user) for target in self._named(choice.ids, caller)]
+            named = self._named(choice.ids, caller)
+            targets = [_narrowed(target, chosen) for target in named] if choice.narrows else named
         else:
             # In this order: what ends in between is in both, and never in none.
             active = self._ledger.view().jobs
-            targets, below = _found(change, active.values(), *self._ended(verb, choice, user))
+            targets, below = _found(change, active.values(), *self._ended(change))
         if choice.dry_run:
             changed, unchanged = self._foretold(change, targets)
         else:
@@ -193,16 +192,12 @@ class JobChanges:
             targets.append(target)
         return targets
 
-    def _ended(self, verb: Verb, choice: JobChoice, user: str | None) -> tuple[tuple[Job, ...], int | None]:
+    def _ended(self, change: _Change) -> tuple[tuple[Job, ...], int | None]:
         """Jobs that have ended among which may be such as are chosen, and below which of them there are more."""
-        phases = tuple(phase for phase in choice.phase or (Phase.FAILED, Phase.LOST) if phase.terminal)
-        if verb is not Verb.REQUEUE or not phases:
+        phases = tuple(phase for phase in change.chosen.phases or (Phase.FAILED, Phase.LOST) if phase.terminal)
+        if change.verb is not Verb.REQUEUE or not phases:
             return (), None
-        users = () if user is None else (user,)
-        query = JobQuery(
-            users, phases, choice.array, name=choice.name, limit=MOST_AT_ONCE, before_sequence=choice.before
-        )
-        page = self._ledger.jobs(query)
+        page = self._ledger.jobs(JobQuery(**{**asdict(change.chosen), "phases": phases}, limit=MOST_AT_ONCE))
         return page, page[-1].sequence if len(page) == MOST_AT_ONCE else None
 
     def _commit(self, change: _Change, targets: Sequence[_Target]) -> tuple[list[Job], list[tuple[str, CorralError]]]:
@@ -299,10 +294,10 @@ def _nothing(array_id: str) -> str:
     return f"array {array_id}: no element is in a phase that allows this; nothing was changed"
 
 
-def _chosen(target: _Target, choice: JobChoice, user: str | None) -> _Target:
+def _narrowed(target: _Target, chosen: JobFilter) -> _Target:
     """Of what an id names, what is chosen besides."""
-    if target.jobs and target.error is None and choice.narrows:
-        target.jobs = tuple(job for job in target.jobs if choice.has(job, user))
+    if target.jobs and target.error is None:
+        target.jobs = tuple(job for job in target.jobs if chosen.has(job))
         if not target.jobs:
             target.error = Conflict(f"{target.id} is not among the jobs of this user, name, array or state")
     return target

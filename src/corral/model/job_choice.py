@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from corral.model.job import Job, Phase
-from corral.model.name_pattern import fits
+from corral.model.job import Phase
+from corral.model.job_filter import JobFilter
 
 OWN = "me"
 """In the place of a user's name: the caller."""
@@ -36,12 +36,13 @@ class JobChoice:
         """Whether it says more than ids."""
         return bool(self.phase) or (self.user, self.name, self.array) != (None, None, None)
 
-    def has(self, job: Job, user: str | None) -> bool:
-        """Whether it chooses the job, of this user's (None: of everybody's), whatever the ids are."""
-        return (
-            (user is None or job.spec.user == user)
-            and (not self.phase or job.phase in self.phase)
-            and (self.array is None or job.array_id == self.array)
-            and (self.before is None or job.sequence < self.before)
-            and (self.name is None or fits(job.spec.name, self.name))
+    def of_user(self, user: str | None) -> JobFilter:
+        """What it chooses by, of this user's jobs (None: of everybody's), whatever the ids are."""
+        return JobFilter(
+            users=() if user is None else (user,),
+            # One phase a hundred thousand times would be compared with each job so often.
+            phases=tuple(dict.fromkeys(self.phase)),
+            array_id=self.array,
+            name=self.name,
+            before_sequence=self.before,
         )

@@ -9,9 +9,9 @@ from corral.histogram import SECONDS, SIZES, Histogram
 from corral.model.allocation import Allocation
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.group_use import EndedJobSums, KpiBy
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.job_filter import JobFilter
 from corral.model.job_sort import JobSort
-from corral.model.name_pattern import fits
 from corral.model.run_history import AllocatedTime, HeldAllocation
 from corral.model.token import Token
 from corral.model.view import View
@@ -28,40 +28,17 @@ class Decided(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class JobQuery:
-    """A page of jobs, newest first, or the first ones in another order.
+class JobQuery(JobFilter):
+    """A page of the jobs that the filter means, newest first, or the first ones in another order.
 
     Attributes:
-        users, queues, phases: any of these; () is any there are.
-        name: as `corral.model.name_pattern` reads it.
-        since: submitted then or later, Unix seconds.
         limit: the most jobs; None is all.
-        before_sequence: only jobs of a lower sequence number.
         sort: their order, None is newest first. `now` is until when the time counts of those that run.
     """
 
-    users: tuple[str, ...] = ()
-    phases: tuple[Phase, ...] = ()
-    array_id: str | None = None
-    name: str | None = None
     limit: int | None = None
-    before_sequence: int | None = None
-    queues: tuple[str, ...] = ()
-    since: float | None = None
     sort: JobSort | None = None
     now: float = 0.0
-
-    def has(self, job: Job) -> bool:
-        """Whether it asks for this job, but for the limit."""
-        return (
-            (not self.users or job.spec.user in self.users)
-            and (not self.phases or job.phase in self.phases)
-            and (not self.queues or job.spec.queue in self.queues)
-            and (self.array_id is None or job.array_id == self.array_id)
-            and (self.name is None or fits(job.spec.name, self.name))
-            and (self.since is None or job.submitted_at >= self.since)
-            and (self.before_sequence is None or job.sequence < self.before_sequence)
-        )
 
 
 @dataclass(frozen=True, slots=True)

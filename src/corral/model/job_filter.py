@@ -1,0 +1,39 @@
+"""Which jobs are meant, by what they are: for listings, for changes of many, and for the ledger's tables."""
+
+from dataclasses import dataclass
+
+from corral.model.job import Job, Phase
+from corral.model.name_pattern import fits
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Jobs to which all that is given applies.
+
+    Attributes:
+        users, queues, phases: any of these; () is any there are.
+        name: as `corral.model.name_pattern` reads it.
+        array_id: the id of an array.
+        since: submitted then or later, Unix seconds.
+        before_sequence: only jobs of a lower sequence number.
+    """
+
+    users: tuple[str, ...] = ()
+    phases: tuple[Phase, ...] = ()
+    array_id: str | None = None
+    name: str | None = None
+    queues: tuple[str, ...] = ()
+    since: float | None = None
+    before_sequence: int | None = None
+
+    def has(self, job: Job) -> bool:
+        """Whether it means this job."""
+        return (
+            (not self.users or job.spec.user in self.users)
+            and (not self.phases or job.phase in self.phases)
+            and (not self.queues or job.spec.queue in self.queues)
+            and (self.array_id is None or job.array_id == self.array_id)
+            and (self.since is None or job.submitted_at >= self.since)
+            and (self.before_sequence is None or job.sequence < self.before_sequence)
+            and (self.name is None or fits(job.spec.name, self.name))
+        )
