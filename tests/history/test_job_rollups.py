@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.history.file import HistoryFile
 from corral.history.job_blocks import SERIES_A_PART, launch_and_part, pack, unpack
 from corral.history.levels import HistoryLevel, kept_levels
-from corral.history.readings import group_key
+from corral.history.readings import group_key, jobs_key
 from corral.history.rollup import NO_ROLL_UPS, RollUps, fold, roll_ups_of, selected
 from corral.history.series import DeviceReadings
 from tests.history.life import DEVICES, T0, Life, Reading, by_step, series_number
@@ -92,6 +93,19 @@ def test_every_level_has_of_each_job_and_user_what_was_measured_of_them(
                 of_user = life.recorder.roll_ups(group_key("user", user), level, SPAN, [series_number(name)])
                 check(of_user, readings, level, life.latest)
         life.recorder.close()
+
+
+def test_a_block_is_one_piece_once_the_next_begins(tmp_path: Path) -> None:
+    life = Life(tmp_path / "history.db")
+    life.start(1, "a")
+    minute = kept_levels(7)[2]
+    for second in range(minute.block_s // 60 + 2):
+        life.second(second, 100, seconds=60.0)
+    life.recorder.write()
+    over, open_still = (data for _, data in HistoryFile(life.path).blocks(jobs_key(1), 60, 0, int(T0) + 10_000))
+    assert len(list(unpack(over))) == 1
+    assert len(list(unpack(open_still))) > 1
+    life.recorder.close()
 
 
 def test_a_block_of_jobs_comes_back_as_it_was() -> None:

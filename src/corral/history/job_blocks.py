@@ -82,9 +82,10 @@ def job_blocks_with(
         new = fold(new, level.step_s)
         block_of = new.start // level.block_s * level.block_s
         for start in np.unique(block_of).tolist():
-            there = b"".join(data for _, data in file.blocks(key, level.step_s, start, start))
-            added = selected(new, block_of == start)
+            there, added = _block(file, level, key, start), selected(new, block_of == start)
             yield Block(key, level.step_s, start, _with(there, added, level.step_s, f"{key} from {start} on"))
+            if not there:
+                yield from _closed(file, level, key, start - level.block_s)
 
 
 def job_roll_ups_between(
@@ -172,6 +173,19 @@ def _pieces(data: bytes) -> list[bytes]:
         found.append(data[at + _LENGTH.size : at + _LENGTH.size + length])
         at += _LENGTH.size + length
     return found
+
+
+def _block(file: HistoryFile, level: HistoryLevel, key: str, start: int) -> bytes:
+    """The block that begins then, empty where there is none."""
+    return b"".join(data for _, data in file.blocks(key, level.step_s, start, start))
+
+
+def _closed(file: HistoryFile, level: HistoryLevel, key: str, start: int) -> Iterator[Block]:
+    """The block that nothing more will be added to, as one piece."""
+    there = _block(file, level, key, start)
+    pieces = _unpacked(there, f"{key} from {start} on") if there else []
+    if len(pieces) > 1:
+        yield Block(key, level.step_s, start, pack(fold(joined(pieces), level.step_s)))
 
 
 def _with(there: bytes, added: RollUps, step_s: int, called: str) -> bytes:
