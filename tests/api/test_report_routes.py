@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from corral.cli.memory_trend import memory_trend
+from corral.cli.waste import waste_lines
 from corral.client import Client, JobDetail
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import DeviceSample
@@ -44,6 +45,30 @@ def test_a_report_tells_what_was_made_of_a_gpu_and_what_it_costs(served: Served)
             client.report(["projects"])
         with pytest.raises(Refused, match="is empty"):
             client.report(since=begin, until=begin - 5)
+
+
+def test_jobs_that_did_not_use_what_they_had_are_listed_with_what_would_have_done(served: Served) -> None:
+    world, end = served.world, time.time() - 5
+    begin = end - 900
+    job = Job(
+        "1", 1, JobSpec(user="alice", name="sft", command=("python", "a b")), begin, phase=Phase.RUNNING, launches=1
+    )
+    made = Allocation("1.1", "1", "alice", Placement((Member("here", (Grant(UUIDS[0], 1000),)),)), begin)
+    world.ledger.commit(
+        lambda _: Decided((JobSubmitted(job, at=begin, by="alice"), AllocationMade(made, at=begin, by="t")), None)
+    ).result()
+    for second in range(900):
+        sample = DeviceSample(UUIDS[0], begin + 1 + second, utilization_pct=90, memory_used_mib=2000)
+        world.samples[UUIDS[0]] = sample
+        world.meter.look()
+    world.ledger.commit(lambda _: Decided((AllocationEnded("1.1", "1", at=end, by="t"),), None)).result()
+    with Client(world.home.root) as client:
+        (row,) = client.waste().rows
+        table, told, _, command = waste_lines(client.waste())
+    assert (row.job, row.devices_used, row.oversized, row.request) == ("1", 1, True, "--gpu-mem 3G")
+    assert "2G of 16G" in told
+    assert len(table) <= 80
+    assert command == "1: corral submit --gpu-mem 3G --name sft -- python 'a b'"
 
 
 def test_how_the_memory_of_a_job_went_is_read_from_its_own_history(served: Served) -> None:

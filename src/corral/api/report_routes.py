@@ -1,4 +1,6 @@
-"""The route that tells what was made of granted GPUs, and what it cost."""
+"""The routes that tell what was made of granted GPUs, what it cost, and who had more than was needed."""
+
+from collections.abc import Callable
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter
@@ -9,7 +11,7 @@ from corral.api import shapes
 from corral.api.openapi import gives, takes_query
 from corral.api.reading import read_query
 from corral.api.routing import AppState, Context, ContextRoute, to_json
-from corral.model.answers.report import Report
+from corral.model.answers.report import Report, Waste
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 
@@ -23,7 +25,17 @@ async def report(request: Request, context: Context) -> Response:
     wanted = read_query(request, shapes.ReportQuery)
     state: AppState = request.app.state.corral
 
-    def made() -> bytes:
-        return to_json(state.reports.report(wanted.by, since=wanted.since, until=wanted.until))
+    return await _one_at_a_time(lambda: state.reports.report(wanted.by, since=wanted.since, until=wanted.until))
 
-    return Response(await to_thread.run_sync(made, limiter=_ONE_AT_A_TIME), media_type="application/json")
+
+@router.get("/waste", openapi_extra=takes_query(shapes.WasteQuery), responses=gives(Waste))
+async def waste(request: Request, context: Context) -> Response:
+    """List the jobs of a period that did not use what they were granted, with the request that would have done."""
+    wanted = read_query(request, shapes.WasteQuery)
+    state: AppState = request.app.state.corral
+    return await _one_at_a_time(lambda: state.reports.waste(since=wanted.since, until=wanted.until))
+
+
+async def _one_at_a_time(make: Callable[[], Report | Waste]) -> Response:
+    body = await to_thread.run_sync(lambda: to_json(make()), limiter=_ONE_AT_A_TIME)
+    return Response(body, media_type="application/json")

@@ -179,6 +179,14 @@ class KpiQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class WasteQuery:
+    """The period (Unix seconds; by default the last week)."""
+
+    since: int | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryQuery:
     """Which stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 1h by default, and of a job its last
     run), or `from` and `to` (Unix seconds; up to now by default), and which series; all where none is named.

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from corral.cli.csv_cells import moment, plain_cell
-from corral.cli.periods import period_of
+from corral.cli.periods import Period, period_of
 from corral.cli.screen import clock_time, command_group, example, print_json, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, Report, ReportRow
+from corral.model.errors import Refused
 
 NAME_COLUMNS = 14
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -41,6 +42,7 @@ class ReportFormat(StrEnum):
         "corral report --by project,user --since 30d",
         "corral report --by model --from 2026-10 --format html > use.html",
         "corral report --by hour,weekday",
+        "corral report --waste",
     )
 )
 def report(
@@ -60,6 +62,10 @@ def report(
     until: Annotated[
         str | None, typer.Option("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
     ] = None,
+    waste: Annotated[
+        bool,
+        typer.Option("--waste", help="List jobs that did not use all they had, and what would have done."),
+    ] = False,
     form: Annotated[ReportFormat, typer.Option("--format", help="table, csv, json or html.")] = ReportFormat.TABLE,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -71,6 +77,9 @@ def report(
     """
     period = period_of(since, begin, until)
     words = [word.strip() for word in by.split(",")]
+    if waste:
+        _show_waste(period, as_json=json or form is ReportFormat.JSON, plain=form is ReportFormat.TABLE)
+        return
     with Client() as client:
         found = client.report(words, since=period.since, until=period.until)
     if json or form is ReportFormat.JSON:
@@ -83,6 +92,19 @@ def report(
         sys.stdout.write(page_of(found))
     else:
         write_painted(*report_lines(found))
+
+
+def _show_waste(period: Period, *, as_json: bool, plain: bool) -> None:
+    if not as_json and not plain:
+        raise Refused("--waste is written as a table or JSON; leave out --format", field="--format")
+    from corral.cli.waste import waste_lines
+
+    with Client() as client:
+        found = client.waste(since=period.since, until=period.until)
+    if as_json:
+        print_json(found)
+    else:
+        write_painted(*waste_lines(found))
 
 
 def write_csv(found: Report) -> None:

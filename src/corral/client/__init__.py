@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from corral.model.answers.kpis import Kpis as Kpis
     from corral.model.answers.report import Report as Report
     from corral.model.answers.report import ReportRow as ReportRow
+    from corral.model.answers.report import Waste as Waste
+    from corral.model.answers.report import WasteRow as WasteRow
     from corral.model.answers.site import ChangedSetting as ChangedSetting
     from corral.model.answers.site import NodeRow as NodeRow
     from corral.model.answers.site import QueueRow as QueueRow
@@ -138,6 +140,8 @@ __all__ = [
     "UsageRow",
     "WaitPart",
     "WaitTimedOut",
+    "Waste",
+    "WasteRow",
     "find_address",
     "own_home",
 ]
@@ -209,6 +213,8 @@ _LOADED_ON_USE = {
     "corral.model.answers.report": (
         "Report",
         "ReportRow",
+        "Waste",
+        "WasteRow",
     ),
     "corral.model.answers.site": (
         "ChangedSetting",

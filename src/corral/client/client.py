@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from corral.model.answers.job_details import Explanation, JobDetail
     from corral.model.answers.jobs import JobRow
     from corral.model.answers.kpis import Kpis
-    from corral.model.answers.report import Report
+    from corral.model.answers.report import Report, Waste
     from corral.model.answers.site import QueueRow, ReloadedSettings, ServerInfo
     from corral.model.answers.tokens import PageLink
     from corral.model.answers.usage import Usage
@@ -265,6 +265,12 @@ class Client:
         from corral.client.history import read_kpis
 
         return read_kpis(self._transport, range=range, by=by, since=since, until=until)
+
+    def waste(self, *, since: float | None = None, until: float | None = None) -> "Waste":
+        """The jobs between two times (Unix seconds; by default the last week) that did not use all that they had."""
+        from corral.model.answers.report import Waste
+
+        return from_answer(Waste, self._transport.get("/waste", **_period(since, until)))
 
     def reload(self) -> "ReloadedSettings":
         """Have the server read its settings again; what has changed. For administrators.

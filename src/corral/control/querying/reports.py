@@ -4,17 +4,22 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from corral.accounting.held_devices import HeldDevice, ModelOf, held_devices, milliseconds
+from corral.accounting.held_devices import HOUR_MS, HeldDevice, ModelOf, held_devices, milliseconds
 from corral.accounting.price_list import DatedPrice, PriceList
 from corral.accounting.report import LocalTime, added, report, rows_of
+from corral.accounting.waste import UnusedGrant, unused_grants
 from corral.clock import Clock
+from corral.control.querying.smaller_requests import command_of, smaller_request
 from corral.control.querying.usage import period_of
 from corral.control.querying.wall_times import in_wall_time
 from corral.model.answers.job_details import JobUse
-from corral.model.answers.report import Report
+from corral.model.answers.report import Report, Waste, WasteRow
+from corral.model.device import Device
 from corral.model.errors import BackendFailed, Refused
+from corral.model.job import JobSpec
 from corral.model.price import Price
 from corral.model.run_history import HeldAllocation, MeteredHour, ReportBy
+from corral.model.units import MILLI_PER_DEVICE
 from corral.ports.ledger import Ledger
 
 MOST_ROWS = 10_000
@@ -24,6 +29,10 @@ MOST_ALLOCATIONS = 500_000
 MOST_PIECES = 2_000_000
 """So many allocations, and hours of theirs, are counted at once: that takes a few seconds of a thread of its own."""
 
+MOST_WASTEFUL = 100
+"""So many jobs that did not use what they had are told."""
+
+_WASTE_BEFORE_S = 7 * 86400.0
 _HOUR_S = 3600
 _QUARTER_S = 900
 
@@ -122,6 +131,29 @@ class GpuReports:
             self._currency if row.cost is not None else None,
         )
 
+    def waste(self, *, since: float | None = None, until: float | None = None) -> Waste:
+        """The jobs that had GPUs between two times and did not use what they were granted. Raises as `report` does."""
+        begin, end = period_of(self._clock, since, until)
+        known = self._known_devices()
+
+        def granted_mib(held: HeldDevice) -> int | None:
+            grants = [grant for member in held.allocation.members for grant in member.grants if grant.uuid == held.uuid]
+            device = known.get(held.uuid)
+            if grants[0].memory_mib is not None or device is None or device.memory_mib is None:
+                return grants[0].memory_mib
+            return device.memory_mib * grants[0].share_milli // MILLI_PER_DEVICE
+
+        devices = held_devices(self._held(begin, end), self._clock.now(), self._model_of())
+        # An attempt is judged whole, of which a part may lie before the period.
+        first = int((begin - _WASTE_BEFORE_S) // _HOUR_S)
+        found = unused_grants(
+            ((held, granted_mib(held)) for held in devices), self._measures.hours(first, int(end // _HOUR_S))
+        )
+        told = found[:MOST_WASTEFUL]
+        jobs = {job.id: job for job in self._ledger.find_jobs([one.allocation.job_id for one in told])}
+        rows = tuple(_waste_row(one, jobs[one.allocation.job_id].spec) for one in told if one.allocation.job_id in jobs)
+        return in_wall_time(Waste(begin, end, rows, len(found) - len(rows)), self._clock)
+
     def _held(self, begin: float, end: float) -> Iterator[HeldAllocation]:
         for number, allocation in enumerate(self._ledger.held(begin, end)):
             if number == MOST_ALLOCATIONS:
@@ -133,8 +165,11 @@ class GpuReports:
 
     def _model_of(self) -> ModelOf:
         """The model of a device as it is known now, else as it was chosen."""
-        known = {device.uuid: device.model for node in self._ledger.view().nodes.values() for device in node.devices}
+        known = {uuid: device.model for uuid, device in self._known_devices().items()}
         return lambda allocation, uuid: known.get(uuid, allocation.model)
+
+    def _known_devices(self) -> dict[str, Device]:
+        return {device.uuid: device for node in self._ledger.view().nodes.values() for device in node.devices}
 
     def _price_list(self) -> PriceList:
         return PriceList(
@@ -152,6 +187,24 @@ class GpuReports:
             return moment.tm_hour, moment.tm_wday
 
         return LocalTime(at, step_s * 1000)
+
+
+def _waste_row(unused: UnusedGrant, spec: JobSpec) -> WasteRow:
+    request = smaller_request(spec, unused)
+    return WasteRow(
+        unused.allocation.job_id,
+        unused.allocation.job_name,
+        unused.allocation.user,
+        unused.devices,
+        unused.devices_used,
+        unused.device_ms / HOUR_MS,
+        unused.idle_ms / HOUR_MS,
+        unused.memory_most_mib,
+        unused.memory_granted_mib,
+        unused.oversized,
+        request,
+        command_of(spec, request),
+    )
 
 
 def _few_pieces(devices: Iterable[HeldDevice], span_ms: tuple[int, int], step_ms: int) -> Iterator[HeldDevice]:

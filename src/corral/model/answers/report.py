@@ -48,3 +48,41 @@ class Report:
     currency: str | None = None
     others: ReportRow | None = None
     left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WasteRow:
+    """A job that did not use what it was granted, as its last attempt of ten minutes or more showed.
+
+    Attributes:
+        devices, devices_used: how many GPUs it had, and how many it used at least 5 % of the time.
+        device_hours, idle_hours: how long it had them, and how long they were idle, all together.
+        memory_most_mib, memory_granted_mib: the most GPU memory that it used of one, and what it was granted of one;
+            None where that is not known.
+        oversized: it never used 30 % of that memory.
+        request: what would have done, as flags.
+        command: a command that submits it so.
+    """
+
+    job: str
+    name: str = ""
+    user: str = ""
+    devices: int = 0
+    devices_used: int = 0
+    device_hours: float = 0.0
+    idle_hours: float = 0.0
+    memory_most_mib: int | None = None
+    memory_granted_mib: int | None = None
+    oversized: bool = False
+    request: str = ""
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Waste:
+    """The jobs between two moments that did not use what they were granted, most idle time first; at most 100."""
+
+    since: float
+    until: float
+    rows: tuple[WasteRow, ...] = ()
+    left_out: int = 0
