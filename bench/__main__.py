@@ -6,19 +6,7 @@ import sys
 from bench import probe
 
 BENCHMARKS = (
-    *(
-        "server",
-        "jobs",
-        "launch",
-        "telemetry",
-        "history",
-        "alerts",
-        "accounting",
-        "ledger",
-        "api",
-        "metrics",
-        "crowded",
-    ),
+    *("server", "jobs", "launch", "telemetry", "history", "alerts", "accounting", "ledger", "api", "metrics", "events"),
     *("crowded", "cluster", "openb", "scale", "queues", "sharing", "faults"),
 )
 
