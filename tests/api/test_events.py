@@ -182,6 +182,7 @@ def test_a_place_that_is_not_there_yet_is_told_and_the_client_goes_on(kind: Any,
             assert (told["topic"], told["what"], told["id"]) == ("reset", "ahead", number)
             cordon(served.world)
             assert client.next()["id"] == number + 1
+        wait_for(lambda: not served.app_state.events._clients)
 
 
 NONSENSE = {

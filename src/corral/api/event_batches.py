@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import fields
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -63,7 +64,11 @@ def alone(event: Event) -> EventBatch:
 
 
 def _json_of(event: Event) -> bytes:
-    return json.dumps(to_plain(event), separators=(",", ":"), allow_nan=False).encode()
+    return _encode({name: getattr(event, name) for name in _FIELDS}).encode()
+
+
+_FIELDS = tuple(field.name for field in fields(Event))
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=to_plain).encode
 
 
 def _framed(events: Sequence[EncodedEvent]) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from corral.api.errors import Busy
 from corral.api.event_batches import EventBatch
 from corral.clock import Clock
 from corral.control.events.device_samples import DeviceSamples
-from corral.control.events.journal_events import JournalEvents
+from corral.control.events.journal_events import JournalEvents, Published
 from corral.control.events.rows_of_facts import METRICS
 from corral.model.answers.events import Event
 from corral.model.fact import Delta
@@ -31,10 +31,13 @@ MOST_OF_A_USER = 256
 KEPT_BYTES = 1 << 20
 """The newest events that are kept, counted as JSON; as they are sent, they are kept besides for each set of topics."""
 
-PAUSE_S = 0.02
-"""So long after events were sent the next are collected, that many commits a second cost no more than fifty."""
+PAUSE_AN_ENTRY_S = 0.02
+LONGEST_PAUSE_S = 0.1
+"""So long after entries were told the next are collected: one alone is told at once, and many commits a second cost no
+more than ten."""
 
 _SAMPLES_KEPT = 8
+_NEWS_KEPT = 64
 _AGAIN_S = 1.0
 
 log = logging.getLogger(__name__)
@@ -57,6 +60,8 @@ class EventFeed:
         self._grown = asyncio.Event()
         self._changed = asyncio.Event()
         self._told = False
+        self._view = View()
+        self._news: deque[Published] = deque(maxlen=_NEWS_KEPT)
         self._recent: deque[EventBatch] = deque()
         self._by_place: dict[int, EventBatch] = {}
         self._kept_bytes = 0
@@ -67,10 +72,14 @@ class EventFeed:
         self._one_replay = asyncio.Lock()
 
     def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
-        """A listener for `Ledger.subscribe`: wakes the feed, which then looks what is new. Any thread."""
-        if self._tasks and not self._told:
-            self._told = True
-            self._call(self._changed.set)
+        """A listener for `Ledger.subscribe`: keeps what is new, and wakes the feed."""
+        before, self._view = self._view, view
+        if self._tasks:
+            # At most so much that the feed has not come to; of what is pushed out the journal is read.
+            self._news.append(Published(self._journal.position, deltas, before))
+            if not self._told:
+                self._told = True
+                self._call(self._changed.set)
 
     def close(self) -> None:
         """Let every client end: the server stops. Any thread."""
@@ -136,6 +145,7 @@ class EventFeed:
         for task in tasks:
             task.cancel()
         self._told = False
+        self._news.clear()
         self._recent.clear()
         self._by_place.clear()
         self._kept_bytes = 0
@@ -152,11 +162,12 @@ class EventFeed:
     async def _follow_journal(self) -> None:
         while True:
             try:
+                first = self.last
                 while self.last < (newest := self._journal.position):
-                    batch = await to_thread.run_sync(self._read, self.last, newest, limiter=self._threads)
+                    batch = await to_thread.run_sync(self._read_newest, newest, limiter=self._threads)
                     self._keep(batch or EventBatch((), self.last, newest))
                     self._wake()
-                await asyncio.sleep(PAUSE_S)
+                await asyncio.sleep(min(PAUSE_AN_ENTRY_S * (self.last - first), LONGEST_PAUSE_S))
                 await self._changed.wait()
                 self._changed.clear()
                 self._told = False
@@ -178,6 +189,13 @@ class EventFeed:
                 event = Event(METRICS, "sampled", None, self.clock.shown(self.clock.now()), None, rows)
                 self._sampled.append((self.newest_sample() + 1, EventBatch((event,))))
                 self._wake()
+
+    def _read_newest(self, newest: int) -> EventBatch | None:
+        """What follows `last`, as it was published, or from the journal."""
+        while self._news and self._news[0].position <= self.last:
+            self._news.popleft()
+        page = self._journal.published(self.last, tuple(self._news))
+        return self._read(self.last, newest) if page is None else EventBatch(page.events, page.after, page.upto)
 
     def _read(self, after: int, upto: int) -> EventBatch | None:
         page = self._journal.page(after, upto)

@@ -1,14 +1,25 @@
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from corral.control.events.journal_events import PAGE_ENTRIES, JournalEvents
+from corral.clock import ManualClock
+from corral.control.events.journal_events import PAGE_ENTRIES, JournalEvents, Published
 from corral.control.events.rows_of_facts import JOB_FIELDS, MOST_CHARACTERS, Row, of_alerts, of_devices, of_jobs
 from corral.control.querying.listing_rows import job_row
 from corral.model.alert import Alert, AlertSilence, Severity
 from corral.model.alert_fact import AlertFired, AlertForgotten, AlertResolved, AlertsSilenced, SilenceEnded
 from corral.model.answers.jobs import JobRow
-from corral.model.fact import AllocationEnded, DeviceCordoned, Fact, JobChanged, JobUpdated, NodeDraining
+from corral.model.fact import (
+    AllocationEnded,
+    Delta,
+    DeviceCordoned,
+    Fact,
+    JobChanged,
+    JobSubmitted,
+    JobUpdated,
+    NodeDraining,
+)
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.job_update import SpecPatch
 from corral.model.view import View
@@ -157,5 +168,47 @@ def test_a_page_is_of_so_many_entries_and_says_where_it_ends(tmp_path: Path) -> 
         assert (page.upto, len(page.events)) == (PAGE_ENTRIES, PAGE_ENTRIES)
         assert journal.page(page.upto, journal.position).events[-1].id == PAGE_ENTRIES + 5
         assert journal.page(page.upto, journal.position + 1).gap
+    finally:
+        cluster.close()
+
+
+def test_times_are_told_as_the_wall_clock_shows_them(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, "n1")
+    try:
+        clock = ManualClock(1_000.0)
+        job = Job("1", 1, JobSpec("alice", begin_at=900.0), 500.0)
+        cluster.ledger.commit(lambda _: Decided((JobSubmitted(job, at=500.0, by="alice"),), None)).result()
+        journal = JournalEvents(cluster.ledger, clock)
+        (before,) = journal.page(0, 1).events
+        clock.step(3_600.0)
+        (after,) = journal.page(0, 1).events
+        assert (before.at, before.rows[0]["submitted_at"], before.rows[0]["begin_at"]) == (500.0, 500.0, 900.0)
+        assert (after.at, after.rows[0]["submitted_at"], after.rows[0]["begin_at"]) == (4_100.0, 4_100.0, 4_500.0)
+    finally:
+        cluster.close()
+
+
+def test_what_was_published_is_told_as_the_journal_has_it_and_only_where_it_follows(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, "n1")
+    try:
+        journal = JournalEvents(cluster.ledger, cluster.clock)
+        news: list[Published] = []
+        views = [cluster.ledger.view()]
+
+        def listen(view: View, deltas: Sequence[Delta]) -> None:
+            news.append(Published(cluster.ledger.position, deltas, views[-1]))
+            views.append(view)
+
+        cluster.ledger.subscribe(listen)
+        cluster.run(1, on("n1", 1))
+        cluster.ledger.commit(lambda view: Decided(tuple(_ended(view, "1")), None)).result()
+        page = journal.published(0, news)
+        assert page == journal.page(0, journal.position)
+        facts = [one for one in news if any(isinstance(delta, Fact) for delta in one.deltas)]
+        assert journal.published(0, facts[1:]) is None, "some are missing"
+        first = facts[0].position
+        assert journal.published(first, facts[1:]) == journal.page(first, journal.position)
+        unknown = [one._replace(before=View()) for one in facts[1:]]
+        assert journal.published(first, unknown) is None, "nobody knows the job"
     finally:
         cluster.close()

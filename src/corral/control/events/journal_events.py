@@ -1,15 +1,26 @@
 """Reads the journal as events, a page at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from corral.clock import Clock
 from corral.control.events.rows_of_facts import JOURNAL_TOPICS
 from corral.control.querying.wall_times import in_wall_time
 from corral.model.answers.events import Event
-from corral.model.fact import AllocationEnded, AllocationMade, JobChanged, JobRequeued, JobSubmitted, JobUpdated
+from corral.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    Delta,
+    Fact,
+    JobChanged,
+    JobRequeued,
+    JobSubmitted,
+    JobUpdated,
+)
 from corral.model.job import Job
-from corral.ports.ledger import JournalEntry, Ledger
+from corral.model.view import View
+from corral.ports.ledger import Ledger
 
 PAGE_ENTRIES = 200
 """Entries of the journal that are read at once, so that a page is small, and others get their turn."""
@@ -28,6 +39,14 @@ class EventPage:
     upto: int
     events: tuple[Event, ...] = ()
     gap: bool = False
+
+
+class Published(NamedTuple):
+    """What the ledger published at once: the deltas, the place of the last fact of them, and the view before."""
+
+    position: int
+    deltas: Sequence[Delta]
+    before: View
 
 
 class JournalEvents:
@@ -51,35 +70,52 @@ class JournalEvents:
         entries = self._ledger.journal(after=after, limit=count)
         if len(entries) < count or entries[-1].sequence != after + count:
             return EventPage(after, upto, gap=True)
-        find_job = _Jobs(self._ledger, entries).find
-        events = tuple(
-            Event(
-                topic,
-                told.what,
-                entry.sequence,
-                self._clock.shown(entry.at),
-                entry.fact.by,
-                in_wall_time(told.rows, self._clock),
-            )
-            for entry in entries
-            for topic, tell in JOURNAL_TOPICS.items()
-            if (told := tell(entry.fact, find_job)) is not None
-        )
-        return EventPage(after, after + count, events)
-
-
-class _Jobs:
-    """The jobs that some entries are about: as they were submitted in these, as they are now, or as they ended."""
-
-    def __init__(self, ledger: Ledger, entries: Sequence[JournalEntry]) -> None:
         facts = [entry.fact for entry in entries]
-        self._known: dict[str, Job] = {f.job.id: f.job for f in facts if isinstance(f, JobSubmitted | JobRequeued)}
-        live = ledger.view().jobs
-        wanted = {fact.about for fact in facts if isinstance(fact, _OF_A_JOB) and fact.about is not None}
-        self._known = {**{job_id: live[job_id] for job_id in wanted if job_id in live}, **self._known}
-        ended = sorted(wanted - self._known.keys())
-        if ended:
-            self._known |= {job.id: job for job in ledger.find_jobs(ended)}
+        return self._page(after, facts, _of_ledger(facts, self._ledger))
 
-    def find(self, job_id: str) -> Job | None:
-        return self._known.get(job_id)
+    def published(self, after: int, news: Sequence[Published]) -> EventPage | None:
+        """What was published, without the disk; None where that is not what follows `after`, or is too much."""
+        facts: list[Fact] = []
+        for one in news:
+            own = [delta for delta in one.deltas if isinstance(delta, Fact)]
+            if one.position - len(own) != after + len(facts):
+                break
+            if len(facts) + len(own) > PAGE_ENTRIES:
+                break
+            facts += own
+        known = {**_submitted(facts), **_live(facts, news[0].before)} if facts else {}
+        return self._page(after, facts, known) if facts and _about(facts) <= known.keys() else None
+
+    def _page(self, after: int, facts: Sequence[Fact], jobs: Mapping[str, Job]) -> EventPage:
+        clock, now = self._clock, self._clock.now()
+        # Asked once, not for each row: the wall clock is hardly ever set.
+        as_they_are = clock.shown(now) == now
+        events = tuple(
+            Event(topic, told.what, place, fact.at, fact.by, told.rows)
+            if as_they_are
+            else Event(topic, told.what, place, clock.shown(fact.at), fact.by, in_wall_time(told.rows, clock))
+            for place, fact in enumerate(facts, after + 1)
+            for topic, tell in JOURNAL_TOPICS.items()
+            if (told := tell(fact, jobs.get)) is not None
+        )
+        return EventPage(after, after + len(facts), events)
+
+
+def _of_ledger(facts: Sequence[Fact], ledger: Ledger) -> Mapping[str, Job]:
+    """The jobs that facts are about: as they were submitted in these, as they are now, or as they ended."""
+    known = {**_live(facts, ledger.view()), **_submitted(facts)}
+    ended = _about(facts) - known.keys()
+    return known | {job.id: job for job in ledger.find_jobs(sorted(ended))} if ended else known
+
+
+def _submitted(facts: Sequence[Fact]) -> dict[str, Job]:
+    return {fact.job.id: fact.job for fact in facts if isinstance(fact, JobSubmitted | JobRequeued)}
+
+
+def _live(facts: Sequence[Fact], view: View) -> dict[str, Job]:
+    return {job_id: view.jobs[job_id] for job_id in _about(facts) if job_id in view.jobs}
+
+
+def _about(facts: Sequence[Fact]) -> set[str]:
+    """The jobs that facts are about without having them."""
+    return {fact.about for fact in facts if isinstance(fact, _OF_A_JOB) and fact.about is not None}
