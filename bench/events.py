@@ -129,7 +129,8 @@ def cost_to_jobs(server: RunningServer, client: Client) -> None:
                                          for rows in (alone, beside))  # fmt: skip
     print(f"{JOBS} trivial jobs: {rate:.0f} jobs/s and {cpu_ms:.2f} ms of the server's CPU each; "
           f"with {FEW_CLIENTS} event clients {slower:.0f} jobs/s and {more_ms:.2f} ms; "
-          f"median of {PAIRS} pairs {statistics.median(ratios):+.1%} ({min(ratios):+.1%} to {max(ratios):+.1%}; goal -5 %)")  # fmt: skip
+          f"median of {PAIRS} pairs {statistics.median(ratios):+.1%} ({min(ratios):+.1%} to "
+          f"{max(ratios):+.1%}; goal -5 %)")  # fmt: skip
 
 
 @contextmanager
