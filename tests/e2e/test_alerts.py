@@ -19,6 +19,8 @@ def test_a_hot_gpu_is_told_once_acknowledged_and_told_to_be_over_by_the_next_ser
         config.write_text(f"sample_interval: 0.5s\nchannels: {{ops: '{receiver.url()}'}}\nalerts: [{RULE}]\n")
         config.chmod(0o600)
         box.up()
+        assert box.ok("alerts", "test", "ops").startswith("channel ops: delivered in ")
+        receiver.got.clear()
         box.describe(described(1, extra="temperature_c = 91"))
         receiver.until(lambda: receiver.got)
         (alert,) = box.json("alerts", "--json")["alerts"]
