@@ -2,7 +2,16 @@
 
 from dataclasses import replace
 
-from corral.alerts.state import GONE_S, KEPT_S, MOST_FIRING, MOST_KEPT, MOST_OF_A_RULE, UNHEARD_S, Subject
+from corral.alerts.state import (
+    AGAIN_AFTER_S,
+    GONE_S,
+    KEPT_S,
+    MOST_FIRING,
+    MOST_KEPT,
+    MOST_OF_A_RULE,
+    UNHEARD_S,
+    Subject,
+)
 from corral.model.alert import AlertSilence, AlertState
 from corral.model.alert_condition import SubjectKind, parse_when
 from corral.model.alert_fact import AlertAcknowledged, AlertsSilenced, SilenceEnded
@@ -173,6 +182,22 @@ def test_an_event_stays_for_a_while_and_each_new_one_prolongs_it() -> None:
     assert site.sentences == [("device 1", "fired"), ("device 1", "resolved")]
 
 
+def test_a_reading_that_jumps_about_its_threshold_fires_again_after_a_while_alone() -> None:
+    site = Site([hot(clear=None)])
+    for number in range(61):
+        site.look({"1": 86 if number % 2 == 0 else 85})
+    assert len(site.fired) == 1
+    site.look({"1": 86})
+    assert len(site.fired) == 2
+
+
+def test_an_event_fires_again_at_any_time() -> None:
+    site = Site([replace(hot(clear=None), keep_s=5)])
+    for degrees in (91, 70, 91):
+        site.look({"1": degrees})
+    assert len(site.fired) == 2
+
+
 def test_a_rule_fires_for_a_bounded_number_of_subjects_and_the_others_are_counted() -> None:
     site = Site([hot()])
     temperatures: dict[str, float | None] = {str(number): 91 for number in range(MOST_OF_A_RULE + 50)}
@@ -191,7 +216,7 @@ def test_all_rules_together_fire_for_a_bounded_number_of_subjects() -> None:
 def test_alerts_that_are_over_are_kept_for_a_time_and_not_more_than_some() -> None:
     site = Site([hot()])
     for _ in range(MOST_KEPT + 20):
-        site.look({"1": 91})
+        site.look({"1": 91}, after_s=AGAIN_AFTER_S)
         site.look({"1": 70})
     assert len(site.view.alerts) == MOST_KEPT
     site.look({"1": 70}, after_s=KEPT_S)

@@ -26,6 +26,9 @@ MOST_FIRING = 2000
 UNHEARD_S = 24 * 3600.0
 """So long an alert stays whose subject can no longer be read: nobody knows whether it is over."""
 
+AGAIN_AFTER_S = 300.0
+"""What was over fires again no sooner: a reading that jumps about its threshold is told, and written, now and then."""
+
 GONE_S = 600.0
 COMING_BACK = frozenset({SubjectKind.DEVICE, SubjectKind.NODE})
 """What is not seen of these for so long is gone; nodes join a server again after its start."""
@@ -148,11 +151,14 @@ class _Look:
         self._left_out = dict(memory.left_out)
         self._firing: dict[str, dict[str, Alert]] = {name: {} for name in self._pending}
         self._over: list[Alert] = []
+        self._over_lately: set[tuple[str, str]] = set()
         for alert in alerts:
             if alert.fires:
                 self._firing.setdefault(alert.rule, {})[alert.subject] = alert
             else:
                 self._over.append(alert)
+                if alert.resolved_at is not None and now - alert.resolved_at < AGAIN_AFTER_S:
+                    self._over_lately.add((alert.rule, alert.subject))
         self._count = sum(map(len, self._firing.values()))
         self._facts: list[Fact] = []
         self._messages: list[tuple[str, AlertMessage]] = []
@@ -196,7 +202,7 @@ class _Look:
             if holds is False and name not in pending:
                 continue
             gone.discard(name)
-            if self._ripens(pending, rule, name, holds):
+            if self._ripens(pending, rule, name, holds) and self._may_fire(rule, name):
                 if len(firing) < MOST_OF_A_RULE and self._count < MOST_FIRING:
                     self._fire(rule, subject)
                 else:
@@ -224,6 +230,10 @@ class _Look:
             held_s += max(0.0, self._now - before.seen_at)
         pending[name] = Pending(self._now if before is None else before.since, held_s, self._now)
         return held_s >= rule.for_s
+
+    def _may_fire(self, rule: AlertRule, name: str) -> bool:
+        """Whether it was not over just now. An event leaves nothing that could be seen later, so it may at any time."""
+        return rule.keep_s > 0 or (rule.name, name) not in self._over_lately
 
     def _fire(self, rule: AlertRule, subject: Subject) -> None:
         since = self._pending[rule.name].pop(subject.name).since
