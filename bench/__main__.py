@@ -6,7 +6,8 @@ import sys
 from bench import probe
 
 BENCHMARKS = (
-    *("server", "jobs", "launch", "telemetry", "history", "alerts", "accounting", "ledger", "api", "metrics", "events"),
+    *("server", "jobs", "launch", "telemetry", "history", "kpis", "alerts", "accounting", "ledger", "api", "metrics"),
+    "events",
     *("crowded", "cluster", "openb", "scale", "queues", "sharing", "faults"),
 )
 

@@ -31,7 +31,7 @@ def key_figures(
 
 
 def _of_devices(use: GroupUse, what: str, *, held: bool) -> dict[str, Kpi]:
-    alone = " that were held alone" if held else ""
+    alone, alone_one = (" that were held alone", " that was held alone") if held else ("", "")
     return {
         "gpu_utilization": Kpi(
             _ratio(use.utilization_pct_s, use.utilization_s),
@@ -49,10 +49,14 @@ def _of_devices(use: GroupUse, what: str, *, held: bool) -> dict[str, Kpi]:
             "part of the GPU time granted to jobs in which utilization was 5 % or more, of that in which it was read",
         ),
         "temperature": Kpi(
-            _ratio(use.temperature_c_s, use.temperature_s), "C", f"mean temperature of the GPUs{alone}, while read"
+            _ratio(use.temperature_c_s, use.temperature_s),
+            "C",
+            f"mean temperature of the GPUs{alone}, over the time in which it was read",
         ),
         "power_consumption": Kpi(
-            _ratio(use.power_w_s, use.power_s), "W", f"mean power draw of one GPU, of the GPUs{alone}, while read"
+            _ratio(use.power_w_s, use.power_s),
+            "W",
+            f"mean power draw of a GPU{alone_one}, over the time in which it was read",
         ),
         "hardware_failures": Kpi(
             use.failures if use.utilization_s or use.failures else None,
@@ -66,7 +70,9 @@ def _of_devices(use: GroupUse, what: str, *, held: bool) -> dict[str, Kpi]:
 def _of_jobs(jobs: EndedJobSums, length_s: float) -> dict[str, Kpi]:
     return {
         "job_throughput": Kpi(
-            _ratio(jobs.ended * HOUR_S, length_s), "jobs/h", "jobs that ended per hour, without cancelled ones"
+            _ratio(jobs.ended * HOUR_S, length_s),
+            "jobs/h",
+            "jobs that ended per hour of the time asked for, without cancelled ones",
         ),
         "job_completion_time": Kpi(
             _ratio(jobs.finished_s, jobs.finished), "s", "mean time from submission to end of jobs that succeeded"
