@@ -7,7 +7,7 @@ from pathlib import Path
 from shutil import disk_usage
 
 import corral
-from corral.alerts.channel_process import check_channels
+from corral.alerts.channel_process import check_channels, checking_channels
 from corral.alerts.delivery import Delivery
 from corral.alerts.outbox import Outbox
 from corral.api.app import create_app
@@ -94,7 +94,7 @@ class Server:
         listen: Listening | None,
         on_ready: Callable[["Server"], None],
     ) -> None:
-        check_channels(settings.channels, settings.places)
+        self._channels_checked = checking_channels(settings.channels, settings.places)
         self._home = home
         self._settings = settings
         policies = placed_by(settings.placement, load_policies())
@@ -157,6 +157,7 @@ class Server:
             self._hub.start(self._core.listener)
             # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()
+            self._channels_checked.result()
             self._site.begin()
             self._core.start()
             self._hosts.watch(self._node_joined, self._node_left)

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from corral.model.channel import Channel
-from corral.model.errors import BackendFailed, Refused
+from corral.model.errors import BackendFailed, CorralError, Refused
 
 TRY_S = 30.0
 """One try takes no longer."""
@@ -149,6 +150,25 @@ def check_channels(channels: Sequence[Channel], places: Mapping[str, str]) -> No
     ]
     if wrong:
         raise Refused("; ".join(wrong), field="channels")
+
+
+def checking_channels(channels: Sequence[Channel], places: Mapping[str, str]) -> Future[None]:
+    """`check_channels` on a thread of its own, so that a server starts meanwhile."""
+    checked: Future[None] = Future()
+
+    def check() -> None:
+        try:
+            check_channels(channels, places)
+        except CorralError as error:
+            checked.set_exception(error)
+        else:
+            checked.set_result(None)
+
+    if channels:
+        threading.Thread(target=check, name="channel-check", daemon=True).start()
+    else:
+        checked.set_result(None)
+    return checked
 
 
 def _environment(of_site: bool) -> dict[str, str]:
