@@ -9,6 +9,7 @@ from corral.control.events.rows_of_facts import JOB_FIELDS, MOST_CHARACTERS, Row
 from corral.control.querying.listing_rows import job_row
 from corral.model.alert import Alert, AlertSilence, Severity
 from corral.model.alert_fact import AlertFired, AlertForgotten, AlertResolved, AlertsSilenced, SilenceEnded
+from corral.model.answers.alerts import AlertRow
 from corral.model.answers.jobs import JobRow
 from corral.model.fact import (
     AllocationEnded,
@@ -156,6 +157,14 @@ def test_alerts_and_silences_are_told_as_they_are_since_then() -> None:
         assert found.what == what
         assert known.items() <= found.rows[0].items()
     assert of_alerts(JobChanged("1", {"held": True}, at=1.0, by="x"), no_job) is None
+
+
+def test_the_row_of_an_alert_has_the_fields_of_a_listing() -> None:
+    alert = Alert("a1", "hot", Severity.WARNING, "device GPU-1", 1.0, 2.0, 91.0, "it is hot", (("model", "A100"),))
+    found = of_alerts(AlertFired(alert, at=2.0, by="x"), no_job)
+    assert found is not None
+    assert found.rows[0].keys() == {field.name for field in fields(AlertRow)} - {"silenced"}
+    assert (found.rows[0]["labels"], found.rows[0]["state"]) == ({"model": "A100"}, "firing")
 
 
 def test_a_page_is_of_so_many_entries_and_says_where_it_ends(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from corral.control.querying.listing_rows import grant_rows, job_row
+from corral.model.alert import Alert
 from corral.model.alert_fact import AlertFact, AlertForgotten, AlertsSilenced, SilenceEnded
 from corral.model.allocation import Allocation
 from corral.model.answers.jobs import JobRow
@@ -89,7 +90,7 @@ def of_alerts(fact: Fact, find_job: FindJob) -> Told | None:
     """Alerts and silences as they are since then."""
     match fact:
         case AlertFact(alert=alert):
-            return Told(type(fact).__name__.removeprefix("Alert").lower(), (to_plain(alert),))
+            return Told(type(fact).__name__.removeprefix("Alert").lower(), (_alert_row(alert),))
         case AlertForgotten(alert_id=alert_id):
             return Told("forgotten", ({"id": alert_id},))
         case AlertsSilenced(silence=silence):
@@ -108,6 +109,14 @@ JOURNAL_TOPICS: Mapping[str, Callable[[Fact, FindJob], Told | None]] = {
 
 METRICS = "metrics"
 TOPICS = (*JOURNAL_TOPICS, METRICS)
+
+
+def _alert_row(alert: Alert) -> Row:
+    """As alerts are listed, but for whether it is silenced now, which silences say."""
+    state = "firing" if alert.fires else "resolved"
+    row = {**to_plain(alert), "labels": dict(alert.labels), "state": state}
+    del row["owner"]
+    return row
 
 
 def _whole_row(job: Job) -> Row:
