@@ -16,6 +16,7 @@ from corral.control.interaction import Interaction
 from corral.control.job_changes import JobChanges
 from corral.control.job_notes import JobNotes
 from corral.control.job_updates import JobUpdates
+from corral.control.kept_scratch import KeptScratch
 from corral.control.mig_changes import MigChanges
 from corral.control.node_events import NodeEvents
 from corral.control.node_registry import Nodes
@@ -167,6 +168,7 @@ class ControlCore:
         logs = MemberLogs(ledger, nodes, clock)
         failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
         ledger.subscribe(failures.on_change)
+        ledger.subscribe(KeptScratch(ledger, nodes, later=self._noting.put).on_change)
         eligible = EligibleNodes()
         return Service(
             ledger,
