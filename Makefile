@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --require-virtualenv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python install uninstall lint test test-install demo bench lock clean
+.PHONY: help setup python install uninstall lint test test-install demo bench soak lock clean
 
 help:
 	@echo 'make demo         set up, then show Corral on the GPUs of this machine, or on mock ones (KEEP=1 leaves it running)'
@@ -18,6 +18,7 @@ help:
 	@echo 'make uninstall    remove what that installed in PREFIX; jobs, logs and settings stay'
 	@echo 'make lint         lint, types, import rules'
 	@echo 'make bench        set up, then print every figure beside its anchor'
+	@echo 'make soak         set up, then a mixed load and kills for SOAK_MINUTES=20, and what must hold after it'
 	@echo 'make lock         bring the lock files in line with pyproject.toml (needs uv; UPGRADE=1: take the newest versions)'
 	@echo 'make clean        remove the environment and the caches'
 
@@ -68,6 +69,11 @@ demo: setup
 
 bench: setup
 	@$(BIN)/python -m bench
+
+SOAK_MINUTES ?= 20
+
+soak: setup
+	@$(BIN)/python -m tests.soak $(SOAK_MINUTES)
 
 # What is pinned stays as it is where it still fits; `make lock UPGRADE=1` takes the newest of everything.
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \

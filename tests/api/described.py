@@ -57,21 +57,20 @@ class DescribedApi:
         }
         self._known = known
         self._session = requests.Session()
+        self.statuses: Statuses = Counter()
 
     def close(self) -> None:
         self._session.close()
 
-    def ask(self, examples: int) -> Statuses:
+    def ask(self, examples: int) -> None:
         """So many requests to each route that fit the description, and so many that do not.
 
         Raises for an answer that is a fault of the server's own, or none that is described.
         """
-        statuses: Statuses = Counter()
         for operation in self._operations():
-            self._ask(operation, GenerationMode.POSITIVE, examples, statuses)
+            self._ask(operation, GenerationMode.POSITIVE, examples)
             if _can_be_asked_wrongly(operation.definition.raw):
-                self._ask(operation, GenerationMode.NEGATIVE, examples, statuses)
-        return statuses
+                self._ask(operation, GenerationMode.NEGATIVE, examples)
 
     def _operations(self) -> Iterator[Any]:
         for found in self._schema.get_all_operations():
@@ -80,9 +79,13 @@ class DescribedApi:
             if not any(ENDLESS in answer.get("content", {}) for answer in answers):
                 yield operation
 
-    def _ask(self, operation: Any, mode: GenerationMode, examples: int, statuses: Statuses) -> None:
+    def _ask(self, operation: Any, mode: GenerationMode, examples: int) -> None:
         @settings(
-            max_examples=examples, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+            max_examples=examples,
+            database=None,
+            deadline=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
         )
         @given(case=operation.as_strategy(generation_mode=mode), choice=st.integers(0, 11))
         def exchange(case: Any, choice: int) -> None:
@@ -91,7 +94,7 @@ class DescribedApi:
                     case.path_parameters[name] = there[choice % len(there)]
             for who, headers in self._headers.items():
                 answer = case.call(session=self._session, headers=headers, timeout=ANSWERED_WITHIN_S)
-                statuses[who, operation.method.upper(), operation.path, answer.status_code] += 1
+                self.statuses[who, operation.method.upper(), operation.path, answer.status_code] += 1
                 case.validate_response(answer, checks=CHECKS)
 
         exchange()
