@@ -99,11 +99,16 @@ class Soak:
             self._submitter.accepted.append(last.id)
             client.wait(last.id, EMPTY_S)
         self._listener.join()
-        deadline = time.monotonic() + EMPTY_S
-        while claims.untold(self._receiver.got) and time.monotonic() < deadline:
-            time.sleep(0.5)
-        time.sleep(SETTLED_S)
+        self._hear_out()
         return self._site.footprint()
+
+    def _hear_out(self) -> None:
+        """Wait until no message comes any more."""
+        deadline = time.monotonic() + EMPTY_S
+        heard = -1
+        while time.monotonic() < deadline and (heard < len(self._receiver.got) or claims.untold(self._receiver.got)):
+            heard = len(self._receiver.got)
+            time.sleep(SETTLED_S)
 
     def _empty(self, client: Client) -> None:
         deadline = time.monotonic() + EMPTY_S
