@@ -7,6 +7,7 @@ import random
 import sqlite3
 import tempfile
 import time
+from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
@@ -16,16 +17,19 @@ from corral.history.asking import HistoryQueries
 from corral.history.file import HistoryFile
 from corral.history.group_use import GroupUseRecorder
 from corral.history.group_use_table import GroupUseTable
+from corral.history.job_blocks import job_blocks_with
 from corral.history.levels import DAY_S, HOUR_S, kept_levels
 from corral.history.merging import blocks_with
 from corral.history.meter import Meter
 from corral.history.meter_table import MeterTable
+from corral.history.readings import JobPart, jobs_key
 from corral.history.recorder import HistoryRecorder
 from corral.history.series import DeviceReadings, readings_of
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceSample, Node
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.view import View, ViewDraft
+from corral.ports.monitoring import MonitoredDevice
 
 DEVICES = 8
 MANY_DEVICES = 1000
@@ -47,6 +51,7 @@ def main() -> None:
     for name, sample, most_mib in (("steady", steady, 3), ("random", at_random, 15)):
         with tempfile.TemporaryDirectory(prefix="corral-bench-") as home:
             share_of_a_core(Path(home), sample, DEVICES, 1.0, "0.5 %")
+            short_jobs(Path(home) / "jobs.db", sample)
             a_week(Path(home) / "week.db", name, sample, most_mib)
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as home:
         share_of_a_core(Path(home), at_random, MANY_DEVICES, 5.0, "15 %")
@@ -98,11 +103,44 @@ def share_of_a_core(home: Path, sample: Sample, devices: int, interval_s: float,
             other.look()
             other.look()
         others_s += time.process_time() - began
+    figures_ms = figures_of_a_job(HistoryQueries(recorder, clock), cluster.view)
     recorder.close()
     print(f"{sample.__name__}: {devices} devices each {interval_s:g} s, with their jobs, users, projects and nodes: "
           f"{used_s / RECORDED_S:.2%} of a core, with accounting and key figures "
           f"{(used_s + others_s) / RECORDED_S:.2%} (goal {goal}), a write {worst_s * 1e3:.0f} ms at most, "
-          f"{len(cluster.ended)} jobs ended, {file.path.stat().st_size / 1e6:.1f} MB")  # fmt: skip
+          f"{len(cluster.ended)} jobs ended, figures of a job in {figures_ms:.1f} ms, "
+          f"{file.path.stat().st_size / 1e6:.1f} MB")  # fmt: skip
+
+
+def figures_of_a_job(queries: HistoryQueries, view: View) -> float:
+    """How long it takes to tell `gpu_monitoring`, in milliseconds."""
+    allocation = next(iter(view.allocations.values()))
+    times_ms = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        queries.monitoring(view.jobs[allocation.job_id], allocation, [MonitoredDevice("0", "A100", 81_920)])
+        times_ms.append((time.perf_counter() - began) * 1e3)
+    return sorted(times_ms)[ROUNDS // 2]
+
+
+def short_jobs(path: Path, sample: Sample) -> None:
+    """An hour of 8 devices each second, on which jobs of 69 s follow each other: 10,000 a day."""
+    file, levels, jobs = HistoryFile(path), kept_levels(DAYS), 0
+    by_key: dict[str, list[tuple[JobPart, DeviceReadings]]] = defaultdict(list)
+    for second in range(HOUR_S):
+        for device in range(DEVICES):
+            number = second // 69 * DEVICES + device
+            reading = DeviceReadings(NOW + second, 1.0, readings_of(sample("GPU-0", NOW + second)))
+            by_key[jobs_key(number)].append((JobPart(number, 1, 0), reading))
+            jobs = max(jobs, number + 1)
+        if second % 60 == 59:
+            file.write([block for key in by_key for block in job_blocks_with(file, levels, key, by_key[key])])
+            by_key.clear()
+    file.close()
+    with closing(sqlite3.connect(path)) as connection:
+        found = connection.execute("SELECT step_s, count(*), sum(length(data)) FROM blocks GROUP BY step_s").fetchall()
+    said = ", ".join(f"{step_s} s {size / jobs:.0f} bytes in {rows / jobs:.2f} rows" for step_s, rows, size in found)
+    print(f"{sample.__name__}: a job of 69 s at the level of {said}")
 
 
 class Cluster:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,6 +159,38 @@ def test_the_figures_are_those_of_the_last_attempt_alone(life: Life) -> None:
     found = figures(life, 1, second, "0")
     assert found is not None
     assert found.gpu_stats["0"].utilization == MeasuredUtilization(90, 90, 90, 1)
+
+
+def test_without_retention_a_job_has_its_last_hour_and_the_figures_of_it(tmp_path: Path) -> None:
+    life = Life(tmp_path / "short.db", days=0)
+    life.start(1, "a")
+    for used in (10, 90):
+        life.second(used, 100, seconds=5000.0)
+        life.recorder.write()
+    found = figures(life, 1, life.held[1], "0")
+    assert found is not None
+    assert found.gpu_stats["0"].utilization == MeasuredUtilization(90, 90, 90, 1)
+    assert [point.mean for point in of_job(life, 1, "utilization_pct", "a")] == [90]
+    life.recorder.close()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ({"start": int(T0) + 5, "end": int(T0)}, "must be before"),
+        ({"start": 1, "end": 2}, "365d"),
+        ({"series": ["power"]}, "power_w"),
+        ({"range_name": "1w"}, "1h"),
+    ],
+)
+def test_a_question_that_makes_no_sense_is_refused(life: Life, wanted: dict[str, Any], words: str) -> None:
+    life.start(1, "a")
+    life.second(40, 100)
+    queries = HistoryQueries(life.recorder, life.clock)
+    with pytest.raises(Refused, match=words):
+        queries.group("project", "p", **wanted)
+    with pytest.raises(Refused, match=words):
+        queries.job(Job("1", 1, JobSpec("u"), T0, started_at=T0, devices=("a",)), **wanted)
 
 
 def test_a_name_that_was_never_heard_is_not_found(life: Life) -> None:
