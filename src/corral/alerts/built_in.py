@@ -65,8 +65,9 @@ BUILT_IN = (
     ),
     _rule(
         "device-unreadable",
-        "unreadable_s > 60",
+        "unreadable == 1",
         "Nothing starts on it: it may have fallen off the bus, or its driver hangs. `corral status` says why.",
+        for_s=_MINUTE_S,
         severity=Severity.CRITICAL,
     ),
     _rule(
@@ -119,8 +120,9 @@ BUILT_IN = (
     ),
     _rule(
         "node-silent",
-        "silent_s > 30",
+        "silent == 1",
         "Nothing starts there, and what runs goes on. Is its agent running?",
+        for_s=30.0,
     ),
     _rule(
         "node-gone",

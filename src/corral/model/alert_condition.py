@@ -29,11 +29,11 @@ SERIES: Mapping[SubjectKind, tuple[str, ...]] = {
     SubjectKind.DEVICE: (
         "temperature_c", "utilization_pct", "memory_used_pct", "memory_used_mib", "memory_free_mib",
         "memory_bandwidth_pct", "power_w", "sm_clock_mhz", "mem_clock_mhz", "ecc_errors", "xid", "new_xid", "throttled",
-        "unreadable_s", "jobs",
+        "unreadable", "jobs",
     ),
     SubjectKind.JOB: ("waiting_s", "running_s", "gpus", "busiest_gpu_pct", "others_waiting"),
     SubjectKind.QUEUE: ("waiting_jobs", "running_jobs", "longest_wait_s", "since_start_s"),
-    SubjectKind.NODE: ("silent_s", "gone", "starts_blocked"),
+    SubjectKind.NODE: ("silent", "gone", "starts_blocked"),
     SubjectKind.DISK: ("disk_free_mib", "disk_free_pct"),
     SubjectKind.QUOTA: ("gpu_hours_used_pct",),
     SubjectKind.HISTORY: ("history_stopped",),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from corral.alerts.state import Subject
-from corral.control.alerting.device_subjects import DeviceSubjects, node_subjects
+from corral.control.alerting.device_subjects import JOINING_S, DeviceSubjects, node_subjects
 from corral.control.alerting.work_subjects import job_subjects, queue_subjects, quota_subjects
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node, Silence
@@ -18,6 +18,7 @@ from corral.model.fact import (
 from corral.model.job import Job, JobSpec
 from corral.model.queue import Limits, Queue, Quota
 from corral.model.view import View
+from corral.ports.telemetry import Contact, NodeContact
 
 NOW = 100_000.0
 A, B = "GPU-a", "GPU-b"
@@ -52,17 +53,17 @@ def test_a_device_is_seen_as_it_was_sampled_and_what_was_not_read_is_not_known()
     samples = {
         A: sample(memory_used_mib=20_000, memory_total_mib=80_000, power_mw=300_500, temperature_c=85, throttle=0x4)
     }
-    seen = DeviceSubjects({}).subjects(view(), samples, NOW - 10, NOW)
+    seen = DeviceSubjects({}).subjects(view(), samples, NOW - 10)
     first = readings(seen, f"device {A}")
     assert (first["memory_used_pct"], first["power_w"], first["temperature_c"]) == (25, 300.5, 85)
-    assert (first["throttled"], first["ecc_errors"], first["unreadable_s"]) == (0, None, 0)
+    assert (first["throttled"], first["ecc_errors"], first["unreadable"]) == (0, None, 0)
     assert "temperature_c" not in readings(seen, f"device {B}")
-    assert "temperature_c" not in readings(DeviceSubjects({}).subjects(view(), samples, NOW + 1, NOW), f"device {A}")
+    assert "temperature_c" not in readings(DeviceSubjects({}).subjects(view(), samples, NOW + 1), f"device {A}")
 
 
 def test_heat_throttles_a_device_and_its_power_limit_does_not() -> None:
     for bits, throttled in ((0x40, 1), (0x44, 1), (0x5, 0), (0, 0)):
-        seen = DeviceSubjects({}).subjects(view(), {A: sample(throttle=bits)}, 0, NOW)
+        seen = DeviceSubjects({}).subjects(view(), {A: sample(throttle=bits)}, 0)
         assert readings(seen, f"device {A}")["throttled"] == throttled
 
 
@@ -71,21 +72,31 @@ def test_an_xid_is_new_once_and_one_that_was_told_before_a_restart_is_not() -> N
     found = []
     for xid in (0, 31, 31, 79, None, 79, 0, 79):
         samples = {A: sample(A, xid=xid), B: sample(B, xid=31)}
-        seen = devices.subjects(view(), samples, 0, NOW)
+        seen = devices.subjects(view(), samples, 0)
         assert readings(seen, f"device {B}")["new_xid"] == 0
         found.append(readings(seen, f"device {A}")["new_xid"])
     assert found == [0, 31, 0, 79, None, 0, 0, 79]
 
 
-def test_a_device_that_cannot_be_read_is_so_since_then_unless_its_node_is_silent() -> None:
+def test_a_device_cannot_be_read_where_its_node_answers() -> None:
     ill = view().advance([ConditionObserved(DeviceCondition(A, unreadable="it is lost", ill_since=NOW - 90))])
-    seen = DeviceSubjects({}).subjects(ill, {}, 0, NOW)
-    assert readings(seen, f"device {A}")["unreadable_s"] == 90
+    seen = DeviceSubjects({}).subjects(ill, {}, 0)
+    assert readings(seen, f"device {A}")["unreadable"] == 1
     silent = ill.advance([SilenceObserved("one", Silence(NOW - 60, "no answer"))])
-    assert readings(DeviceSubjects({}).subjects(silent, {}, 0, NOW), f"device {A}")["unreadable_s"] is None
+    assert readings(DeviceSubjects({}).subjects(silent, {}, 0), f"device {A}")["unreadable"] is None
     assert readings(list(node_subjects(silent, (), {"one": "full"}, NOW)), "node one") == {
-        "node": "one", "silent_s": 60, "gone": 0, "starts_blocked": 1,
+        "node": "one", "silent": 1, "gone": 0, "starts_blocked": 1,
     }  # fmt: skip
+
+
+def test_a_node_that_a_new_server_has_not_heard_yet_is_not_known_to_be_silent() -> None:
+    unheard = [NodeContact("two", Contact.SILENT, None)]
+    seen = []
+    for since, gone in ((20, False), (JOINING_S, False), (300, True)):
+        there = view().advance([SilenceObserved("two", Silence(NOW - since, "not yet", gone=gone))])
+        node = readings(list(node_subjects(there, unheard, {}, NOW)), "node two")
+        seen.append((node["silent"], node["gone"]))
+    assert seen == [(None, None), (1, None), (1, 1)]
 
 
 def test_jobs_are_seen_to_wait_and_to_use_their_devices() -> None:
@@ -112,16 +123,18 @@ def test_what_a_job_is_named_is_shown_escaped_and_cut() -> None:
 def test_a_queue_is_seen_by_what_waits_and_when_something_started_there() -> None:
     there = view().advance([JobSubmitted(job(1, queue="night", at=NOW - 7200), by="u", at=NOW)])
     starts: dict[str, float] = {}
-    night = readings(list(queue_subjects(there, starts, NOW)), "queue night")
+    night = readings(list(queue_subjects(there, starts, NOW - 8000, NOW)), "queue night")
     assert (night["waiting_jobs"], night["running_jobs"], night["since_start_s"]) == (1, 0, 7200)
     other = job(2, queue="night")
     there = there.advance(
         [JobSubmitted(other, by="u", at=NOW), AllocationMade(allocation(other, A, NOW - 600), by="u", at=NOW)]
     )
-    list(queue_subjects(there, starts, NOW))
+    list(queue_subjects(there, starts, NOW - 8000, NOW))
     there = there.advance([AllocationEnded("2.1", "2", by="u", at=NOW)])
-    night = readings(list(queue_subjects(there, starts, NOW)), "queue night")
+    night = readings(list(queue_subjects(there, starts, NOW - 8000, NOW)), "queue night")
     assert (night["longest_wait_s"], night["since_start_s"]) == (7200, 600)
+    night = readings(list(queue_subjects(there, {}, NOW - 60, NOW)), "queue night")
+    assert night["since_start_s"] is None, "nobody knows what started before"
 
 
 def test_gpu_hours_count_what_was_used_and_what_runs() -> None:

@@ -65,6 +65,7 @@ class AlertWatch:
         self._judged: tuple[Judged, ...] = ()
         self._devices: DeviceSubjects | None = None
         self._last_starts: dict[str, float] = {}
+        self._began = clock.now()
         self._work_at = clock.monotonic()
         self._unwritten: dict[str, Fact] = {}
         self._told_again = False
@@ -112,15 +113,15 @@ class AlertWatch:
         if self._devices is None:
             self._devices = DeviceSubjects(_known_xids(view))
         samples, oldest = self._sources.telemetry.latest(), now - self._sources.stale_after_s
-        contacts = [contact.node for contact in self._sources.telemetry.contacts()]
+        contacts = self._sources.telemetry.contacts()
         seen: dict[SubjectKind, Sequence[Subject]] = {
-            SubjectKind.DEVICE: self._devices.subjects(view, samples, oldest, now),
+            SubjectKind.DEVICE: self._devices.subjects(view, samples, oldest),
             SubjectKind.NODE: list(node_subjects(view, contacts, self._sources.obstacles(), now)),
         }
         if self._clock.monotonic() >= self._work_at:
             self._work_at = self._clock.monotonic() + WORK_INTERVAL_S
             seen[SubjectKind.JOB] = job_subjects(view, samples, oldest, now)
-            seen[SubjectKind.QUEUE] = list(queue_subjects(view, self._last_starts, now))
+            seen[SubjectKind.QUEUE] = list(queue_subjects(view, self._last_starts, self._began, now))
             seen[SubjectKind.QUOTA] = list(quota_subjects(view, now))
             seen[SubjectKind.DISK] = [self._disk()]
             seen[SubjectKind.HISTORY] = [self._history()]

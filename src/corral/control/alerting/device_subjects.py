@@ -3,12 +3,16 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from corral.alerts.state import Subject
-from corral.model.device import Device, DeviceSample, Node, throttle_reasons
+from corral.model.device import Device, DeviceSample, Node, Silence, throttle_reasons
 from corral.model.printable import printable
 from corral.model.view import View
+from corral.ports.telemetry import NodeContact
 
 SLOWING = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"})
 """What slows a device that should not; that its power is capped is how a busy one is driven."""
+
+JOINING_S = 60.0
+"""So long after its start a server waits for a node before it takes it for silent."""
 
 _MW_PER_W = 1000
 
@@ -26,7 +30,7 @@ class DeviceSubjects:
         self._xids = dict(known_xids)
         self._before: dict[str, int] = {}
 
-    def subjects(self, view: View, samples: Mapping[str, DeviceSample], oldest: float, now: float) -> list[Subject]:
+    def subjects(self, view: View, samples: Mapping[str, DeviceSample], oldest: float) -> list[Subject]:
         """Every device of the view. Samples from before `oldest` (Unix seconds) are none."""
         several = len(view.nodes) > 1
         found = []
@@ -36,7 +40,7 @@ class DeviceSubjects:
                 sample = samples.get(device.uuid)
                 if sample is not None and (sample.fault is not None or sample.taken_at < oldest):
                     sample = None
-                found.append(self._subject(view, node, device, sample, heard=heard, several=several, now=now))
+                found.append(self._subject(view, node, device, sample, heard=heard, several=several))
         return found
 
     def _subject(
@@ -48,14 +52,13 @@ class DeviceSubjects:
         *,
         heard: bool,
         several: bool,
-        now: float,
     ) -> Subject:
         uuid = device.uuid
         readings: dict[str, float | str | None] = {
             "model": device.model,
             "node": node.name,
             "jobs": len(view.holders.get(uuid, ())),
-            "unreadable_s": _unreadable_s(view, uuid, now) if heard else None,
+            "unreadable": _unreadable(view, uuid) if heard else None,
         }
         if sample is not None:
             readings |= _measured(sample)
@@ -73,18 +76,28 @@ class DeviceSubjects:
         return xid if xid not in (0, before) else 0
 
 
-def node_subjects(view: View, contacts: Collection[str], obstacles: Mapping[str, str], now: float) -> Iterator[Subject]:
+def node_subjects(
+    view: View, contacts: Collection[NodeContact], obstacles: Mapping[str, str], now: float
+) -> Iterator[Subject]:
     """Every node that there should be; `obstacles` are what keeps jobs from starting, by node, "" for the ledger."""
-    for name in sorted({*view.nodes, *contacts, *view.silences}):
-        silence = view.silences.get(name)
+    unheard = {contact.node for contact in contacts if contact.last_seen_at is None}
+    for name in sorted({*view.nodes, *(contact.node for contact in contacts), *view.silences}):
         readings: dict[str, float | str | None] = {
             "node": name,
-            "silent_s": 0.0 if silence is None or silence.answers else max(0.0, now - silence.since),
-            "gone": int(silence is not None and silence.gone),
+            **_silence(view.silences.get(name), name in unheard, now),
             "starts_blocked": int(name in obstacles or "" in obstacles),
         }
-        labels = _printable((("node", name),))
-        yield Subject(f"node {printable(name)}", f"node {printable(name)}", readings, labels, group=f"node {name}")
+        called = f"node {printable(name)}"
+        yield Subject(called, called, readings, _printable((("node", name),)), group=called)
+
+
+def _silence(silence: Silence | None, unheard: bool, now: float) -> dict[str, int | None]:
+    """Whether a node is silent, or gone; at first not known of one that was not heard since the server began."""
+    if silence is None or silence.answers:
+        return {"silent": 0, "gone": 0}
+    if unheard and not silence.gone:
+        return {"silent": 1 if now - silence.since >= JOINING_S else None, "gone": None}
+    return {"silent": 1, "gone": int(silence.gone)}
 
 
 def _measured(sample: DeviceSample) -> dict[str, float | str | None]:
@@ -109,13 +122,9 @@ def _is_slowed(throttle: int) -> int:
     return int(bool(throttle) and not SLOWING.isdisjoint(throttle_reasons(throttle)))
 
 
-def _unreadable_s(view: View, uuid: str, now: float) -> float | None:
+def _unreadable(view: View, uuid: str) -> int | None:
     condition = view.conditions.get(uuid)
-    if condition is None:
-        return None
-    if condition.unreadable is None:
-        return 0.0
-    return None if condition.ill_since is None else max(0.0, now - condition.ill_since)
+    return None if condition is None else int(condition.unreadable is not None)
 
 
 def _printable(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:

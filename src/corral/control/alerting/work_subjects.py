@@ -18,6 +18,10 @@ MOST_WAITING = 1000
 """So many waiting jobs are looked at, those that were submitted first."""
 
 MOST_RUNNING = 10_000
+
+UNSEEN_STARTS_S = 3600.0
+"""So long after looking began it is not known when a job of a queue started last, unless one has been seen."""
+
 _NAME_CHARACTERS = 60
 
 
@@ -34,8 +38,11 @@ def job_subjects(view: View, samples: Mapping[str, DeviceSample], oldest: float,
     return found
 
 
-def queue_subjects(view: View, last_starts: dict[str, float], now: float) -> Iterator[Subject]:
-    """Every queue of the site. `last_starts` is when a job of it was last seen to start, kept by whoever looks."""
+def queue_subjects(view: View, last_starts: dict[str, float], began: float, now: float) -> Iterator[Subject]:
+    """Every queue of the site. `last_starts` is when a job of it was last seen to start, kept by whoever looks.
+
+    What started and ended before `began`, when looking began, nobody has seen.
+    """
     running: Counter[str] = Counter()
     for allocation in view.allocations.values():
         job = view.jobs.get(allocation.job_id)
@@ -59,10 +66,18 @@ def queue_subjects(view: View, last_starts: dict[str, float], now: float) -> Ite
             "waiting_jobs": waiting[name],
             "running_jobs": running[name],
             "longest_wait_s": longest_s,
-            "since_start_s": min(longest_s, max(0.0, now - last_starts.get(name, 0.0))),
+            "since_start_s": _since_start_s(last_starts.get(name), longest_s, now - began, now),
         }
         called = printable(name)
         yield Subject(f"queue {called}", f"queue {called}", readings, (("queue", called),), group=f"queue {name}")
+
+
+def _since_start_s(last_start: float | None, longest_wait_s: float, looked_s: float, now: float) -> float | None:
+    if not longest_wait_s:
+        return 0.0
+    if last_start is None:
+        return min(longest_wait_s, looked_s) if looked_s >= UNSEEN_STARTS_S else None
+    return min(longest_wait_s, max(0.0, now - last_start))
 
 
 def quota_subjects(view: View, now: float) -> Iterator[Subject]:
