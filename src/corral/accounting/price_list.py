@@ -34,6 +34,8 @@ class PriceList:
 
         The cost is in millionths of the currency times milli-GPU times milliseconds: `COST_UNIT` of them are one.
         """
+        if not self._prices:
+            return 0, until_ms - since_ms
         named, of_any = self._of_model(model), self._of_model(None)
         moments = [at for at, _ in (*named, *of_any) if since_ms < at < until_ms]
         cost = unpriced_ms = 0
