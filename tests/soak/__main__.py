@@ -10,6 +10,7 @@ import contextlib
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 from corral.client import Client
@@ -124,7 +125,8 @@ class Soak:
     def _look(self, began: float, settled: Footprint, calm: list[Footprint], end: Footprint) -> None:
         home = Home(self._site.box.home)
         faults = [fault for worker in (*self._load, self._listener) for fault in worker.faults]
-        self.claims.append(Claim("nobody met a fault of the server's", not faults, "\n  ".join(faults) or "none"))
+        said = "\n  ".join(f"{count} times {fault}" for fault, count in Counter(faults).most_common(20))
+        self.claims.append(Claim("nobody met a fault of the server's", not faults, said or "none"))
         crashes = self._site.crashes
         self.claims.append(Claim("the server never ended by itself", not crashes, "\n  ".join(crashes) or "it did not"))
         self.claims += claims.of_alerts(self._receiver.got)
