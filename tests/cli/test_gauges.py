@@ -1,11 +1,9 @@
-import io
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.cli.gauges import bar, bars_line, layout_for
+from corral.cli.gauges import bars_line, layout_for
 from corral.client import DeviceRow, HolderRow
 
 BUSY = DeviceRow(
@@ -20,18 +18,6 @@ READINGS = st.builds(
     DeviceRow, st.just("GPU-1"), st.none() | st.integers(0, 99), st.text(max_size=30),
     st.sampled_from(["free", "stale"]), MEMORY, MEMORY, MEMORY, MEMORY, MEMORY, WATTS, power_limit_w=WATTS,
 )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("part", "drawn"),
-    [(0.0, "░░░░"), (0.5, "██░░"), (1.0, "████"), (0.53, "██▏░"), (7.0, "████"), (-1.0, "░░░░"), (None, "????")],
-)
-def test_a_bar_is_full_in_eighths_of_a_column_and_unknown_is_not_empty(part: float | None, drawn: str) -> None:
-    assert bar(part, 4, io.TextIOWrapper(io.BytesIO(), "utf-8")) == drawn
-
-
-def test_a_terminal_without_blocks_gets_plain_characters() -> None:
-    assert bar(0.5, 4, io.TextIOWrapper(io.BytesIO(), "ascii")) == "##.."
 
 
 def test_a_wide_line_has_power_and_who_has_the_gpu() -> None:

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from corral.cli.endings import ending_of
-from corral.cli.job_rows import job_lines, job_place, oldest_first, places_of, start_lines
+from corral.cli.job_rows import job_lines, oldest_first, start_lines
 from corral.cli.listing import device_lines, status_lines
 from corral.cli.nodes import node_line, node_lines
 from corral.cli.reserve import exports
-from corral.cli.screen import clipped, clock_time, painted
+from corral.cli.screen import clipped, painted
 from corral.cli.text_table import TextTable
 from corral.cli.why import explained
 from corral.client import DeviceRow, Explanation, HolderRow, JobRow, NodeRow, ProcessRow, ServerInfo, WaitPart
+from corral.formatting.job_words import job_place, places_of
+from corral.formatting.times import clock_time
 from corral.model.certainty import Certainty
 from corral.model.job import Phase
 

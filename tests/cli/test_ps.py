@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from corral.cli.job_rows import COLUMNS, DEFAULT_COLUMNS, job_lines, job_place, parse_columns, with_nodes
+from corral.cli.job_rows import COLUMNS, DEFAULT_COLUMNS, job_lines, parse_columns, with_nodes
 from corral.cli.states import STATES, phases_of
 from corral.client import DeviceRow, GrantRow, JobRow
+from corral.formatting.job_words import job_place
 from corral.model.answers.job_details import JobDetail
 from corral.model.errors import Refused
 from corral.model.job import Phase

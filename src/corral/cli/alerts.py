@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corral.cli.screen import clock_time, example, print_json, write_lines, write_painted
+from corral.cli.screen import example, print_json, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client
+from corral.formatting.times import clock_time
 from corral.model.printable import printable
 from corral.model.units import count_of, parse_duration_s
 

@@ -13,8 +13,8 @@ from types import FrameType
 from typing import Any
 
 from corral.cli.completion import MOST_VALUES, Places
-from corral.cli.device_names import device_called, several_nodes
 from corral.client import Client, JobRow
+from corral.formatting.device_names import device_called, several_nodes
 from corral.model.job import Phase
 
 ANSWER_S = 0.5

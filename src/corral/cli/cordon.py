@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.device_names import device_called, several_nodes
 from corral.cli.nodes import node_line
 from corral.cli.screen import command_group, example, write_lines
 from corral.client import Client, DeviceRow
+from corral.formatting.device_names import device_called, several_nodes
 from corral.model.errors import NotFound
 
 Target = Annotated[str, typer.Argument(metavar="GPU|NODE", help="A GPU (UUID, index, NODE:INDEX) or a node's name.")]

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from corral.cli.endings import ending_of
-from corral.cli.job_rows import Place, job_lines, job_place, oldest_first, places_of
+from corral.cli.job_rows import job_lines, oldest_first
 from corral.cli.local.doctor import devices_here
 from corral.cli.local.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
@@ -24,6 +24,7 @@ from corral.cli.why import explained
 from corral.client import Client, JobRow
 from corral.client.options import RequestOptions
 from corral.client.request import submission
+from corral.formatting.job_words import Place, job_place, places_of
 from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home
 from corral.model.submission import Submission

@@ -2,9 +2,10 @@
 
 import shlex
 
-from corral.cli.device_names import several_nodes
-from corral.cli.screen import USAGE, print_json, say, start_time, write_lines
+from corral.cli.screen import USAGE, print_json, say, write_lines
 from corral.client import DryRun
+from corral.formatting.device_names import several_nodes
+from corral.formatting.times import start_time
 from corral.model.sweep import named_values
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 

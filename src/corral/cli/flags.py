@@ -6,11 +6,11 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from corral.cli.device_names import device_called, several_nodes
 from corral.cli.flag_classes import taking
 from corral.cli.other_tools import name_flag_here
 from corral.client import Client
 from corral.client.options import RequestOptions
+from corral.formatting.device_names import device_called, several_nodes
 from corral.model.errors import Refused
 from corral.model.units import MILLI_PER_DEVICE, is_whole, parse_share_milli
 

@@ -1,15 +1,13 @@
 """GPUs with bars, for `corral status --watch`: one line each, within the width of the terminal."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TextIO
 
-from corral.cli.device_names import short_model
 from corral.cli.screen import clipped, painted
 from corral.client import DeviceRow
+from corral.formatting.bars import bar
+from corral.formatting.device_names import short_model
 
-_EIGHTHS = " ▏▎▍▌▋▊▉"
 _LEAST_BAR, _LONGEST_BAR = 4, 20
 _SHORTEST_MODEL, _LONGEST_MODEL = 4, 18
 _HOLDERS = 12
@@ -70,28 +68,6 @@ def bars_line(device: DeviceRow, who: str, layout: GaugeLayout, state_style: str
     if who and left > 3:
         parts.append((f" {clipped(who, left)}", None))
     return "".join(text if style is None else painted(text, style) for text, style in parts)
-
-
-def bar(part: float | None, columns: int, stream: TextIO | None = None) -> str:
-    """A bar of so many columns of which `part` (0 to 1) is full. Question marks for None, which is not known.
-
-    `stream` is where it goes, None for standard output: if that cannot write blocks, it is #### and dots.
-    """
-    if part is None:
-        return "?" * columns
-    part = min(1.0, max(0.0, part))
-    if not _can_write(_EIGHTHS, stream or sys.stdout):
-        return ("#" * round(part * columns)).ljust(columns, ".")
-    full, rest = divmod(round(part * columns * 8), 8)
-    return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(columns, "░")
-
-
-def _can_write(text: str, stream: TextIO) -> bool:
-    try:
-        text.encode(stream.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _style(part: float | None) -> str:

@@ -2,32 +2,32 @@
 
 import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from corral.cli.device_names import several_nodes
-from corral.cli.screen import clock_time, fitted
+from corral.cli.screen import fitted
 from corral.cli.text_table import TextTable
 from corral.client import DeviceRow, JobRow
+from corral.formatting.job_words import (
+    PHASE_STYLES,
+    Places,
+    devices_of,
+    gpus_asked,
+    job_called,
+    job_place,
+    job_time,
+    memory_of,
+    shares_of,
+    wait_word,
+)
+from corral.formatting.times import clock_time
 from corral.model.errors import Refused, nearest
-from corral.model.exit_code import exit_code_in_words
 from corral.model.sweep import named_values
-from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
-
-PHASE_STYLES = {
-    "PENDING": "yellow", "STARTING": "cyan", "RUNNING": "cyan", "STOPPING": "magenta", "SUCCEEDED": "green",
-    "FAILED": "red", "CANCELLED": "dim", "TIMED_OUT": "red", "LOST": "red",
-}  # fmt: skip
+from corral.model.units import format_duration
 
 LEAST_PARAMS_WIDTH = 20
 """Characters for the parameters of a job in a terminal of 80 columns; wider ones show more."""
-
-Place = tuple[str, int]
-"""A device's node, "" where there is only one, and its index."""
-
-Places = Mapping[str, Place]
-"""Where each device is, by UUID."""
 
 
 class Column(NamedTuple):
@@ -44,10 +44,10 @@ class Column(NamedTuple):
 
 COLUMNS: dict[str, Column] = {
     "id": Column("ID", lambda row, places, now: row.id, 12),
-    "name": Column("NAME", lambda row, places, now: row.name or _command_name(row), 14),
+    "name": Column("NAME", lambda row, places, now: job_called(row), 14),
     "user": Column("USER", lambda row, places, now: row.user, 8),
     "state": Column("PHASE", lambda row, places, now: row.phase),
-    "gpus": Column("GPUS", lambda row, places, now: _gpus(row), numeric=True),
+    "gpus": Column("GPUS", lambda row, places, now: gpus_asked(row), numeric=True),
     "time": Column("TIME", lambda row, places, now: job_time(row, now), numeric=True),
     "where": Column("WHERE, WHY", lambda row, places, now: _where_and_params(row, places), 40),
     "submitted": Column("SUBMITTED", lambda row, places, now: _moment(row.submitted_at)),
@@ -60,10 +60,10 @@ COLUMNS: dict[str, Column] = {
     "priority": Column("PRIORITY", lambda row, places, now: str(row.priority), numeric=True),
     "node": Column("NODE", lambda row, places, now: ",".join(row.nodes) or "-", 16),
     "gpu": Column("GPU", lambda row, places, now: devices_of(row, places) or "-", 16),
-    "share": Column("SHARE", lambda row, places, now: _shares(row) or "-", 12),
-    "memory": Column("MEMORY", lambda row, places, now: _memory(row) or "-", numeric=True),
+    "share": Column("SHARE", lambda row, places, now: shares_of(row) or "-", 12),
+    "memory": Column("MEMORY", lambda row, places, now: memory_of(row) or "-", numeric=True),
     "reason": Column("REASON", lambda row, places, now: row.reason or "-", 40),
-    "wait": Column("WAIT", lambda row, places, now: _wait(row) if row.phase == "PENDING" else "-", 16),
+    "wait": Column("WAIT", lambda row, places, now: wait_word(row) if row.phase == "PENDING" else "-", 16),
     "starts": Column("STARTS", lambda row, places, now: _moment(row.expected_start)),
     "begin": Column("BEGIN", lambda row, places, now: _moment(row.begin_at)),
     "limit": Column("LIMIT", lambda row, places, now: format_duration(row.time_limit_s)),
@@ -124,7 +124,7 @@ def start_lines(rows: Sequence[JobRow], *, header: bool = True) -> list[str]:
     for row in rows:
         when = "?" if row.expected_start is None else clock_time(row.expected_start)
         what = row.expected_start_is or "-"
-        table.add(row.id, row.name or _command_name(row), row.user, _gpus(row), when, what, _wait(row))
+        table.add(row.id, job_called(row), row.user, gpus_asked(row), when, what, wait_word(row))
     return table.lines()[0 if header else 1 :]
 
 
@@ -139,89 +139,6 @@ def with_nodes(rows: Sequence[JobRow], devices: Sequence[DeviceRow]) -> list[Job
     ]
 
 
-def places_of(devices: Sequence[DeviceRow]) -> dict[str, Place]:
-    """Where each device is, by UUID. The node is left out where there is only one."""
-    several = several_nodes(devices)
-    return {
-        device.uuid: (device.node or "?" if several else "", device.index)
-        for device in devices
-        if device.index is not None
-    }
-
-
-def job_time(row: JobRow, now: float) -> str:
-    """How long it ran or has waited; "-" if it never ran."""
-    if row.started_at is not None and row.phase != "PENDING":
-        return format_duration((row.ended_at or now) - row.started_at)
-    return format_duration(now - row.submitted_at) if not row.ended and row.submitted_at else "-"
-
-
-def job_place(row: JobRow, places: Places) -> str:
-    """Where it runs or ran, why it waits, or how it ended."""
-    if row.phase == "PENDING":
-        start = "" if row.expected_start is None else f" starts {clock_time(row.expected_start)}"
-        return f"({_wait(row)}){start}"
-    if row.phase == "STOPPING" and row.reason:
-        return row.reason
-    if row.ended and not row.succeeded:
-        code = (
-            None if row.exit_code is None else exit_code_in_words(row.exit_code, row.signal, brief=bool(_shares(row)))
-        )
-        how = row.reason or code or row.phase.lower()
-        return f"{how}; had {_part(row, places)}" if _shares(row) else how
-    if not row.devices:
-        return "CPU" if row.gpus == 0 else ""
-    return f"GPU {devices_of(row, places)}{_share(row)}"
-
-
-def devices_of(row: JobRow, places: Places) -> str:
-    """The indices of its devices, by node where there are several: "0-3,5", "gpu-01:0,1 gpu-02:1"."""
-    by_node: dict[str, list[int]] = {}
-    for node, index in (places[uuid] for uuid in row.devices if uuid in places):
-        by_node.setdefault(node, []).append(index)
-    listed = {node: _by_share(row, of, places) for node, of in by_node.items()}
-    known = [f"{node}:{indices}" if node else indices for node, indices in listed.items()]
-    where = [*known, *(uuid for uuid in row.devices if uuid not in places)]
-    return (" " if len(by_node) > 1 else ",").join(where)
-
-
-def _by_share(row: JobRow, indices: Sequence[int], places: Places) -> str:
-    """The indices of its devices on a node; if it has some of them whole, in the order of its shares: those first."""
-    whole = {
-        places[grant.uuid][1] for grant in row.grants if grant.share_milli == MILLI_PER_DEVICE and grant.uuid in places
-    }
-    parts = [index for index in indices if index not in whole] if whole else []
-    return ",".join([*_spans([index for index in indices if index not in parts]), *_spans(parts)])
-
-
-def _shares(row: JobRow) -> str:
-    """Its shares of its devices, "" for whole devices: "0.6+0.6"."""
-    if all(grant.share_milli == MILLI_PER_DEVICE for grant in row.grants):
-        return ""
-    return "+".join(format_share(grant.share_milli) for grant in row.grants)
-
-
-def _memory(row: JobRow) -> str:
-    """The memory that it was granted of its devices; "" where that is all of them."""
-    granted = [grant.memory_mib for grant in row.grants if grant.memory_mib is not None]
-    return format_memory(sum(granted)) if granted else ""
-
-
-def _share(row: JobRow) -> str:
-    """Its shares and what stands behind them: " 0.6+0.6, 2.4G guarded, cores advisory"."""
-    shares, behind = _shares(row), row.enforcement
-    if not shares:
-        return ""
-    memory = _memory(row) or "0M"
-    return f" {shares}, {memory}" if behind is None else f" {shares}, {memory} {behind.memory}, cores {behind.compute}"
-
-
-def _part(row: JobRow, places: Places) -> str:
-    """What it had of shared devices: "0.5 of GPU 3 with 40G"."""
-    memory = _memory(row)
-    return f"{_shares(row)} of GPU {devices_of(row, places)}" + (f" with {memory}" if memory else "")
-
-
 def _where_and_params(row: JobRow, places: Places) -> str:
     return f"{_params(row)}{job_place(row, places)}"
 
@@ -231,19 +148,6 @@ def _params(row: JobRow) -> str:
     return f"{fitted(named_values(tuple(row.params.items())), 90, LEAST_PARAMS_WIDTH)}: " if row.params else ""
 
 
-def _wait(row: JobRow) -> str:
-    """Why it waits, in one word; with its begin time if it waits for that."""
-    if row.held:
-        return "Held"
-    return f"BeginTime {clock_time(row.begin_at)}" if row.wait == "BeginTime" else row.wait or "Submitted"
-
-
-def _gpus(row: JobRow) -> str:
-    if row.gpus is None:
-        return "-"
-    return "part" if row.gpus_milli is None else format_share(row.gpus_milli)
-
-
 def _moment(at: float | None) -> str:
     """A time that sorts as text and can be read by programs: "2026-11-22 10:58:03"."""
     return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
@@ -251,18 +155,3 @@ def _moment(at: float | None) -> str:
 
 def _or_dash(value: object) -> str:
     return "-" if value is None else str(value)
-
-
-def _spans(indices: Sequence[int]) -> list[str]:
-    """Ascending numbers, three and more in a row as one: 0-3, 5, 6."""
-    runs: list[list[int]] = []
-    for index in sorted(indices):
-        if runs and index == runs[-1][-1] + 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    return [word for run in runs for word in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))]
-
-
-def _command_name(row: JobRow) -> str:
-    return row.command[0].rpartition("/")[2] if row.command else row.kind

@@ -8,9 +8,10 @@ import typer
 
 from corral.cli import screen
 from corral.cli.periods import period_of
-from corral.cli.screen import clock_time, command_group, example, print_json, wrapped, write_painted
+from corral.cli.screen import command_group, example, print_json, wrapped, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, Kpi, KpiRow, Kpis
+from corral.formatting.times import clock_time
 from corral.model.answers.kpis import KpiSet
 from corral.model.units import format_duration
 

@@ -7,12 +7,10 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.device_names import device_called, several_nodes, short_model
 from corral.cli.gauges import GaugeLayout, bars_line, layout_for
 from corral.cli.screen import (
     clipped,
     clipped_line,
-    clock_time,
     command_group,
     example,
     fitted,
@@ -25,6 +23,8 @@ from corral.cli.screen import (
 )
 from corral.cli.text_table import TextTable
 from corral.client import Address, Client, DeviceRow, HolderRow, ServerInfo
+from corral.formatting.device_names import device_called, several_nodes, short_model
+from corral.formatting.times import clock_time
 from corral.model.printable import printable
 from corral.model.units import format_memory, format_share
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from corral.cli.screen import clock_time
 from corral.client import Client, Explanation, HistoryPoint, JobDetail
+from corral.formatting.times import clock_time
 from corral.model.errors import CorralError
 from corral.model.units import format_duration, format_memory
 

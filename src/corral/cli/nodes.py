@@ -5,16 +5,10 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.screen import (
-    clock_time,
-    command_group,
-    example,
-    print_json,
-    write_lines,
-    write_painted,
-)
+from corral.cli.screen import command_group, example, print_json, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, NodeRow
+from corral.formatting.times import clock_time
 from corral.model.device import VERSION_LABELS
 from corral.model.units import format_memory, parse_duration_s
 

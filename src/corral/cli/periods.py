@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from corral.cli.screen import clock_time
+from corral.formatting.times import clock_time
 from corral.model.errors import Refused
 from corral.model.units import parse_duration_s
 

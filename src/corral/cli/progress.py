@@ -5,8 +5,8 @@ import time
 from types import TracebackType
 from typing import Self
 
-from corral.cli.gauges import bar
 from corral.cli.screen import clipped, width
+from corral.formatting.bars import bar
 
 _SPACING_S = 0.1
 _LINE_START = "\r\033[2K"

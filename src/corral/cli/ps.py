@@ -17,12 +17,12 @@ from corral.cli.job_rows import (
     needs_places,
     oldest_first,
     parse_columns,
-    places_of,
     start_lines,
     with_nodes,
 )
 from corral.cli.screen import command_group, example, painted, print_json, say, write_painted
 from corral.client import Client, JobRow
+from corral.formatting.job_words import places_of
 from corral.model.errors import Refused
 from corral.model.job_sort import SORT_KEYS, parse_sort
 

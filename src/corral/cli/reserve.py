@@ -15,10 +15,11 @@ from corral.cli.endings import ending_of
 from corral.cli.flag_classes import taking
 from corral.cli.flags import DeviceFlags, spell
 from corral.cli.interrupts import interruptible
-from corral.cli.screen import clock_time, command_group, example, print_json, say, write_lines
+from corral.cli.screen import command_group, example, print_json, say, write_lines
 from corral.cli.waiting import ReasonLine
 from corral.client import Client, JobRow
 from corral.client.request import submission
+from corral.formatting.times import clock_time
 from corral.model.errors import Conflict, Refused
 from corral.model.job import JobKind
 from corral.model.units import count_of

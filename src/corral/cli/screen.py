@@ -7,7 +7,6 @@ import shlex
 import shutil
 import sys
 import textwrap
-import time
 from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
@@ -135,18 +134,3 @@ def clipped_line(line: str) -> str:
     """`line`, cut to the width of the terminal, with its indent."""
     indent = len(line) - len(line.lstrip())
     return " " * indent + fitted(line, indent)
-
-
-def clock_time(at: float | None) -> str:
-    """A time as a person writes it: 14:20, with the date if it is not today; "-" if unknown."""
-    if at is None:
-        return "-"
-    moment, today = time.localtime(at), time.localtime()
-    return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)
-
-
-def start_time(at: float | None, what: str | None) -> str:
-    """When a job is expected to start, and how sure that is: "14:20 (promise)"."""
-    if at is None:
-        return "not known"
-    return f"{clock_time(at)} ({what})" if what else clock_time(at)

@@ -8,17 +8,8 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.job_rows import PHASE_STYLES, job_lines, places_of
-from corral.cli.screen import (
-    command_group,
-    example,
-    painted,
-    print_json,
-    room,
-    start_time,
-    wrapped,
-    write_painted,
-)
+from corral.cli.job_rows import job_lines
+from corral.cli.screen import command_group, example, painted, print_json, room, wrapped, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import (
     AttemptRow,
@@ -33,6 +24,8 @@ from corral.client import (
     MeasuredUtilization,
     MemberRow,
 )
+from corral.formatting.job_words import PHASE_STYLES, places_of
+from corral.formatting.times import start_time
 from corral.model.errors import CorralError, NotFound
 from corral.model.exit_code import exit_code_in_words
 from corral.model.printable import printable

@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.screen import clock_time, example, print_json, say, write_lines, write_painted
+from corral.cli.screen import example, print_json, say, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client
+from corral.formatting.times import clock_time
 from corral.model.answers.tokens import TokenRow
 from corral.model.token import TokenScope
 from corral.model.units import parse_duration_s

@@ -11,9 +11,10 @@ import typer
 
 from corral.cli.csv_cells import moment, plain_cell
 from corral.cli.periods import Period, months_of, period_of
-from corral.cli.screen import clock_time, command_group, example, print_json, write_painted
+from corral.cli.screen import command_group, example, print_json, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, Usage, UsageRow
+from corral.formatting.times import clock_time
 from corral.model.errors import Refused
 from corral.model.run_history import UsageBy
 

@@ -7,8 +7,9 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from corral.cli.screen import clipped, clock_time, say, width
+from corral.cli.screen import clipped, say, width
 from corral.client import Client
+from corral.formatting.times import clock_time
 from corral.model.certainty import Certainty
 from corral.model.errors import CorralError
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from corral.cli.screen import clock_time
 from corral.cli.text_table import TextTable
 from corral.client import Waste, WasteRow
+from corral.formatting.times import clock_time
 from corral.model.printable import printable
 from corral.model.units import format_memory
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corral.cli.screen import command_group, example, print_json, start_time, width, wrapped, write_lines
+from corral.cli.screen import command_group, example, print_json, width, wrapped, write_lines
 from corral.client import Client
+from corral.formatting.times import start_time
 from corral.model.units import format_duration
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from corral.cli.local.doctor import (
     check_settings,
 )
 from corral.cli.local.doctor_devices import devices_finding, nodes_finding
-from corral.cli.screen import clock_time
 from corral.client import DeviceRow, NodeRow
+from corral.formatting.times import clock_time
 from corral.ledger.store import open_ledger
 from corral.model.home import Home
 from tests.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.device_names import several_nodes, short_model
 from corral.cli.screen import (
     clipped,
     command_group,
@@ -20,6 +19,7 @@ from corral.cli.screen import (
     write_painted,
 )
 from corral.client import Client, HolderRow, MappedDevice
+from corral.formatting.device_names import several_nodes, short_model
 from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
 
 BAR_CELLS = 20

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from corral.cli.device_names import device_called, several_nodes
 from corral.cli.listing import ill, state_in_words
 from corral.cli.local.check_result import OK, WARNING, CheckResult
 from corral.client import DeviceRow, NodeRow
+from corral.formatting.device_names import device_called, several_nodes
 from corral.model.units import count_of
 
 

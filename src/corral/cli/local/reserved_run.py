@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from corral.cli.device_names import device_called, several_nodes
 from corral.cli.endings import ending_of
-from corral.cli.screen import clock_time, say
+from corral.cli.screen import say
 from corral.client import Client, JobRow
 from corral.client.calling_process import environment
 from corral.client.options import RequestOptions
+from corral.formatting.device_names import device_called, several_nodes
+from corral.formatting.times import clock_time
 from corral.model.answers.devices import DeviceRow
 from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.job import JobKind, Phase
