@@ -163,6 +163,13 @@ def test_a_clock_that_was_set_back_is_asked_and_told_by_itself(site: Site) -> No
     assert (told.since, told.until, told.rows[0].gpu_hours) == (NOW - 86_400 - 3600, NOW - 86_400, 0.5)
 
 
+def test_a_period_may_begin_before_all_time(site: Site) -> None:
+    for since in (-(10.0**17), -1.0, 0.0):
+        assert site.reports.report([ReportBy.HOUR], since=since).total.gpu_hours == 1.5
+        assert site.reports.waste(since=since).rows == ()
+    assert site.reports.report([ReportBy.HOUR], until=-(10.0**17)).rows == ()
+
+
 def test_a_job_is_told_all_that_it_had_so_far(site: Site) -> None:
     site.measures.rows = [MeteredHour(472_221, name, "GPU-0", HOUR_MS, 0) for name in ("1.1", "2.1")]
     found = site.reports.of_job("1")

@@ -179,7 +179,8 @@ class GpuReports:
 
     def _local_time(self, begin: float, end: float) -> LocalTime:
         """This machine's time zone. Not all zones are whole hours from UTC."""
-        ends = [time.localtime(self._clock.shown(at)).tm_gmtoff for at in (begin, (begin + end) / 2, end)]
+        # A period may begin before all time that a zone is known of.
+        ends = [time.localtime(self._clock.shown(max(at, 0.0))).tm_gmtoff for at in (begin, (begin + end) / 2, end)]
         step_s = _QUARTER_S if any(offset % _HOUR_S for offset in ends) else _HOUR_S
 
         def at(at_ms: int) -> tuple[int, int]:
