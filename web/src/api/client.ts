@@ -1,0 +1,48 @@
+/** Requests to the server that sent this page, with its types, and with its errors as exceptions. */
+import createClient from "openapi-fetch";
+import type { components, paths } from "./schema";
+
+export type Schemas = components["schemas"];
+
+/** What the server refused, in its own words, which say what to do. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly field: string | null = null,
+  ) {
+    super(message);
+    this.name = "ApiError";
+  }
+}
+
+/** The server did not answer at all. */
+export class Unreachable extends Error {
+  constructor() {
+    super("The server does not answer. This page goes on when it is back.");
+    this.name = "Unreachable";
+  }
+}
+
+export const api = createClient<paths>({ baseUrl: window.location.origin, credentials: "same-origin" });
+
+interface Outcome<T> {
+  data?: T;
+  error?: unknown;
+  response: Response;
+}
+
+/** The data of an answer. Throws `ApiError` or `Unreachable`. */
+export async function answered<T>(call: Promise<Outcome<T>>): Promise<T> {
+  let outcome: Outcome<T>;
+  try {
+    outcome = await call;
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Unreachable();
+  }
+  if (outcome.response.ok) return outcome.data as T;
+  const told = (outcome.error as Partial<Schemas["ErrorAnswer"]> | undefined)?.error;
+  const message = told?.message ?? `The server answered ${outcome.response.status}.`;
+  throw new ApiError(message, outcome.response.status, told?.field ?? null);
+}

@@ -1,0 +1,132 @@
+/** What the pages read of the server. Keys begin with the kind of row, so that events find what to renew. */
+import { keepPreviousData, QueryClient, queryOptions } from "@tanstack/react-query";
+import { ApiError, answered, api, type Schemas } from "./client";
+
+export type Device = Schemas["DeviceRow"];
+export type Job = Schemas["JobRow"];
+export type JobDetail = Schemas["JobDetail"];
+export type Explanation = Schemas["Explanation"];
+export type Node = Schemas["NodeRow"];
+export type Queue = Schemas["QueueRow"];
+export type Session = Schemas["PageSession"];
+export type Phase = Schemas["Phase"];
+
+export interface JobFilter {
+  all?: boolean;
+  user?: string;
+  phase?: string;
+  name?: string;
+  queue?: string;
+  limit?: number;
+}
+
+export function makeQueryClient(): QueryClient {
+  return new QueryClient({
+    defaultOptions: {
+      queries: {
+        // Events say what is new; this is for what they do not tell.
+        staleTime: 5_000,
+        refetchOnWindowFocus: true,
+        retry: (count, error) => !(error instanceof ApiError && error.status < 500) && count < 3,
+      },
+    },
+  });
+}
+
+export const sessionQuery = queryOptions({
+  queryKey: ["session"],
+  queryFn: ({ signal }) => answered(api.GET("/api/v1/session", { signal })),
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
+export const serverQuery = queryOptions({
+  queryKey: ["server"],
+  queryFn: ({ signal }) => answered(api.GET("/api/v1/server", { signal })),
+  refetchInterval: 60_000,
+});
+
+export const devicesQuery = queryOptions({
+  queryKey: ["devices"],
+  queryFn: async ({ signal }) => [...(await answered(api.GET("/api/v1/devices", { signal }))).devices],
+  refetchInterval: 30_000,
+});
+
+export const nodesQuery = queryOptions({
+  queryKey: ["nodes"],
+  queryFn: async ({ signal }) => [...(await answered(api.GET("/api/v1/nodes", { signal }))).nodes],
+  refetchInterval: 30_000,
+});
+
+export const queuesQuery = queryOptions({
+  queryKey: ["queues"],
+  queryFn: async ({ signal }) => [...(await answered(api.GET("/api/v1/queues", { signal }))).queues],
+  refetchInterval: 30_000,
+});
+
+export function jobsQuery(filter: JobFilter) {
+  const { user, phase, queue, ...rest } = filter;
+  const query = {
+    ...rest,
+    ...(user ? { user: user.split(",") } : {}),
+    ...(phase ? { phase: phase.split(",") as Phase[] } : {}),
+    ...(queue ? { queue: queue.split(",") } : {}),
+    starts: true,
+  };
+  return queryOptions({
+    queryKey: ["jobs", filter],
+    queryFn: async ({ signal }) => [
+      ...(
+        await answered(
+          api.GET("/api/v1/jobs", {
+            params: { query },
+            // One parameter, with commas, as the command line has it.
+            querySerializer: (values) =>
+              new URLSearchParams(
+                Object.entries(values).flatMap(([key, value]) =>
+                  value === undefined || value === "" ? [] : [[key, String(value)] as [string, string]],
+                ),
+              ).toString(),
+            signal,
+          }),
+        )
+      ).jobs,
+    ],
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function jobQuery(id: string) {
+  return queryOptions({
+    queryKey: ["job", id],
+    queryFn: ({ signal }) =>
+      answered(api.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
+  });
+}
+
+export function whyQuery(id: string) {
+  return queryOptions({
+    queryKey: ["why", id],
+    queryFn: ({ signal }) =>
+      answered(api.GET("/api/v1/jobs/{job_id}/why", { params: { path: { job_id: id } }, signal })),
+    refetchInterval: 10_000,
+  });
+}
+
+export const RANGES = ["30m", "1h", "6h", "12h", "24h", "2d", "7d"] as const;
+export type Range = (typeof RANGES)[number];
+
+export function deviceHistoryQuery(uuid: string, range: Range, series: readonly string[]) {
+  return queryOptions({
+    queryKey: ["history", "device", uuid, range, series],
+    queryFn: ({ signal }) =>
+      answered(
+        api.GET("/api/v1/history/devices/{uuid}", {
+          params: { path: { uuid }, query: { range, series: [...series] } },
+          querySerializer: () => `range=${range}&series=${series.join(",")}`,
+          signal,
+        }),
+      ),
+    refetchInterval: range === "30m" || range === "1h" ? 10_000 : 60_000,
+    placeholderData: keepPreviousData,
+  });
+}

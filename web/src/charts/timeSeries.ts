@@ -1,0 +1,61 @@
+/** Lines over time, as the server's history has them. */
+import type { EChartsCoreOption } from "echarts/core";
+
+export interface Point {
+  t: number;
+  min: number;
+  mean: number;
+  max: number;
+}
+
+export interface Line {
+  name: string;
+  points: readonly Point[];
+}
+
+/** A step longer than this many steps without a point is a gap. */
+const GAP_STEPS = 1.5;
+
+/** `[milliseconds, mean]` of each point, with a null where readings are missing: a gap is not drawn over. */
+export function withGaps(points: readonly Point[], stepS: number): [number, number | null][] {
+  const drawn: [number, number | null][] = [];
+  let before: number | undefined;
+  for (const point of points) {
+    if (before !== undefined && point.t - before > GAP_STEPS * stepS)
+      drawn.push([(before + stepS) * 1000, null]);
+    drawn.push([point.t * 1000, point.mean]);
+    before = point.t;
+  }
+  return drawn;
+}
+
+export function lines(
+  series: readonly Line[],
+  { fromS, toS, stepS, unit, max }: { fromS: number; toS: number; stepS: number; unit: string; max?: number },
+): EChartsCoreOption {
+  return {
+    backgroundColor: "transparent",
+    animation: false,
+    aria: { enabled: true },
+    grid: { left: 52, right: 14, top: series.length > 1 ? 34 : 12, bottom: 26 },
+    legend: series.length > 1 ? { type: "scroll", top: 0 } : undefined,
+    tooltip: {
+      trigger: "axis",
+      confine: true,
+      valueFormatter: (value: unknown) =>
+        typeof value === "number" ? `${value.toFixed(1)} ${unit}` : "no reading",
+    },
+    xAxis: { type: "time", min: fromS * 1000, max: toS * 1000 },
+    yAxis: { type: "value", min: 0, max, axisLabel: { formatter: `{value} ${unit}` } },
+    series: series.map((line) => ({
+      type: "line",
+      name: line.name,
+      data: withGaps(line.points, stepS),
+      showSymbol: line.points.length < 3,
+      connectNulls: false,
+      lineStyle: { width: 1.6 },
+      emphasis: { disabled: true },
+      sampling: "lttb",
+    })),
+  };
+}

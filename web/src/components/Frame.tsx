@@ -1,0 +1,94 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link, Outlet } from "@tanstack/react-router";
+import { api } from "../api/client";
+import { serverQuery, sessionQuery } from "../api/queries";
+import { useConnection } from "../live/LiveProvider";
+import { chooseTheme, THEMES, type Theme, useTheme } from "./theme";
+import { UserText } from "./UserText";
+
+const PAGES = [
+  { to: "/", name: "Overview" },
+  { to: "/devices", name: "Devices" },
+  { to: "/nodes", name: "Nodes" },
+  { to: "/queue", name: "Queue" },
+] as const;
+
+/** What is around every page: where one can go, who one is, and whether what is shown is live. */
+export function Frame() {
+  return (
+    <div className="frame">
+      <a className="skip" href="#main">
+        Skip to the page
+      </a>
+      <header className="side">
+        <Link to="/" className="brand">
+          <img src="/icon.svg" alt="" /> Corral
+        </Link>
+        <nav aria-label="Pages">
+          {PAGES.map((page) => (
+            <Link key={page.to} to={page.to} activeOptions={{ exact: page.to === "/" }}>
+              {page.name}
+            </Link>
+          ))}
+        </nav>
+        <Foot />
+      </header>
+      <main className="main" id="main" tabIndex={-1}>
+        <Banners />
+        <Outlet />
+      </main>
+    </div>
+  );
+}
+
+function Banners() {
+  const connection = useConnection();
+  const server = useQuery(serverQuery);
+  return (
+    <>
+      {connection === "lost" && (
+        <p className="banner" data-kind="bad" role="status">
+          The connection to the server is lost. What you see is as it was; this page goes on by itself.
+        </p>
+      )}
+      {server.data?.obstacle && (
+        <p className="banner" role="status">
+          {server.data.obstacle}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Foot() {
+  const session = useQuery(sessionQuery);
+  const theme = useTheme();
+  return (
+    <div className="foot">
+      <label>
+        <span className="only-read-aloud">Theme</span>
+        <select value={theme} onChange={(event) => chooseTheme(event.target.value as Theme)}>
+          {THEMES.map((name) => (
+            <option key={name} value={name}>
+              {name === "system" ? "as the system" : name}
+            </option>
+          ))}
+        </select>
+      </label>
+      {session.data && (
+        <span className="quiet cut">
+          <UserText text={session.data.user} />
+          {session.data.admin && ", administrator"}
+        </span>
+      )}
+      <button type="button" className="button" onClick={() => void signOut()}>
+        Sign out
+      </button>
+    </div>
+  );
+}
+
+async function signOut(): Promise<void> {
+  await api.DELETE("/api/v1/session");
+  window.location.assign("/");
+}

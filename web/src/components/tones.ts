@@ -1,0 +1,40 @@
+/** Which colour goes with the state of a device, a phase, a severity. */
+export type Tone = "good" | "busy" | "warn" | "bad" | "off";
+
+const DEVICE: Record<string, Tone> = {
+  free: "good",
+  allocated: "busy",
+  reserved: "busy",
+  in_use: "warn",
+  stale: "warn",
+  cordoned: "off",
+  unhealthy: "bad",
+  unreadable: "bad",
+};
+
+const PHASE: Record<string, Tone> = {
+  PENDING: "warn",
+  STARTING: "busy",
+  RUNNING: "busy",
+  STOPPING: "warn",
+  SUCCEEDED: "good",
+  FAILED: "bad",
+  LOST: "bad",
+  TIMED_OUT: "bad",
+  CANCELLED: "off",
+};
+
+const NODE: Record<string, Tone> = {
+  ready: "good",
+  silent: "bad",
+  gone: "bad",
+  draining: "warn",
+  cordoned: "off",
+};
+
+export const deviceTone = (state: string): Tone => DEVICE[state] ?? "off";
+export const phaseTone = (phase: string): Tone => PHASE[phase] ?? "off";
+export const nodeTone = (state: string): Tone => NODE[state] ?? "off";
+
+/** A word of the API as a person reads it: "in_use" is "in use". */
+export const inWords = (word: string): string => word.replaceAll("_", " ").toLowerCase();

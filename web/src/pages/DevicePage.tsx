@@ -1,0 +1,163 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { type Device, deviceHistoryQuery, devicesQuery, RANGES, type Range } from "../api/queries";
+import { Chart } from "../charts/Chart";
+import { lines } from "../charts/timeSeries";
+import { AllocationBar } from "../components/AllocationBar";
+import { Choice } from "../components/Choice";
+import { Facts, Figures, Panel } from "../components/Panel";
+import { Empty, Failed, Loading, Shown } from "../components/states";
+import { Tag } from "../components/Tag";
+import { deviceTone } from "../components/tones";
+import { UserText } from "../components/UserText";
+import { moment } from "../format/times";
+import { celsius, memory, percent, shortModel, watts } from "../format/units";
+
+const CHARTED = [
+  { series: "utilization_pct", title: "Utilisation", unit: "%", max: 100 },
+  { series: "memory_used_mib", title: "Memory", unit: "MiB", max: undefined },
+  { series: "memory_bandwidth_pct", title: "Memory bandwidth", unit: "%", max: 100 },
+  { series: "temperature_c", title: "Temperature", unit: "°C", max: undefined },
+  { series: "power_w", title: "Power", unit: "W", max: undefined },
+  { series: "sm_clock_mhz", title: "Clock", unit: "MHz", max: undefined },
+] as const;
+
+const SERIES = CHARTED.map((each) => each.series);
+
+/** One device: what it is, who has it, who uses it, and how it was. */
+export function DevicePage() {
+  const { uuid } = useParams({ from: "/devices/$uuid" });
+  const search = useSearch({ from: "/devices/$uuid" });
+  const navigate = useNavigate({ from: "/devices/$uuid" });
+  const range: Range = search.range ?? "1h";
+  const devices = useQuery(devicesQuery);
+  const history = useQuery(deviceHistoryQuery(uuid, range, SERIES));
+  const device = devices.data?.find((row) => row.uuid === uuid);
+  return (
+    <>
+      <div className="page-head">
+        <h1>
+          {device ? (
+            <>
+              {device.node && <UserText text={device.node} />} GPU {device.index ?? "?"}
+            </>
+          ) : (
+            "Device"
+          )}
+        </h1>
+        <Choice
+          label="Range of the charts"
+          options={RANGES}
+          value={range}
+          onChange={(next) => void navigate({ search: { range: next } })}
+        />
+      </div>
+      <Shown query={devices} what="the device">
+        {() =>
+          device ? (
+            <Now device={device} />
+          ) : (
+            <Empty title="This device is not there now">Its history is below, as far as it is kept.</Empty>
+          )
+        }
+      </Shown>
+      {history.error && !history.data && (
+        <Failed error={history.error} retry={() => void history.refetch()} />
+      )}
+      {history.isPending && <Loading what="its history" />}
+      <div className="columns">
+        {history.data &&
+          CHARTED.filter(({ series }) => history.data.series[series]?.length).map(
+            ({ series, title, unit, max }) => (
+              <Panel key={series} title={`${title} (${unit})`}>
+                <Chart
+                  group="device"
+                  label={`${title} over ${range}`}
+                  option={lines([{ name: title, points: history.data.series[series] ?? [] }], {
+                    fromS: history.data.from,
+                    toS: history.data.to,
+                    stepS: history.data.step_s,
+                    unit,
+                    max,
+                  })}
+                />
+              </Panel>
+            ),
+          )}
+      </div>
+    </>
+  );
+}
+
+function Now({ device }: { device: Device }) {
+  return (
+    <>
+      <Figures
+        figures={[
+          { name: "Utilisation", value: percent(device.utilization_pct) },
+          {
+            name: "Memory in use",
+            value: memory(device.memory_used_mib),
+            more: `of ${memory(device.memory_total_mib)}`,
+          },
+          { name: "Temperature", value: celsius(device.temperature_c) },
+          {
+            name: "Power",
+            value: watts(device.power_w),
+            more: device.power_limit_w ? `of ${watts(device.power_limit_w)}` : "",
+          },
+        ]}
+      />
+      <div className="columns">
+        <Panel title="State" aside={<Tag word={device.state} tone={deviceTone(device.state)} />}>
+          <Facts
+            facts={[
+              ["why", device.state_reason],
+              ["since", device.state_since == null ? null : moment(device.state_since)],
+              ["model", shortModel(device.name, device.mig_profile)],
+              ["shared", device.means],
+              ["UUID", <code key="uuid">{device.uuid}</code>],
+              ["bus", device.pci_bus_id],
+              ["NUMA node", device.numa_node],
+              ["compute capability", device.compute_capability],
+              ["clocks held down by", device.throttled_by?.join(", ")],
+              ["last Xid error", device.xid || null],
+            ]}
+          />
+        </Panel>
+        <Panel title="Who has it">
+          <AllocationBar device={device} />
+        </Panel>
+        <Panel title="Processes">
+          {device.processes.length ? (
+            <table>
+              <thead>
+                <tr>
+                  <th className="number">Process</th>
+                  <th>Who</th>
+                  <th>Command</th>
+                  <th className="number">Memory</th>
+                </tr>
+              </thead>
+              <tbody>
+                {device.processes.map((process) => (
+                  <tr key={process.pid}>
+                    <td className="number">{process.pid}</td>
+                    <td>{process.user ? <UserText text={process.user} /> : "–"}</td>
+                    <td>
+                      {process.command ? <UserText text={process.command} className="mono" /> : "–"}
+                      {process.job == null && <span className="quiet"> (outside Corral)</span>}
+                    </td>
+                    <td className="number">{memory(process.memory_mib)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          ) : (
+            <Empty title="None" />
+          )}
+        </Panel>
+      </div>
+    </>
+  );
+}
