@@ -81,7 +81,7 @@ def test_nothing_that_a_user_named_is_markup(visit: Visit, box: Box, tmp_path: P
     job_id = box.submit(
         "--gpus", "1", "--name", name, "--", "sh", "-c", f"echo '<b>x</b>'; {until_there(tmp_path / 'x')}"
     )
-    for path in ("/", "/queue", f"/jobs/{job_id}"):
+    for path in ("/queue", f"/jobs/{job_id}"):
         page = visit.go(path)
         page.get_by_text("<img src=x").first.wait_for()
         assert page.locator("main img").count() == 0
