@@ -2,7 +2,9 @@
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from shutil import disk_usage
 
@@ -42,7 +44,8 @@ from corral.control.token_issuer import TokenIssuer
 from corral.control.watching.absent_clients import AbsentClients
 from corral.control.watching.draining import DrainWatch
 from corral.control.watching.idle_gpus import IdleWatch
-from corral.control.watching.memory_guard import MemoryGuard, Patrol
+from corral.control.watching.memory_guard import MemoryGuard
+from corral.control.watching.patrol import Patrol
 from corral.history.asking import HistoryQueries
 from corral.history.file import HistoryFile
 from corral.history.group_use import GroupUseRecorder
@@ -143,6 +146,7 @@ class Server:
             renew=self._renew_certificate,
             applied=self._delivery.apply,
         )
+        self._watch_failures = Counter[str]()
         self._alerting = self._make_alerting()
         self._patrols = self._make_patrols()
         self._ends = EndSignal()
@@ -273,7 +277,8 @@ class Server:
             cycles=self._core.controller.planning_seconds,
             obstacles=lambda: self._core.controller.obstacles,
             deliveries=self._delivery.results,
-            history_stopped=lambda: self._history.stopped,
+            history_stopped=self._history_stopped,
+            watch_failures=self._watch_failures,
             version=corral.__version__,
             started_at=self._started_at,
         )
@@ -284,9 +289,14 @@ class Server:
             stale_after_s=self._settings.stale_sample_s,
             obstacles=lambda: self._core.controller.obstacles,
             disk=lambda: disk_usage(self._home.root)[::2],
-            history_stopped=lambda: self._history.stopped,
+            history_stopped=self._history_stopped,
         )
-        return Alerting(self._ledger, self._clock, self._settings, sources, self._delivery)
+        failures = self._watch_failures
+        return Alerting(self._ledger, self._clock, self._settings, sources, self._delivery, failures=failures)
+
+    def _history_stopped(self) -> str | None:
+        """Why the history is not kept now, None while it is."""
+        return self._history.stopped or self._history_patrol.trouble
 
     def _make_patrols(self) -> tuple[Patrol, ...]:
         settings, ledger, core = self._settings, self._ledger, self._core
@@ -295,24 +305,34 @@ class Server:
         guard = MemoryGuard(ledger, self._hub, self._clock, policy=policy, tell=tell, stopper=stopper)
         absent_clients = AbsentClients(ledger, self._clock, core.service.interaction, core.dispatcher.stop)
         # Twice as often as samples are taken, so that none waits for long to be judged.
+        sampled_s = settings.sample_interval_s / 2
+        # These decide about jobs: one that breaks ends the server.
         patrols = [
-            Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
-            Patrol("history", self._history.look, settings.sample_interval_s / 2),
-            Patrol("group-use", self._group_use.look, settings.sample_interval_s / 2),
-            Patrol("meter", self._meter.look, settings.sample_interval_s / 2),
+            Patrol("memory-guard", guard.look, sampled_s),
             Patrol("node-return", core.recovery.try_again, RETRY_S),
             Patrol("node-drain", DrainWatch(ledger, self._clock, core.dispatcher.stop).look, DRAIN_INTERVAL_S),
             Patrol("absent-clients", absent_clients.look, ABSENCE_INTERVAL_S),
-            Patrol("notifications", Notifications(ledger, self._nodes, self._clock).look, LOOK_INTERVAL_S),
-            self._alerting.patrol,
-            Patrol("job-notices", JobNotices(ledger, self._delivery, self._clock).look, LOOK_INTERVAL_S),
-            Patrol("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         ]
         if settings.reclaim_idle_after_s is not None:
             idle = IdlePolicy(settings.reclaim_idle_after_s, settings.reclaim_idle_grace_s)
             watch = IdleWatch(ledger, self._hub, self._clock, policy=idle, tell=tell, stopper=stopper)
             patrols.append(Patrol("idle-watch", watch.look, IDLE_INTERVAL_S))
-        return tuple(patrols)
+        return (*patrols, *self._make_onlookers(sampled_s))
+
+    def _make_onlookers(self, sampled_s: float) -> tuple[Patrol, ...]:
+        """The patrols that note and tell what happens: jobs run and start without them."""
+        ledger = self._ledger
+        onlooker = partial(Patrol, vital=False, failures=self._watch_failures)
+        self._history_patrol = onlooker("history", self._history.look, sampled_s)
+        return (
+            self._history_patrol,
+            onlooker("group-use", self._group_use.look, sampled_s),
+            onlooker("meter", self._meter.look, sampled_s),
+            onlooker("notifications", Notifications(ledger, self._nodes, self._clock).look, LOOK_INTERVAL_S),
+            self._alerting.patrol,
+            onlooker("job-notices", JobNotices(ledger, self._delivery, self._clock).look, LOOK_INTERVAL_S),
+            onlooker("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
+        )
 
     def _about(self) -> ServerInfo:
         nodes = tuple(self._ledger.view().nodes.values())

@@ -101,6 +101,51 @@ def test_a_failing_queue_holds_no_other_up_on_the_same_thread(tries: Tries) -> N
     assert len(tries.outbox.waiting("bad")) == 5
 
 
+def test_a_fault_in_a_try_is_a_try_that_failed(
+    tries: Tries, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(channel_queue, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(channel_queue, "MOST_TRIES", 2)
+
+    def broken(_channel: str, message: str) -> Outcome:
+        if message == "1":
+            raise KeyError("sentence")
+        return Outcome(True)
+
+    tries.outcome = broken
+    tries.threads.put("ops", outgoing(1))
+    tries.threads.put("ops", outgoing(2))
+    until(lambda: len(tries.reports) == 3)
+    assert tries.reports == [("ops", "1", "retried"), ("ops", "1", "given_up"), ("ops", "2", "delivered")]
+    assert "KeyError" in caplog.text
+
+
+def test_a_fault_in_what_follows_a_try_ends_no_thread(
+    tries: Tries, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(sending, "_AFTER_FAULT_S", 0.01)
+    reports = iter([ValueError("odd")])
+
+    def report(channel: str, one: Waiting, result: str, why: str | None) -> None:
+        for failure in reports:
+            raise failure
+        tries._report(channel, one, result, why)
+
+    monkeypatch.setattr(tries.threads, "_report", report)
+    tries.threads.put("ops", outgoing(1))
+    until(lambda: "it goes on" in caplog.text)
+    tries.threads.put("ops", outgoing(2))
+    until(lambda: tries.reports)
+    assert tries.sent == [("ops", "1"), ("ops", "2")]
+
+
+@pytest.mark.parametrize("fields", [5, None, [1], "text"])
+def test_a_message_whose_fields_are_damaged_is_a_try_that_failed(fields: object) -> None:
+    damaged = replace(outgoing(1), fields=fields)  # type: ignore[arg-type]
+    found = ChannelProcess().send("json://127.0.0.1:9", damaged)
+    assert not found.delivered
+
+
 def test_a_stop_leaves_what_was_not_sent_to_the_next_server(tmp_path: Path) -> None:
     tries = Tries(tmp_path)
     tries.outcome = lambda _, message: Outcome(message == "1", "no")

@@ -79,7 +79,7 @@ def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungN
 @pytest.mark.parametrize("what", ["logs", "why"])
 def test_requests_that_wait_for_a_log_leave_threads_to_all_others(served: Served, hung: HungNode, what: str) -> None:
     job_id = served.submit()
-    failed = JobChanged(job_id, {"phase": Phase.FAILED}, at=1.0, by="test")
+    failed = JobChanged(job_id, {"phase": Phase.FAILED, "attempts": 1}, at=1.0, by="test")
     served.world.ledger.commit(lambda _: Decided((failed,), None)).result()
     held_up = [
         threading.Thread(target=served.call, args=("GET", f"/jobs/{job_id}/{what}"))

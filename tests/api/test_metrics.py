@@ -114,3 +114,7 @@ def test_a_history_that_is_not_written_is_told(served: Served) -> None:
     served.world.home.history_file.rmdir()
     served.world.recorder.write()
     assert named(scraped(served), "corral_history_stopped") == [({}, 0.0)]
+
+
+def test_watches_that_broke_and_went_on_are_counted(served: Served) -> None:
+    assert named(scraped(served), "corral_watch_failures_total") == [({"watch": "alerts"}, 2.0)]

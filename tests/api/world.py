@@ -151,6 +151,7 @@ class World:
             obstacles=dict,
             deliveries={},
             history_stopped=lambda: self.recorder.stopped,
+            watch_failures={"alerts": 2},
             version="1",
             started_at=clock.now(),
         )

@@ -75,16 +75,8 @@ class ChannelProcess:
 
     def send(self, url: str, message: Outgoing, guard: Guard | None = None) -> Outcome:
         """One try. Never raises."""
-        order = {
-            "url": url,
-            "title": message.title,
-            "body": message.body,
-            "type": message.type,
-            "fields": dict(message.fields),
-            "guard": None if guard is None else {"uid": guard.uid, "gid": guard.gid, "networks": list(guard.networks)},
-        }
         try:
-            answer = self._ask({"send": order}, guard is None)
+            answer = self._ask({"send": _order(url, message, guard)}, guard is None)
             return Outcome(bool(answer["delivered"]), answer["why"])
         except subprocess.TimeoutExpired:
             return Outcome(False, f"the receiver did not take it within {self._timeout_s:g} s")
@@ -133,6 +125,18 @@ class ChannelProcess:
                 self._child = None
         answer: dict[str, Any] = json.loads(said)
         return answer
+
+
+def _order(url: str, message: Outgoing, guard: Guard | None) -> dict[str, Any]:
+    """What the process is to send, as JSON has it."""
+    return {
+        "url": url,
+        "title": message.title,
+        "body": message.body,
+        "type": message.type,
+        "fields": dict(message.fields),
+        "guard": None if guard is None else {"uid": guard.uid, "gid": guard.gid, "networks": list(guard.networks)},
+    }
 
 
 def check_channels(channels: Sequence[Channel], places: Mapping[str, str]) -> None:

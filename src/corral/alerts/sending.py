@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 MOST_INCOMING = 10_000
 """So many messages wait to be written down; that takes a disk that hangs."""
 
+_AFTER_FAULT_S = 1.0
+
 _END_S = 1.0
 """A server that stops waits so long for a message that is on its way."""
 
@@ -123,10 +125,23 @@ class SendingThreads:
                 channel, incoming = self._next()
                 if channel is None and not incoming:
                     return
-            if incoming:
-                self._take(incoming)
+            try:
+                if incoming:
+                    self._take(incoming)
+                if channel is not None:
+                    self._try(channel, process)
+            except Exception:
+                # What is told decides nothing: a fault in it ends no server.
+                log.exception("%s: a round broke; it goes on (please report this)", self._name)
+                self._pause(channel)
+
+    def _pause(self, channel: str | None) -> None:
+        """Let no fault that comes again at once take a whole processor."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closing, _AFTER_FAULT_S)
             if channel is not None:
-                self._try(channel, process)
+                self._busy.discard(channel)
+                self._changed.notify()
 
     def _next(self) -> tuple[str | None, list[tuple[str, Waiting]]]:
         """A queue whose turn it is, and what has come in; neither when this is closed."""
@@ -180,7 +195,7 @@ class SendingThreads:
         with self._changed:
             queue = self._queues.get(channel)
             heads = [] if queue is None else queue.heads(self._most_at_once(channel))
-        outcome = self._attempt(channel, _told(heads, queue), process) if queue is not None and heads else None
+        outcome = None if queue is None or not heads else self._tried(channel, heads, queue, process)
         with self._changed:
             self._busy.discard(channel)
             self._changed.notify()
@@ -198,6 +213,16 @@ class SendingThreads:
         self._note(channel, heads, result)
         for one in heads if result == "delivered" else heads[:1]:
             self._report(channel, one, result, outcome.why)
+
+    def _tried(
+        self, channel: str, heads: list[Waiting], queue: ChannelQueue, process: ChannelProcess
+    ) -> Outcome | None:
+        """What came of a try. What nobody foresaw is a try that failed: a message that cannot be told is given up."""
+        try:
+            return self._attempt(channel, _told(heads, queue), process)
+        except Exception as error:
+            log.exception("channel %s: a try to send broke (please report this)", channel)
+            return Outcome(False, f"the server has a fault ({type(error).__name__}); its log says more")
 
     def _settled(self, queue: ChannelQueue, heads: list[Waiting], outcome: Outcome) -> str:
         now = self._clock.monotonic()

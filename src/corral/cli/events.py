@@ -1,6 +1,5 @@
 """`corral events`: what happens, a line each."""
 
-import json as json_text
 import sys
 import time
 from collections.abc import Mapping
@@ -8,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from corral.cli.screen import command_group, example, room, write_lines
+from corral.cli.screen import command_group, example, print_json_line, room, write_lines
 from corral.client import Client, Event
-from corral.wire import to_plain
 
 app = command_group()
 
@@ -33,11 +31,10 @@ def events(
     with Client() as client:
         for event in client.events(topics.split(","), after=after):
             if json:
-                # JSON escapes every control character but this one.
-                sys.stdout.write(json_text.dumps(to_plain(event)).replace("\x7f", "\\u007f") + "\n")
+                print_json_line(event)
             elif event.topic != "hello":
                 write_lines(*(line[: room()] for line in event_lines(event)))
-            sys.stdout.flush()
+                sys.stdout.flush()
 
 
 def event_lines(event: Event) -> list[str]:

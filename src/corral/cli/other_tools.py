@@ -53,7 +53,7 @@ COMMANDS_ELSEWHERE: dict[str, Sequence[str]] = {
     **dict.fromkeys(("modify", "change", "edit", "set", "qalter", "bmod", "renice"), _UPDATE),
     **dict.fromkeys(("reload", "reconfigure", "reconfig"), _RELOAD),
     **dict.fromkeys(("quota", "quotas", "limits", "sacctmgr", "partitions", "bqueues"), _QUEUES),
-    **dict.fromkeys(("sreport", "sshare", "gstats", "stats", "report", "accounting"), _USAGE),
+    **dict.fromkeys(("sreport", "sshare", "gstats", "stats", "accounting"), _USAGE),
     **dict.fromkeys(("node", "hosts"), _NODES),
     **dict.fromkeys(("device", "gpu", "topo", "nvidia"), _DEVICES),
     "undrain": ("`corral uncordon` ends it",),

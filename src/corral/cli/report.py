@@ -10,7 +10,7 @@ import typer
 
 from corral.cli.csv_cells import moment, plain_cell
 from corral.cli.periods import Period, period_of
-from corral.cli.screen import command_group, example, print_json, write_painted
+from corral.cli.screen import command_group, example, print_json, write_document, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, Report, ReportRow
 from corral.formatting.times import clock_time
@@ -90,7 +90,7 @@ def report(
     elif form is ReportFormat.HTML:
         from corral.cli.report_html import page_of
 
-        sys.stdout.write(page_of(found))
+        write_document(page_of(found))
     else:
         write_painted(*report_lines(found))
 

@@ -94,9 +94,24 @@ def exit_code_of(error: CorralError, *, otherwise: int = 1) -> int:
 
 def print_json(value: Any) -> None:
     """Write one JSON value to standard output: indented on a terminal, else in one line."""
-    text = json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=to_plain)
+    _write_json(value, 2 if sys.stdout.isatty() else None)
+
+
+def print_json_line(value: Any) -> None:
+    """Write one JSON value as a line of a stream, which whoever reads it has at once."""
+    _write_json(value, None)
+    sys.stdout.flush()
+
+
+def _write_json(value: Any, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent, default=to_plain)
     # JSON escapes every control character but this one.
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
+
+
+def write_document(text: str) -> None:
+    """Write a document for a file or another program as it is: whoever made it has escaped what users chose."""
+    sys.stdout.write(text)
 
 
 def painted(text: str, style: str, stream: IO[str] | None = None) -> str:

@@ -10,7 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 from corral.model.errors import CorralError
 
-SERVER_PACKAGES = ("alembic", "ddsketch", "fastapi", "httptools", "numpy", "sqlalchemy", "strawberry", "uvicorn")
+SERVER_PACKAGES = (
+    "alembic", "apprise", "ddsketch", "fastapi", "httptools", "numpy", "sqlalchemy", "strawberry", "uvicorn", "wsproto",
+)  # fmt: skip
 """What the extra `server` installs, by the names that are imported."""
 
 

@@ -30,6 +30,7 @@ class Metrics:
         obstacles: what keeps jobs from starting, by node.
         deliveries: messages to channels, by channel and result.
         history_stopped: why the history of devices is not written, None while it is.
+        watch_failures: rounds of watches that broke and went on, by watch.
         started_at: when the server began, Unix seconds.
     """
 
@@ -45,6 +46,7 @@ class Metrics:
     obstacles: Callable[[], Mapping[str, str]]
     deliveries: Mapping[tuple[str, str], int]
     history_stopped: Callable[[], str | None]
+    watch_failures: Mapping[str, int]
     version: str
     started_at: float
 
@@ -99,6 +101,12 @@ class Metrics:
             "gauge",
             "1 while the history of devices cannot be written, else 0.",
             [Row("", int(self.history_stopped() is not None))],
+        )
+        yield from family(
+            "corral_watch_failures_total",
+            "counter",
+            "Rounds of watches that broke on what nobody foresaw, and went on; the log says more.",
+            (Row(labelled(watch=name), n) for name, n in sorted(self.watch_failures.items())),
         )
         yield from family(
             "corral_build_info", "gauge", "1, with the version.", [Row(labelled(version=self.version), 1)]

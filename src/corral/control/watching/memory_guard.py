@@ -4,12 +4,10 @@ It tells a job in its log what it found, and has it stopped as FAILED, so that i
 """
 
 import logging
-import threading
 from collections.abc import Callable
 
 from corral.clock import Clock
 from corral.lifecycle import stopping
-from corral.model.errors import CorralError
 from corral.model.eviction import EvictionRule
 from corral.model.fact import Fact, ServerPart
 from corral.model.job import Phase
@@ -113,30 +111,3 @@ def guarded(view: View) -> list[Bound]:
         for grant in allocation.placement.grants
         if grant.memory_mib is not None
     ]
-
-
-class Patrol:
-    """Calls `look` again and again on a thread of its own; a round that fails is logged and the next one goes on."""
-
-    def __init__(self, name: str, look: Callable[[], None], interval_s: float) -> None:
-        self._look = look
-        self._interval_s = interval_s
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """End after the round in hand."""
-        self._closing.set()
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
-
-    def _run(self) -> None:
-        while not self._closing.wait(self._interval_s):
-            try:
-                self._look()
-            except CorralError as error:
-                log.error("%s: %s", self._thread.name, error)
