@@ -1,6 +1,16 @@
 /** Which page is at which address, and which filters an address can have. */
-import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
 import { RANGES, type Range } from "./api/queries";
+import {
+  COMPARED,
+  type Compared,
+  KPI_RANGES,
+  type KpiRange,
+  REPORT_BY,
+  REPORT_RANGES,
+  type ReportBy,
+  type ReportRange,
+} from "./pool/choices";
 import { Frame } from "./components/Frame";
 import { Empty } from "./components/states";
 import { DevicePage } from "./pages/DevicePage";
@@ -9,6 +19,8 @@ import { JobPage } from "./pages/JobPage";
 import { NodesPage } from "./pages/NodesPage";
 import { OverviewPage } from "./pages/OverviewPage";
 import { QueuePage } from "./pages/QueuePage";
+import { MEANS } from "./pool/means";
+import type { DeviceFilter } from "./pool/nodeRows";
 
 type Search = Record<string, unknown>;
 
@@ -24,6 +36,23 @@ export interface QueueSearch {
   queue?: string;
   phase?: string;
   ended?: boolean;
+}
+
+export interface AlertsSearch {
+  severity?: string;
+  over?: boolean;
+}
+
+export interface CompareSearch {
+  what?: Compared;
+  ids?: string;
+  range?: Range;
+}
+
+export interface UsageSearch {
+  by?: ReportBy;
+  range?: ReportRange;
+  kpis?: KpiRange;
 }
 
 const words = (value: unknown): string | undefined =>
@@ -52,7 +81,23 @@ const device = createRoute({
   validateSearch: (search: Search): Pick<DevicesSearch, "range"> => ({ range: range(search.range) }),
   component: DevicePage,
 });
-const nodes = createRoute({ getParentRoute: () => root, path: "/nodes", component: NodesPage });
+const nodes = createRoute({
+  getParentRoute: () => root,
+  path: "/nodes",
+  validateSearch: (search: Search): DeviceFilter => ({
+    node: words(search.node),
+    means: MEANS.find((known) => known === search.means),
+    user: words(search.user),
+    project: words(search.project),
+  }),
+  component: NodesPage,
+});
+const node = createRoute({
+  getParentRoute: () => root,
+  path: "/nodes/$name",
+  validateSearch: (search: Search): Pick<DevicesSearch, "range"> => ({ range: range(search.range) }),
+  component: lazyRouteComponent(() => import("./pages/NodePage"), "NodePage"),
+});
 const queue = createRoute({
   getParentRoute: () => root,
   path: "/queue",
@@ -67,7 +112,55 @@ const queue = createRoute({
 });
 const job = createRoute({ getParentRoute: () => root, path: "/jobs/$id", component: JobPage });
 
-const routes = root.addChildren([overview, devices, device, nodes, queue, job]);
+const alerts = createRoute({
+  getParentRoute: () => root,
+  path: "/alerts",
+  validateSearch: (search: Search): AlertsSearch => ({
+    severity: words(search.severity),
+    over: search.over === true || search.over === "true" ? true : undefined,
+  }),
+  component: lazyRouteComponent(() => import("./pages/AlertsPage"), "AlertsPage"),
+});
+const map = createRoute({
+  getParentRoute: () => root,
+  path: "/map",
+  validateSearch: (search: Search): Pick<DevicesSearch, "node"> => ({ node: words(search.node) }),
+  component: lazyRouteComponent(() => import("./pages/MapPage"), "MapPage"),
+});
+const compare = createRoute({
+  getParentRoute: () => root,
+  path: "/compare",
+  validateSearch: (search: Search): CompareSearch => ({
+    what: COMPARED.find((known) => known === search.what),
+    ids: words(search.ids),
+    range: range(search.range),
+  }),
+  component: lazyRouteComponent(() => import("./pages/ComparePage"), "ComparePage"),
+});
+const usage = createRoute({
+  getParentRoute: () => root,
+  path: "/usage",
+  validateSearch: (search: Search): UsageSearch => ({
+    by: REPORT_BY.find((known) => known === search.by),
+    range: REPORT_RANGES.find((known) => known === search.range),
+    kpis: KPI_RANGES.find((known) => known === search.kpis),
+  }),
+  component: lazyRouteComponent(() => import("./pages/UsagePage"), "UsagePage"),
+});
+
+const routes = root.addChildren([
+  overview,
+  devices,
+  device,
+  nodes,
+  node,
+  queue,
+  job,
+  alerts,
+  map,
+  compare,
+  usage,
+]);
 
 export function makeRouter() {
   return createRouter({ routeTree: routes, defaultPreload: "intent", scrollRestoration: true });

@@ -10,6 +10,8 @@ export type Node = Schemas["NodeRow"];
 export type Queue = Schemas["QueueRow"];
 export type Session = Schemas["PageSession"];
 export type Phase = Schemas["Phase"];
+export type Alert = Schemas["AlertRow"];
+export type Silence = Schemas["SilenceRow"];
 
 export interface JobFilter {
   all?: boolean;
@@ -56,6 +58,16 @@ export const nodesQuery = queryOptions({
   queryFn: async ({ signal }) => [...(await answered(api.GET("/api/v1/nodes", { signal }))).nodes],
   refetchInterval: 30_000,
 });
+
+/** The alerts that fire; with `over` also the last that are over. */
+export function alertsQuery(over = false) {
+  return queryOptions({
+    queryKey: ["alerts", over],
+    queryFn: ({ signal }) =>
+      answered(api.GET("/api/v1/alerts", { params: { query: { history: over } }, signal })),
+    refetchInterval: 60_000,
+  });
+}
 
 export const queuesQuery = queryOptions({
   queryKey: ["queues"],

@@ -3,6 +3,7 @@ import { Link, Outlet } from "@tanstack/react-router";
 import { api } from "../api/client";
 import { serverQuery, sessionQuery } from "../api/queries";
 import { useConnection } from "../live/LiveProvider";
+import { AlertCount } from "./FiringAlerts";
 import { chooseTheme, THEMES, type Theme, useTheme } from "./theme";
 import { UserText } from "./UserText";
 
@@ -11,6 +12,10 @@ const PAGES = [
   { to: "/devices", name: "Devices" },
   { to: "/nodes", name: "Nodes" },
   { to: "/queue", name: "Queue" },
+  { to: "/alerts", name: "Alerts" },
+  { to: "/map", name: "Allocation map" },
+  { to: "/compare", name: "Compare" },
+  { to: "/usage", name: "Users and projects" },
 ] as const;
 
 /** What is around every page: where one can go, who one is, and whether what is shown is live. */
@@ -28,6 +33,7 @@ export function Frame() {
           {PAGES.map((page) => (
             <Link key={page.to} to={page.to} activeOptions={{ exact: page.to === "/" }}>
               {page.name}
+              {page.to === "/alerts" && <AlertCount />}
             </Link>
           ))}
         </nav>

@@ -32,9 +32,12 @@ const NODE: Record<string, Tone> = {
   cordoned: "off",
 };
 
+const SEVERITY: Record<string, Tone> = { critical: "bad", warning: "warn", info: "busy" };
+
 export const deviceTone = (state: string): Tone => DEVICE[state] ?? "off";
 export const phaseTone = (phase: string): Tone => PHASE[phase] ?? "off";
 export const nodeTone = (state: string): Tone => NODE[state] ?? "off";
+export const severityTone = (severity: string): Tone => SEVERITY[severity] ?? "off";
 
 /** A word of the API as a person reads it: "in_use" is "in use". */
 export const inWords = (word: string): string => word.replaceAll("_", " ").toLowerCase();

@@ -40,3 +40,14 @@ export function shortModel(name: string, migProfile?: string | null): string {
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
+
+/** MiB in GiB, without the unit. */
+export function gib(mib: number | null | undefined): string {
+  return mib == null ? UNKNOWN : (mib / 1024).toFixed(1);
+}
+
+/** Hours: 0.4, 12.3, 1,240. */
+export function hours(value: number | null | undefined): string {
+  if (value == null) return UNKNOWN;
+  return value.toLocaleString(undefined, { maximumFractionDigits: value < 100 ? 1 : 0 });
+}

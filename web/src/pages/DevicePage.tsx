@@ -5,6 +5,8 @@ import { Chart } from "../charts/Chart";
 import { lines } from "../charts/timeSeries";
 import { AllocationBar } from "../components/AllocationBar";
 import { Choice } from "../components/Choice";
+import { Cordon } from "../components/Cordon";
+import { DeviceHistory } from "../components/DeviceHistory";
 import { Facts, Figures, Panel } from "../components/Panel";
 import { Empty, Failed, Loading, Shown } from "../components/states";
 import { Tag } from "../components/Tag";
@@ -12,6 +14,7 @@ import { deviceTone } from "../components/tones";
 import { UserText } from "../components/UserText";
 import { moment } from "../format/times";
 import { celsius, memory, percent, shortModel, watts } from "../format/units";
+import "../styles/pool.css";
 
 const CHARTED = [
   { series: "utilization_pct", title: "Utilisation", unit: "%", max: 100 },
@@ -45,6 +48,12 @@ export function DevicePage() {
             "Device"
           )}
         </h1>
+        {device && (
+          <Cordon
+            target={{ kind: "device", uuid, name: `${device.node ?? ""} GPU ${device.index ?? ""}`.trim() }}
+            state={device.state}
+          />
+        )}
         <Choice
           label="Range of the charts"
           options={RANGES}
@@ -127,6 +136,9 @@ function Now({ device }: { device: Device }) {
         </Panel>
         <Panel title="Who has it">
           <AllocationBar device={device} />
+        </Panel>
+        <Panel title="What happened">
+          <DeviceHistory device={device} />
         </Panel>
         <Panel title="Processes">
           {device.processes.length ? (

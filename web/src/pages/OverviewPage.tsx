@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { Device, Job, Queue } from "../api/queries";
 import { devicesQuery, jobsQuery, queuesQuery } from "../api/queries";
+import { FiringAlerts } from "../components/FiringAlerts";
 import { HeatMap } from "../components/HeatMap";
 import { JobLink } from "../components/JobLink";
 import { Figures, Panel } from "../components/Panel";
@@ -10,6 +11,7 @@ import { UserText } from "../components/UserText";
 import { duration, moment } from "../format/times";
 import { counted, share, watts } from "../format/units";
 import { useNow } from "../live/useNow";
+import "../styles/pool.css";
 
 const FIRST_WAITING = 8;
 const IDLE_PERCENT = 5;
@@ -45,6 +47,9 @@ export function OverviewPage() {
         )}
       </Shown>
       <div className="columns">
+        <Panel title="Alerts" aside={<Link to="/alerts">all of them</Link>}>
+          <FiringAlerts />
+        </Panel>
         <Panel title="Waiting" aside={<Link to="/queue">the queue</Link>}>
           <Shown query={waiting} what="the queue">
             {(jobs) => <Waiting jobs={jobs} />}

@@ -1,0 +1,109 @@
+/** What the pages about the pool read of the server: alerts, shares, usage and key figures. */
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { serverNow } from "../format/times";
+import type { Compared, ReportBy } from "../pool/choices";
+import { answered, api, type Schemas } from "./client";
+import type { Range } from "./queries";
+
+export type MappedDevice = Schemas["MappedDevice"];
+export type Report = Schemas["Report"];
+export type ReportRow = Schemas["ReportRow"];
+export type Waste = Schemas["Waste"];
+export type Kpis = Schemas["Kpis"];
+export type Kpi = Schemas["Kpi"];
+export type HistoryPoint = Schemas["HistoryPoint"];
+
+export interface History {
+  from: number;
+  to: number;
+  step_s: number;
+  series: Record<string, readonly HistoryPoint[]>;
+}
+
+const SLOW_MS = 60_000;
+
+export const silencesQuery = queryOptions({
+  queryKey: ["silences"],
+  queryFn: async ({ signal }) => [...(await answered(api.GET("/api/v1/silences", { signal }))).silences],
+  refetchInterval: SLOW_MS,
+});
+
+export const allocMapQuery = queryOptions({
+  queryKey: ["alloc-map"],
+  queryFn: async ({ signal }) => [...(await answered(api.GET("/api/v1/alloc-map", { signal }))).devices],
+  refetchInterval: SLOW_MS,
+});
+
+/** What was granted in the last `rangeS` seconds. */
+export function reportQuery(by: ReportBy, rangeS: number) {
+  return queryOptions({
+    queryKey: ["report", by, rangeS],
+    queryFn: ({ signal }) => {
+      const until = serverNow();
+      return answered(
+        api.GET("/api/v1/report", { params: { query: { by: [by], since: until - rangeS, until } }, signal }),
+      );
+    },
+    refetchInterval: SLOW_MS,
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function wasteQuery(rangeS: number) {
+  return queryOptions({
+    queryKey: ["waste", rangeS],
+    queryFn: ({ signal }) => {
+      const until = serverNow();
+      return answered(
+        api.GET("/api/v1/waste", { params: { query: { since: until - rangeS, until } }, signal }),
+      );
+    },
+    refetchInterval: SLOW_MS,
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function kpisQuery(range: Range) {
+  return queryOptions({
+    queryKey: ["kpis", range],
+    queryFn: ({ signal }) => answered(api.GET("/api/v1/kpis", { params: { query: { range } }, signal })),
+    refetchInterval: SLOW_MS,
+    placeholderData: keepPreviousData,
+  });
+}
+
+/** What one node, device or job was like over a range. */
+export function historyQuery(what: Compared, id: string, range: Range, series: readonly string[]) {
+  const query = { range, series: [...series] };
+  const querySerializer = () => `range=${range}&series=${series.join(",")}`;
+  return queryOptions({
+    queryKey: ["history", what, id, range, series],
+    queryFn: ({ signal }): Promise<History> => {
+      if (what === "devices")
+        return answered(
+          api.GET("/api/v1/history/devices/{uuid}", {
+            params: { path: { uuid: id }, query },
+            querySerializer,
+            signal,
+          }),
+        );
+      if (what === "jobs")
+        return answered(
+          api.GET("/api/v1/history/jobs/{job_id}", {
+            params: { path: { job_id: id }, query },
+            querySerializer,
+            signal,
+          }),
+        );
+      return answered(
+        api.GET("/api/v1/history/nodes/{name}", {
+          params: { path: { name: id }, query },
+          querySerializer,
+          signal,
+        }),
+      );
+    },
+    refetchInterval: range === "30m" || range === "1h" ? 10_000 : SLOW_MS,
+    placeholderData: keepPreviousData,
+  });
+}

@@ -1,0 +1,57 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { type Alert, alertsQuery } from "../api/queries";
+import { moment } from "../format/times";
+import { counted } from "../format/units";
+import { AlertSubject } from "./AlertSubject";
+import { Empty, Shown } from "./states";
+import { Tag } from "./Tag";
+import { severityTone } from "./tones";
+import { UserText } from "./UserText";
+
+const FIRST = 6;
+
+/** Whether nobody takes care of it yet. */
+export const isUnattended = (alert: Alert): boolean =>
+  alert.state === "firing" && alert.acknowledged_by === null && !alert.silenced;
+
+/** How many alerts nobody takes care of, behind the name of their page. */
+export function AlertCount() {
+  const alerts = useQuery(alertsQuery());
+  const count = alerts.data?.alerts.filter(isUnattended).length ?? 0;
+  if (!count) return null;
+  return (
+    <span className="tag" data-tone="bad">
+      {count} <span className="only-read-aloud">nobody takes care of</span>
+    </span>
+  );
+}
+
+/** The first alerts that fire, the worst before others. */
+export function FiringAlerts() {
+  const alerts = useQuery(alertsQuery());
+  return (
+    <Shown query={alerts} what="the alerts">
+      {({ alerts: rows }) =>
+        rows.length ? (
+          <ul className="plain">
+            {rows.slice(0, FIRST).map((alert) => (
+              <li key={alert.id}>
+                <Tag word={alert.severity} tone={severityTone(alert.severity)} />{" "}
+                <AlertSubject alert={alert} /> <UserText text={alert.sentence} />{" "}
+                <span className="quiet">{moment(alert.since)}</span>
+              </li>
+            ))}
+            {rows.length > FIRST && (
+              <li>
+                <Link to="/alerts">{counted(rows.length - FIRST, "alert")} more</Link>
+              </li>
+            )}
+          </ul>
+        ) : (
+          <Empty title="Nothing fires" />
+        )
+      }
+    </Shown>
+  );
+}
