@@ -12,13 +12,8 @@ import {
   type ReportRange,
 } from "./pool/choices";
 import { Frame } from "./components/Frame";
-import { Empty } from "./components/states";
-import { DevicePage } from "./pages/DevicePage";
-import { DevicesPage } from "./pages/DevicesPage";
-import { JobPage } from "./pages/JobPage";
-import { NodesPage } from "./pages/NodesPage";
+import { Empty, Loading } from "./components/states";
 import { OverviewPage } from "./pages/OverviewPage";
-import { QueuePage } from "./pages/QueuePage";
 import { MEANS } from "./pool/means";
 import type { DeviceFilter } from "./pool/nodeRows";
 
@@ -73,13 +68,18 @@ const devices = createRoute({
     state: words(search.state),
     range: range(search.range),
   }),
-  component: DevicesPage,
+  component: lazyRouteComponent(() => import("./pages/DevicesPage"), "DevicesPage"),
 });
 const device = createRoute({
   getParentRoute: () => root,
   path: "/devices/$uuid",
   validateSearch: (search: Search): Pick<DevicesSearch, "range"> => ({ range: range(search.range) }),
-  component: DevicePage,
+  component: lazyRouteComponent(() => import("./pages/DevicePage"), "DevicePage"),
+});
+const nodes = createRoute({
+  getParentRoute: () => root,
+  path: "/nodes",
+  component: lazyRouteComponent(() => import("./pages/NodesPage"), "NodesPage"),
 });
 const nodes = createRoute({
   getParentRoute: () => root,
@@ -90,7 +90,7 @@ const nodes = createRoute({
     user: words(search.user),
     project: words(search.project),
   }),
-  component: NodesPage,
+  component: lazyRouteComponent(() => import("./pages/NodesPage"), "NodesPage"),
 });
 const node = createRoute({
   getParentRoute: () => root,
@@ -108,9 +108,13 @@ const queue = createRoute({
     phase: words(search.phase),
     ended: search.ended === true || search.ended === "true" ? true : undefined,
   }),
-  component: QueuePage,
+  component: lazyRouteComponent(() => import("./pages/QueuePage"), "QueuePage"),
 });
-const job = createRoute({ getParentRoute: () => root, path: "/jobs/$id", component: JobPage });
+const job = createRoute({
+  getParentRoute: () => root,
+  path: "/jobs/$id",
+  component: lazyRouteComponent(() => import("./pages/JobPage"), "JobPage"),
+});
 
 const alerts = createRoute({
   getParentRoute: () => root,
@@ -163,7 +167,12 @@ const routes = root.addChildren([
 ]);
 
 export function makeRouter() {
-  return createRouter({ routeTree: routes, defaultPreload: "intent", scrollRestoration: true });
+  return createRouter({
+    routeTree: routes,
+    defaultPreload: "intent",
+    defaultPendingComponent: () => <Loading what="the page" />,
+    scrollRestoration: true,
+  });
 }
 
 declare module "@tanstack/react-router" {

@@ -1,6 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
-import { type Connection, EventFollower, LiveRows } from "./events";
+import { type Connection, EventFollower } from "./events";
+import { LiveRows } from "./LiveRows";
 
 const LiveContext = createContext<Connection>("connecting");
 
@@ -12,7 +13,7 @@ export function LiveProvider({ children }: { children: ReactNode }) {
     const rows = new LiveRows(client);
     let before: Connection = "connecting";
     const follower = new EventFollower(
-      (event) => rows.take(event),
+      (events) => rows.take(events),
       (now) => {
         // What is not told by events may have changed while the server was away, and so may the session.
         if (now === "live" && before === "lost") void client.invalidateQueries();
@@ -22,7 +23,10 @@ export function LiveProvider({ children }: { children: ReactNode }) {
       },
     );
     follower.open();
-    return () => follower.close();
+    return () => {
+      follower.close();
+      rows.close();
+    };
   }, [client]);
   return <LiveContext.Provider value={connection}>{children}</LiveContext.Provider>;
 }

@@ -1,7 +1,4 @@
-/** Keeps what the pages show in step with the server, by its stream of events. */
-import type { QueryClient } from "@tanstack/react-query";
-import type { Device, Job } from "../api/queries";
-import { setServerNow } from "../format/times";
+/** The server's stream of events, followed until it is closed, also over restarts of the server. */
 
 export interface LiveEvent {
   topic: string;
@@ -12,97 +9,58 @@ export interface LiveEvent {
   message: string | null;
 }
 
-const TOPICS = ["jobs", "devices", "alerts", "metrics"] as const;
-const OF_THE_STREAM = ["hello", "ping", "reset", "overflow"] as const;
-const AGAIN_MS = [500, 1_000, 2_000, 5_000] as const;
-/** Listings are read again at most so often, however much happens. */
-const RENEW_MS = 400;
-
 export type Connection = "connecting" | "live" | "lost";
 
-/** What the server says anew, and what it is read again for. */
-const RENEWED: Record<string, readonly string[]> = {
-  jobs: ["jobs", "job", "why", "queues", "devices", "alloc-map"],
-  devices: ["devices", "nodes", "alloc-map"],
-  alerts: ["alerts", "silences"],
-};
+const TOPICS = ["jobs", "devices", "alerts", "metrics"] as const;
+const AGAIN_MS = [500, 1_000, 2_000, 5_000] as const;
+/** The server says something every 15 s: a connection that is quiet for longer is broken, whatever it looks like. */
+const SILENT_MS = 40_000;
 
-/** Puts the fields of events into the rows that pages show, and notes which listings have to be read again. */
-export class LiveRows {
-  private readonly due = new Set<string>();
-  private timer: number | undefined;
-
-  constructor(private readonly client: QueryClient) {}
-
-  take(event: LiveEvent): void {
-    if (event.topic === "hello" || event.topic === "ping") setServerNow(event.at);
-    if (event.topic === "reset") void this.client.invalidateQueries();
-    if (event.topic === "metrics")
-      this.client.setQueryData<Device[]>(["devices"], withRows(event.rows, "uuid"));
-    if (event.topic === "jobs") {
-      this.client.setQueriesData<Job[]>({ queryKey: ["jobs"] }, withRows(event.rows, "id"));
-    }
-    for (const key of RENEWED[event.topic] ?? []) this.renew(key);
-  }
-
-  private renew(key: string): void {
-    this.due.add(key);
-    this.timer ??= window.setTimeout(() => {
-      this.timer = undefined;
-      for (const due of this.due) void this.client.invalidateQueries({ queryKey: [due] });
-      this.due.clear();
-    }, RENEW_MS);
-  }
-}
-
-/** Rows with the fields of those in `news` that have their key. Rows that there are not stay out. */
-export function withRows<T extends object>(news: readonly Record<string, unknown>[], key: string) {
-  const byKey = new Map(news.map((row) => [row[key], row]));
-  return (known: T[] | undefined): T[] | undefined => {
-    if (!known || !byKey.size) return known;
-    let changed = false;
-    const rows = known.map((row) => {
-      const fields = byKey.get((row as Record<string, unknown>)[key]);
-      if (!fields) return row;
-      changed = true;
-      return { ...row, ...fields };
-    });
-    return changed ? rows : known;
-  };
-}
-
-/** Follows the events until it is closed, and begins again behind the last one when the server was away. */
+/** Begins again behind the last event when the server was away. A WebSocket, for browsers allow six streams in all tabs. */
 export class EventFollower {
-  private source: EventSource | undefined;
+  private socket: WebSocket | undefined;
   private timer: number | undefined;
   private last: number | null = null;
   private failures = 0;
 
   constructor(
-    private readonly onEvent: (event: LiveEvent) => void,
+    private readonly onEvents: (events: readonly LiveEvent[]) => void,
     private readonly onConnection: (connection: Connection) => void,
   ) {}
 
   open(): void {
     const after = this.last === null ? "" : `&after=${this.last}`;
-    this.source = new EventSource(`/api/v1/events?topics=${TOPICS.join(",")}${after}`);
-    for (const name of [...TOPICS, ...OF_THE_STREAM]) {
-      this.source.addEventListener(name, (message) => this.take(message as MessageEvent<string>));
-    }
-    this.source.onerror = () => this.again();
+    const socket = new WebSocket(
+      `${window.location.origin.replace(/^http/, "ws")}/api/v1/events?topics=${TOPICS.join(",")}${after}`,
+    );
+    this.socket = socket;
+    socket.onmessage = (message: MessageEvent<string>) => {
+      if (this.socket === socket) this.take(JSON.parse(message.data) as LiveEvent[]);
+    };
+    socket.onclose = () => {
+      if (this.socket === socket) this.again();
+    };
+    this.expectMore();
   }
 
   close(): void {
     window.clearTimeout(this.timer);
-    this.source?.close();
+    const socket = this.socket;
+    this.socket = undefined;
+    socket?.close();
   }
 
-  private take(message: MessageEvent<string>): void {
-    const event = JSON.parse(message.data) as LiveEvent;
-    if (event.id !== null) this.last = event.id;
+  private take(events: readonly LiveEvent[]): void {
+    for (const event of events) if (event.id !== null) this.last = event.id;
     this.failures = 0;
-    if (event.topic === "hello") this.onConnection("live");
-    this.onEvent(event);
+    this.expectMore();
+    if (events.some((event) => event.topic === "hello")) this.onConnection("live");
+    this.onEvents(events);
+  }
+
+  private expectMore(): void {
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.again(), SILENT_MS);
   }
 
   private again(): void {
