@@ -23,6 +23,7 @@ from corral.api import (
     site,
     token_routes,
 )
+from corral.api.answer_headers import AnswerHeaders
 from corral.api.errors import add_error_handlers
 from corral.api.metrics_route import RequestCounter
 from corral.api.openapi import describer
@@ -75,6 +76,7 @@ def create_app(state: AppState) -> FastAPI:
     add_error_handlers(app, methods)
     paths: dict[Callable[..., Any], str] = {route.endpoint: path for path, route in routes}
     state.ends.when_closed(state.events.close)
+    app.add_middleware(AnswerHeaders)
     app.add_middleware(RequestCounter, counts=state.metrics.requests, paths=paths)
     return app
 

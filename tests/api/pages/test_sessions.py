@@ -84,15 +84,17 @@ FROM_ELSEWHERE = (
     {"origin": "http://127.0.0.1:1"},
     {"origin": "null"},
     {"origin": "https://evil.example"},
-    {"host": "evil.example"},
+    {"host": "evil.example:PORT"},  # a name that was made to mean this machine
 )
 
 
 def test_a_cookie_does_not_count_where_another_page_made_the_request(served: Served) -> None:
     browser = Browser.opened(served)
+    port = str(urlsplit(browser.url).port)
     for headers in FROM_ELSEWHERE:
+        sent = {name: value.replace("PORT", port) for name, value in headers.items()}
         for method, path in (("GET", "/jobs"), ("POST", "/jobs"), ("DELETE", "/session")):
-            assert browser.call(method, path, None, headers).status == 403
+            assert browser.call(method, path, None, sent).status == 403
     assert browser.call("GET", "/session").status == 200
 
 
@@ -115,8 +117,64 @@ def test_a_header_with_a_token_goes_before_the_cookie(served: Served) -> None:
 def test_a_broken_cookie_is_no_session(served: Served) -> None:
     browser = Browser(f"http://127.0.0.1:{served.port}")
     for value in ("", "link.", "other.x", '"a', ";;=", "\t"):
-        browser.cookie = f"corral_session={value}"
+        browser.cookie = f"corral_session_{served.port}={value}"
         assert browser.call("GET", "/jobs").status == 401
+
+
+def test_cookies_of_other_programs_of_this_machine_do_no_harm(served: Served) -> None:
+    """A browser sends them to each of its ports."""
+    browser = Browser.opened(served)
+    own = browser.cookie
+    for others in ('{"a":[1]}', "a b=c; =; ;;", '_xsrf="2|\\', "corral_session=link.x", "corral_session_1=token.x"):
+        browser.cookie = f"{others}; {own}"
+        assert browser.call("GET", "/jobs").status == 200, others
+
+
+def test_of_two_sessions_none_counts(served: Served) -> None:
+    """A page of another port can add a session of its own, and not take this one's place."""
+    browser = Browser.opened(served)
+    other = Browser.opened(served)
+    for cookies in (f"{other.cookie}; {browser.cookie}", f"{browser.cookie}; {other.cookie}"):
+        browser.cookie = cookies
+        assert browser.call("GET", "/jobs").status == 401
+
+
+def test_servers_of_one_machine_keep_their_own_sessions(served: Served) -> None:
+    browser = Browser.opened(served)
+    assert browser.cookie is not None
+    assert browser.cookie.startswith(f"corral_session_{urlsplit(browser.url).port}=link.")
+
+
+def test_who_signs_in_again_ends_the_session_before(served: Served) -> None:
+    browser = Browser.opened(served)
+    before = browser.cookie
+    assert browser.call("POST", "/session", {"code": urlsplit(link_of(served)).fragment}).status == 200
+    assert browser.call("GET", "/jobs").status == 200
+    browser.cookie = before
+    assert browser.call("GET", "/jobs").status == 401
+
+
+def test_a_link_of_a_token_that_was_revoked_opens_nothing(served: Served) -> None:
+    made = served.call("POST", "/tokens", {"scope": "submit"}).data
+    link = urlsplit(served.call_tcp("POST", "/dashboard", token=made["token"]).data["url"])
+    assert served.call("POST", f"/tokens/{made['id']}/revoke").status == 200
+    assert Browser(f"http://{link.netloc}").call("POST", "/session", {"code": link.fragment}).status == 401
+
+
+def test_only_pages_of_its_own_reach_the_unix_socket_through_a_tunnel(served: Served) -> None:
+    """A browser at the other end has the rights of whoever dug it, without any cookie."""
+    own = {"host": "localhost:8000", "origin": "http://localhost:8000", "sec-fetch-site": "same-origin"}
+    assert served.call("GET", "/jobs", headers=own).status == 200
+    for headers in FROM_ELSEWHERE:
+        assert served.call("GET", "/jobs", headers=own | headers).status == 403
+
+
+def test_no_answer_is_kept_framed_or_taken_for_a_page(served: Served) -> None:
+    browser = Browser.opened(served)
+    for path in ("/jobs", "/devices", "/session", "/nothing"):
+        headers = browser.call("GET", path).headers
+        assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
+        assert "sandbox" in headers["content-security-policy"]
 
 
 def test_an_expired_session_says_so(served: Served) -> None:

@@ -5,20 +5,20 @@ counts only where the browser says that the request is one of the page's own (RF
 """
 
 from enum import StrEnum
-from http.cookies import CookieError, SimpleCookie
 
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
+from corral.api.origins import OWN_SITES
 from corral.model.address import is_loopback
 from corral.model.errors import Forbidden
 
 NAME = "corral_session"
+"""How its name begins. A browser has one set of cookies for all ports of a host, so each server has its own."""
+
 LONGEST_S = 12 * 3600
 """How long a session lasts that a link began. The browser forgets every cookie after so long."""
 
 _HARMLESS = ("GET", "HEAD")
-_OWN = ("same-origin", "none")
 
 
 class Kind(StrEnum):
@@ -30,12 +30,22 @@ class Kind(StrEnum):
 
 def made(kind: Kind, secret: str, connection: HTTPConnection) -> str:
     """The `Set-Cookie` header for a token."""
-    return f"{NAME}={kind}.{secret}; Max-Age={LONGEST_S}; {_attributes(connection)}"
+    return f"{name(connection)}={kind}.{secret}; Max-Age={LONGEST_S}; {_attributes(connection)}"
 
 
 def removed(connection: HTTPConnection) -> str:
     """The `Set-Cookie` header that takes the cookie back."""
-    return f"{NAME}=; Max-Age=0; {_attributes(connection)}"
+    return f"{name(connection)}=; Max-Age=0; {_attributes(connection)}"
+
+
+def name(connection: HTTPConnection) -> str:
+    """What the cookie of the server that this connection is to is called, by the port that the browser knows it by.
+
+    With TLS, no other host and no page without TLS can have set one of this name (RFC 6265bis, `__Host-`).
+    """
+    port = connection.headers.get("host", "").rpartition(":")[2]
+    suffix = f"_{port}" if port.isascii() and port.isdecimal() else ""
+    return f"{'__Host-' if _encrypted(connection) else ''}{NAME}{suffix}"
 
 
 def read(connection: HTTPConnection) -> tuple[Kind, str] | None:
@@ -43,7 +53,7 @@ def read(connection: HTTPConnection) -> tuple[Kind, str] | None:
 
     Raises Forbidden where there is one, and the request is not the page's own.
     """
-    value = _value(connection.headers)
+    value = _value(connection)
     if value is None:
         return None
     must_be_own(connection)
@@ -57,9 +67,9 @@ def must_be_own(connection: HTTPConnection) -> None:
     if is_loopback(_server(connection)) and not _names_loopback(host):
         raise Forbidden(f"this server listens on this machine alone, and is not {host!r:.80}; open it as 127.0.0.1")
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site is not None and site not in _OWN:
+    if site is not None and site not in OWN_SITES:
         raise Forbidden("this request was made by a page of another site or port, and sessions are for this server's")
-    own = f"{'https' if connection.url.scheme in ('https', 'wss') else 'http'}://{host}"
+    own = f"{'https' if _encrypted(connection) else 'http'}://{host}"
     # Only requests that change nothing, and no WebSocket, may come without: every browser names the origin of others.
     harmless = connection.scope["type"] == "http" and connection.scope["method"] in _HARMLESS
     if origin != own and not (origin is None and harmless):
@@ -67,17 +77,21 @@ def must_be_own(connection: HTTPConnection) -> None:
         raise Forbidden(f"this request {said}, and sessions are for pages of {own!r:.80}")
 
 
-def _value(headers: Headers) -> str | None:
-    try:
-        cookies = SimpleCookie(headers.get("cookie", ""))
-    except CookieError:
-        return None
-    return cookies[NAME].value if NAME in cookies else None
+def _value(connection: HTTPConnection) -> str | None:
+    """The cookie's value. None where there are two: one is of somebody else, and nothing tells which."""
+    wanted = name(connection)
+    # Other servers of the host may set cookies that no standard knows: what is around this one is not judged.
+    parts = [part.strip().partition("=") for part in ";".join(connection.headers.getlist("cookie")).split(";")]
+    values = {value for key, _, value in parts if key == wanted}
+    return values.pop() if len(values) == 1 else None
 
 
 def _attributes(connection: HTTPConnection) -> str:
-    secure = "; Secure" if connection.url.scheme == "https" else ""
-    return f"Path=/; HttpOnly; SameSite=Strict{secure}"
+    return f"Path=/; HttpOnly; SameSite=Strict{'; Secure' if _encrypted(connection) else ''}"
+
+
+def _encrypted(connection: HTTPConnection) -> bool:
+    return connection.scope.get("scheme") in ("https", "wss")
 
 
 def _server(connection: HTTPConnection) -> str:

@@ -45,11 +45,12 @@ class PageFiles:
     def find(self, path: str) -> PageFile | None:
         """The file at a path, without its first slash; the page itself for one that no file has."""
         known = self._files.get(path)
-        return known if known is not None or _names_a_file(path) else self._files.get(INDEX)
+        return self._files.get(INDEX) if known is None and is_page(path) else known
 
 
-def _names_a_file(path: str) -> bool:
-    return path.startswith(ASSETS) or "." in path.rpartition("/")[2]
+def is_page(path: str) -> bool:
+    """Whether an address is one within the pages, and not that of a file they need."""
+    return path == INDEX or not (path.startswith(ASSETS) or "." in path.rpartition("/")[2])
 
 
 def _read(path: Path, directory: Path) -> PageFile:

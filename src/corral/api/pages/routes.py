@@ -13,7 +13,7 @@ from corral.api.bodies import Intake
 from corral.api.errors import Unauthenticated
 from corral.api.openapi import gives, gives_nothing, takes
 from corral.api.pages import cookies
-from corral.api.pages.files import INDEX, PageFile
+from corral.api.pages.files import PageFile, is_page
 from corral.api.pages.links import VALID_S
 from corral.api.reading import read_body
 from corral.api.routing import AppState, Context, ContextRoute, json_response
@@ -39,16 +39,15 @@ file_router = APIRouter()
 _MOST_LOGIN_BYTES = 4096
 _NOT_BUILT = "The pages of this server were not built. Run `make web` where it was set up from, and restart it.\n"
 
+# Besides those of every answer (answer_headers.py).
 _SECURITY_HEADERS = {
     # React and charts set styles of elements, so inline styles are allowed; scripts are not.
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
         "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
-    "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
 
@@ -60,10 +59,7 @@ async def link(request: Request, context: Context) -> Response:
     if not pages.files.built:
         raise Conflict(_NOT_BUILT.strip())
     url = await pages.listener.url()
-    made = PageLink(f"{url}/login#{pages.links.make(context.caller)}", VALID_S)
-    response = json_response(made, 201)
-    response.headers["cache-control"] = "no-store"
-    return response
+    return json_response(PageLink(f"{url}/login#{pages.links.make(context.caller)}", VALID_S), 201)
 
 
 @router.get("/session", responses=gives(PageSession))
@@ -87,24 +83,16 @@ async def login(request: Request) -> Response:
     else:
         kind, secret = cookies.Kind.LINK, await _token_for(wanted.code, state)
     caller = await state.authenticator.holder_of(secret)
+    await _end_session(request)
     response = json_response(_session(request, caller))
     response.headers["set-cookie"] = cookies.made(kind, secret, request)
-    response.headers["cache-control"] = "no-store"
     return response
 
 
 @login_router.delete("/session", status_code=204, responses=gives_nothing("The session has ended."))
 async def logout(request: Request) -> Response:
     """End the session of a browser. A token that a link made ends with it; one that was pasted stays valid."""
-    found = cookies.read(request)
-    if found is not None and found[0] is cookies.Kind.LINK:
-        state = _state(request)
-        try:
-            caller = await state.authenticator.holder_of(found[1])
-        except Unauthenticated:
-            caller = None
-        if caller is not None and caller.token is not None:
-            await to_thread.run_sync(state.token_issuer.revoke, caller.token.id, caller)
+    await _end_session(request)
     return Response(status_code=204, headers={"set-cookie": cookies.removed(request)})
 
 
@@ -112,7 +100,7 @@ async def logout(request: Request) -> Response:
 async def page(request: Request, path: str) -> Response:
     """Send a file of the pages; the page itself for an address within it."""
     files = _state(request).pages.files
-    if not files.built and path in ("", INDEX):
+    if not files.built and is_page(path):
         return PlainTextResponse(_NOT_BUILT, 503)
     found = files.find(path)
     if found is None:
@@ -128,6 +116,20 @@ def _sent(request: Request, file: PageFile) -> Response:
     if file.packed is not None and "gzip" in request.headers.get("accept-encoding", ""):
         return Response(file.packed, headers=headers | {"content-encoding": "gzip"}, media_type=file.media_type)
     return Response(file.content, headers=headers, media_type=file.media_type)
+
+
+async def _end_session(request: Request) -> None:
+    """Revoke the token that a link made for the session of this browser, if it has one."""
+    kind, secret = cookies.read(request) or (cookies.Kind.TOKEN, "")
+    if kind is not cookies.Kind.LINK:
+        return
+    state = _state(request)
+    try:
+        caller = await state.authenticator.holder_of(secret)
+    except Unauthenticated:
+        return
+    if caller.token is not None:
+        await to_thread.run_sync(state.token_issuer.revoke, caller.token.id, caller)
 
 
 async def _login_body(request: Request) -> shapes.Login:

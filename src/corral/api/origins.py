@@ -1,0 +1,26 @@
+"""Which page of a browser made a request, as the browser says it (RFC 6454, Fetch Metadata)."""
+
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from corral.model.errors import Forbidden
+
+OWN_SITES = ("same-origin", "none")
+
+
+def must_be_of_no_other_page(connection: HTTPConnection) -> None:
+    """Raises Forbidden for a page of another site, to which a browser would lend its user's rights.
+
+    What is no browser says nothing, and may.
+    """
+    site, origin = connection.headers.get("sec-fetch-site"), connection.headers.get("origin")
+    if origin is not None and _place(urlsplit(origin).netloc) != _place(connection.headers.get("host", "")):
+        raise Forbidden(f"a page of {origin!r:.80} may not do this at this server; only its own pages may")
+    if site is not None and site not in OWN_SITES:
+        raise Forbidden("a page of another site or port may not do this at this server; only its own pages may")
+
+
+def _place(netloc: str) -> str:
+    """Host and port as they compare, whatever stands between that ends TLS."""
+    return netloc.lower().removesuffix(":80").removesuffix(":443")
