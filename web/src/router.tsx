@@ -79,11 +79,6 @@ const device = createRoute({
 const nodes = createRoute({
   getParentRoute: () => root,
   path: "/nodes",
-  component: lazyRouteComponent(() => import("./pages/NodesPage"), "NodesPage"),
-});
-const nodes = createRoute({
-  getParentRoute: () => root,
-  path: "/nodes",
   validateSearch: (search: Search): DeviceFilter => ({
     node: words(search.node),
     means: MEANS.find((known) => known === search.means),
