@@ -39,7 +39,7 @@ export function reportQuery(by: ReportBy, rangeS: number) {
   return queryOptions({
     queryKey: ["report", by, rangeS],
     queryFn: ({ signal }) => {
-      const until = serverNow();
+      const until = Math.floor(serverNow());
       return answered(
         api.GET("/api/v1/report", { params: { query: { by: [by], since: until - rangeS, until } }, signal }),
       );
@@ -53,7 +53,7 @@ export function wasteQuery(rangeS: number) {
   return queryOptions({
     queryKey: ["waste", rangeS],
     queryFn: ({ signal }) => {
-      const until = serverNow();
+      const until = Math.floor(serverNow());
       return answered(
         api.GET("/api/v1/waste", { params: { query: { since: until - rangeS, until } }, signal }),
       );

@@ -3,13 +3,12 @@ import { Link } from "@tanstack/react-router";
 import { type Alert, alertsQuery } from "../api/queries";
 import { moment } from "../format/times";
 import { counted } from "../format/units";
-import { AlertSubject } from "./AlertSubject";
+import { AlertSentence } from "./AlertSentence";
 import { Empty, Shown } from "./states";
 import { Tag } from "./Tag";
 import { severityTone } from "./tones";
-import { UserText } from "./UserText";
 
-const FIRST = 6;
+const FIRST = 4;
 
 /** Whether nobody takes care of it yet. */
 export const isUnattended = (alert: Alert): boolean =>
@@ -38,8 +37,7 @@ export function FiringAlerts() {
             {rows.slice(0, FIRST).map((alert) => (
               <li key={alert.id}>
                 <Tag word={alert.severity} tone={severityTone(alert.severity)} />{" "}
-                <AlertSubject alert={alert} /> <UserText text={alert.sentence} />{" "}
-                <span className="quiet">{moment(alert.since)}</span>
+                <AlertSentence alert={alert} /> <span className="quiet">{moment(alert.since)}</span>
               </li>
             ))}
             {rows.length > FIRST && (

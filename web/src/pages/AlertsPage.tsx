@@ -5,7 +5,7 @@ import { mayAcknowledge, mayEndSilence, maySilence, mayWork } from "../access/ri
 import { answered, api } from "../api/client";
 import { type Alert, alertsQuery, sessionQuery, type Silence } from "../api/queries";
 import { silencesQuery } from "../api/poolQueries";
-import { AlertSubject } from "../components/AlertSubject";
+import { AlertSentence } from "../components/AlertSentence";
 import { Panel } from "../components/Panel";
 import { SilenceDialog } from "../components/SilenceDialog";
 import { Empty, Failed, Shown } from "../components/states";
@@ -16,6 +16,8 @@ import { duration, moment, momentInFull } from "../format/times";
 import { useNow } from "../live/useNow";
 import "../styles/pool.css";
 
+/** A longer list is narrowed rather than read. */
+const MOST_SHOWN = 200;
 const SEVERITIES = ["critical", "warning", "info"] as const;
 
 /** What is wrong, who takes care of it, and what is kept quiet. */
@@ -95,11 +97,7 @@ function AlertPanels({
     <>
       <Panel title={`Firing (${firing.length})`}>
         {firing.length ? (
-          <ul className="alerts">
-            {firing.map((alert) => (
-              <AlertItem key={alert.id} alert={alert} onSilence={onSilence} />
-            ))}
-          </ul>
+          <AlertItems alerts={firing} onSilence={onSilence} />
         ) : (
           <Empty title="Nothing fires" />
         )}
@@ -112,15 +110,26 @@ function AlertPanels({
       {over && (
         <Panel title={`Over (${ended.length})`} aside={<span className="quiet">of 7 days</span>}>
           {ended.length ? (
-            <ul className="alerts">
-              {ended.map((alert) => (
-                <AlertItem key={alert.id} alert={alert} onSilence={onSilence} />
-              ))}
-            </ul>
+            <AlertItems alerts={ended} onSilence={onSilence} />
           ) : (
             <Empty title="None in 7 days" />
           )}
         </Panel>
+      )}
+    </>
+  );
+}
+
+function AlertItems({ alerts, onSilence }: { alerts: Alert[]; onSilence: (match: string) => void }) {
+  return (
+    <>
+      <ul className="alerts">
+        {alerts.slice(0, MOST_SHOWN).map((alert) => (
+          <AlertItem key={alert.id} alert={alert} onSilence={onSilence} />
+        ))}
+      </ul>
+      {alerts.length > MOST_SHOWN && (
+        <p className="quiet">{alerts.length - MOST_SHOWN} more: choose a severity.</p>
       )}
     </>
   );
@@ -143,7 +152,6 @@ function AlertItem({ alert, onSilence }: { alert: Alert; onSilence: (match: stri
         <strong>
           <UserText text={alert.rule} />
         </strong>
-        <AlertSubject alert={alert} />
         {alert.silenced && <Tag word="silenced" tone="off" />}
         {alert.acknowledged_by && (
           <span className="quiet">
@@ -152,7 +160,7 @@ function AlertItem({ alert, onSilence }: { alert: Alert; onSilence: (match: stri
         )}
       </div>
       <p>
-        <UserText text={alert.sentence} />
+        <AlertSentence alert={alert} />
       </p>
       <div className="alert-head">
         <span className="quiet" title={momentInFull(alert.since)}>

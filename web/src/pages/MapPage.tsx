@@ -1,16 +1,21 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { allocMapQuery, type MappedDevice } from "../api/poolQueries";
+import { devicesQuery } from "../api/queries";
 import { JobLink } from "../components/JobLink";
 import { Figures, Panel } from "../components/Panel";
 import { jobColour, Parts } from "../components/Parts";
 import { Select } from "../components/Select";
 import { Empty, Shown } from "../components/states";
+import { Tag } from "../components/Tag";
+import { deviceTone } from "../components/tones";
 import { UserText } from "../components/UserText";
 import { counted, memory, share, shortModel } from "../format/units";
 import "../styles/pool.css";
 
 const WHOLE = 1000;
+/** In these states what is not allocated can be had; in others it cannot, and the state says why. */
+const OPEN = ["free", "allocated", "reserved"];
 
 /** Which job has how much of which device, and what is free of each. */
 export function MapPage() {
@@ -74,6 +79,8 @@ function Sums({ devices }: { devices: MappedDevice[] }) {
 }
 
 function DeviceShares({ devices }: { devices: MappedDevice[] }) {
+  const rows = useQuery(devicesQuery);
+  const states = new Map(rows.data?.map((device) => [device.uuid, device.state]));
   return (
     <div className="table-box">
       <table>
@@ -87,7 +94,7 @@ function DeviceShares({ devices }: { devices: MappedDevice[] }) {
             </th>
             <th className="number">Allocated</th>
             <th className="number">Free</th>
-            <th>Jobs</th>
+            <th style={{ width: "22%" }}>Jobs</th>
           </tr>
         </thead>
         <tbody>
@@ -111,7 +118,9 @@ function DeviceShares({ devices }: { devices: MappedDevice[] }) {
                 />
               </td>
               <td className="number">{share(device.allocated_milli)}</td>
-              <td className="number">{share(Math.max(0, WHOLE - device.allocated_milli))}</td>
+              <td className="number">
+                <Rest device={device} state={states.get(device.uuid) ?? "free"} />
+              </td>
               <td>
                 {device.jobs.map((job, at) => (
                   <span key={job.job}>
@@ -130,4 +139,9 @@ function DeviceShares({ devices }: { devices: MappedDevice[] }) {
       </table>
     </div>
   );
+}
+
+function Rest({ device, state }: { device: MappedDevice; state: string }) {
+  if (!OPEN.includes(state)) return <Tag word={state} tone={deviceTone(state)} />;
+  return share(Math.max(0, WHOLE - device.allocated_milli));
 }

@@ -10,7 +10,6 @@ import { UserText } from "../components/UserText";
 import { WasteTable } from "../components/WasteTable";
 import { momentInFull } from "../format/times";
 import { hours, percent, share } from "../format/units";
-import { inWords } from "../components/tones";
 import {
   KPI_RANGES,
   REPORT_BY,
@@ -19,7 +18,7 @@ import {
   type ReportBy,
   type ReportRange,
 } from "../pool/choices";
-import { kpiValue, otherLimits, quotaOf } from "../pool/figures";
+import { kpiName, kpiValue, otherLimits, quotaOf } from "../pool/figures";
 import "../styles/pool.css";
 
 /** What users, projects and queues may have, had, wasted, and what it cost. */
@@ -82,7 +81,7 @@ function ReportTable({ report, by }: { report: Report; by: ReportBy }) {
       <table>
         <thead>
           <tr>
-            <th>{inWords(by)}</th>
+            <th style={{ textTransform: "capitalize" }}>{by}</th>
             <th className="number">GPU-hours</th>
             <th className="number">Part of all</th>
             <th className="hide-narrow">
@@ -221,7 +220,7 @@ function Kpis() {
             <tbody>
               {KPIS.map((name) => (
                 <tr key={name} title={found[name].formula}>
-                  <td>{inWords(name)}</td>
+                  <td>{kpiName(name)}</td>
                   <td className="number">{kpiValue(found[name])}</td>
                   <td className="quiet hide-narrow">{found[name].formula}</td>
                 </tr>

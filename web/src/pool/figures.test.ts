@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { kpiValue, otherLimits, quotaOf } from "./figures";
+import { kpiName, kpiValue, otherLimits, quotaOf } from "./figures";
 
 const kpi = (value: number | null, unit: string) => ({ value, unit, formula: "" });
 
@@ -10,6 +10,8 @@ it("writes key figures with their unit, and what was not measured as unknown", (
   expect(kpiValue(kpi(3_700, "s"))).toBe("1h 1m");
   expect(kpiValue(kpi(0.26, "s"))).toBe("0.3 s");
   expect(kpiValue(kpi(50, "C"))).toBe("50 °C");
+  expect(kpiName("gpu_utilization")).toBe("GPU utilization");
+  expect(kpiName("error_rates")).toBe("Error rates");
 });
 
 it("writes quotas as the command line does", () => {

@@ -30,3 +30,9 @@ export function kpiValue({ value, unit }: Kpi): string {
   const digits = Number.isInteger(value) ? 0 : 1;
   return `${value.toFixed(digits)} ${unit === "C" ? "°C" : unit}`;
 }
+
+/** "gpu_utilization" as a person writes it. */
+export function kpiName(name: string): string {
+  const words = name.replaceAll("_", " ").replace(/^gpu\b/, "GPU");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

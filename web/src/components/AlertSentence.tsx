@@ -2,33 +2,33 @@ import { Link } from "@tanstack/react-router";
 import type { Alert } from "../api/queries";
 import { UserText } from "./UserText";
 
-/** What an alert is about, with the way to its page where it has one. */
-export function AlertSubject({ alert }: { alert: Pick<Alert, "labels" | "subject"> }) {
+/** What an alert says, as the way to the page of what it is about where there is one. */
+export function AlertSentence({ alert }: { alert: Pick<Alert, "labels" | "sentence"> }) {
   const { uuid, job, node, queue } = alert.labels;
-  const name = <UserText text={uuid && node ? `${node}:${alert.labels.gpu ?? uuid}` : alert.subject} />;
+  const sentence = <UserText text={alert.sentence} />;
   if (uuid)
     return (
       <Link to="/devices/$uuid" params={{ uuid }}>
-        GPU {name}
+        {sentence}
       </Link>
     );
   if (job)
     return (
       <Link to="/jobs/$id" params={{ id: job }}>
-        {name}
+        {sentence}
       </Link>
     );
   if (node)
     return (
       <Link to="/nodes/$name" params={{ name: node }}>
-        {name}
+        {sentence}
       </Link>
     );
   if (queue)
     return (
       <Link to="/queue" search={{ queue }}>
-        {name}
+        {sentence}
       </Link>
     );
-  return name;
+  return sentence;
 }
