@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from shutil import disk_usage
@@ -21,15 +21,12 @@ from corral.api.pages.listener import LoopbackListener
 from corral.api.routing import AppState
 from corral.api.server import ApiServer, unix_socket
 from corral.api.submitting import Submitter
-from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
 from corral.control.alerting.alert_watch import AlertSources
 from corral.control.alerting.alerting import Alerting
-from corral.control.channels import ChannelAccess
 from corral.control.core import ControlCore
-from corral.control.job_notices import JobNotices
 from corral.control.metrics.job_counts import JobCounts
 from corral.control.metrics.request_counts import RequestCounts
 from corral.control.metrics.scrape import Metrics
@@ -37,35 +34,22 @@ from corral.control.node_registry import Nodes
 from corral.control.notifications import LOOK_INTERVAL_S, Notifications
 from corral.control.querying.kpis import KeyFigures
 from corral.control.querying.reports import GpuReports
-from corral.control.recovery import RETRY_S
+from corral.control.server_history import ServerHistory
+from corral.control.site.from_settings import first_view
 from corral.control.site.reloading import SiteSettings
-from corral.control.submitting.device_request import RequestRules
+from corral.control.submitting.device_request import request_rules
 from corral.control.token_issuer import TokenIssuer
-from corral.control.watching.absent_clients import AbsentClients
-from corral.control.watching.draining import DrainWatch
-from corral.control.watching.idle_gpus import IdleWatch
-from corral.control.watching.memory_guard import MemoryGuard
+from corral.control.watching.job_patrols import job_patrols
 from corral.control.watching.patrol import Patrol
-from corral.history.asking import HistoryQueries
 from corral.history.file import HistoryFile
-from corral.history.group_use import GroupUseRecorder
-from corral.history.group_use_table import GroupUseTable
-from corral.history.levels import kept_levels
-from corral.history.meter import Meter
-from corral.history.meter_table import MeterTable
-from corral.history.recorder import HistoryRecorder
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ServerInfo
 from corral.model.home import Home
-from corral.model.view import View
 from corral.node.hosts import find_hosts
 from corral.plugins.queue_orders import load_policies
 from corral.ports.ledger import Decided
 from corral.ports.node import NodeAgent
-from corral.scheduling.evicting.idle_reclaim import IdlePolicy
-from corral.scheduling.policy import placed_by
-from corral.sharing.definitions import load_catalogue
-from corral.sharing.memory_overuse import GuardPolicy
+from corral.scheduling.policy import Policy, placed_by
 from corral.telemetry.hub import Hub
 from corral.telemetry.processes import HostProcesses
 
@@ -73,16 +57,6 @@ log = logging.getLogger("corral")
 
 TOKEN_USES_INTERVAL_S = 60.0
 """When tokens were used last is brought to disk so often."""
-
-IDLE_INTERVAL_S = 5.0
-"""How often it is looked whether allocated GPUs are used: often enough that none is missed that works now and then."""
-
-
-ABSENCE_INTERVAL_S = 5.0
-"""How often it is looked whether those who send input to jobs are still there."""
-
-DRAIN_INTERVAL_S = 1.0
-"""How often it is looked whether the deadline of a node that is drained has passed."""
 
 
 class Server:
@@ -101,53 +75,25 @@ class Server:
         self._home = home
         self._settings = settings
         policies = placed_by(settings.placement, load_policies())
-        self._ledger: SqlLedger = open_ledger(home.ledger_url, _first_view(settings))
+        self._ledger: SqlLedger = open_ledger(home.ledger_url, first_view(settings))
         # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
         self._clock = SystemClock(home.clock_file, anew=not self._ledger.view().jobs)
         self._started_at = self._clock.now()
         self._hosts = find_hosts(home, settings, self._clock, mock, self._ledger.view().residents)
-        self._nodes = nodes = Nodes(self._hosts.start())
-        self._hub = Hub(nodes, self._clock, settings, view=self._ledger.view, observe=self._ledger.observe)
-        history_file = HistoryFile(home.history_file)
-        self._meter = Meter(
-            MeterTable(history_file), self._ledger.view, self._hub.latest, self._clock, settings.sample_interval_s
-        )
-        self._group_use = GroupUseRecorder(
-            GroupUseTable(history_file), self._ledger.view, self._hub.latest, self._clock, settings.sample_interval_s
-        )
-        self._history = HistoryRecorder(
-            history_file,
-            self._hub.latest,
-            self._clock,
-            kept_levels(settings.metrics_retention_days),
-            settings.sample_interval_s,
-            view=self._ledger.view,
-        )
-        self._asking = HistoryQueries(self._history, self._clock)
-        self._core = ControlCore(
-            self._ledger,
-            nodes,
-            self._hub,
-            self._clock,
-            settings=settings,
-            rules=_request_rules(home, settings),
-            about=self._about,
-            policies=policies,
-            server=HostProcesses().identify(os.getpid()),
-            log_path=lambda node, job_id, rank: str(self._hosts.home_of(node).log_of(job_id, rank)),
-            monitoring=self._asking.monitoring,
-        )
-        self._delivery = Delivery(Outbox(home.deliveries_file), self._clock, ids_of)
+        self._nodes = Nodes(self._hosts.start())
+        self._hub = Hub(self._nodes, self._clock, settings, view=self._ledger.view, observe=self._ledger.observe)
+        self._watch_failures = Counter[str]()
+        self._history = self._make_history()
+        self._core = self._make_core(policies)
+        self._alerting = self._make_alerting()
         self._site = SiteSettings(
             self._ledger,
             settings,
             lambda: _load(home),
             policies,
             renew=self._renew_certificate,
-            applied=self._delivery.apply,
+            applied=self._alerting.delivery.apply,
         )
-        self._watch_failures = Counter[str]()
-        self._alerting = self._make_alerting()
         self._patrols = self._make_patrols()
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
@@ -199,9 +145,7 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
-        self._meter.close()
-        self._group_use.close()
-        self._delivery.close()
+        self._alerting.delivery.close()
         self._history.close()
         self._core.close()
         self._hub.stop()
@@ -219,6 +163,26 @@ class Server:
         self._nodes.remove(name)
         self._hub.remove(name)
 
+    def _make_history(self) -> ServerHistory:
+        file, failures = HistoryFile(self._home.history_file), self._watch_failures
+        view, latest = self._ledger.view, self._hub.latest
+        return ServerHistory(file, view, latest, self._clock, self._settings, failures=failures)
+
+    def _make_core(self, policies: Mapping[str, Policy]) -> ControlCore:
+        return ControlCore(
+            self._ledger,
+            self._nodes,
+            self._hub,
+            self._clock,
+            settings=self._settings,
+            rules=request_rules(self._settings, self._home),
+            about=self._about,
+            policies=policies,
+            server=HostProcesses().identify(os.getpid()),
+            log_path=lambda node, job_id, rank: str(self._hosts.home_of(node).log_of(job_id, rank)),
+            monitoring=self._history.queries.monitoring,
+        )
+
     def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
         token = ensure_token(self._home.token_file)
         authenticator = Authenticator(token=token, tokens=self._ledger.tokens, clock=self._clock)
@@ -231,6 +195,7 @@ class Server:
         )
         loopback = LoopbackListener(self._home.page_port_file, None if self._tcp is None else self._tcp.loopback_url)
         metrics = self._make_metrics()
+        prices, currency = self._settings.prices, self._settings.currency
         state = AppState(
             service=self._core.service,
             submitter=Submitter(self._core.service),
@@ -239,25 +204,16 @@ class Server:
             ends=self._ends,
             site_settings=self._site,
             metrics=metrics,
-            history=self._asking,
+            history=self._history.queries,
             pages=Dashboard(loopback, self._clock),
             events=event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s),
-            reports=GpuReports(
-                self._ledger,
-                self._clock,
-                self._meter,
-                prices=self._settings.prices,
-                currency=self._settings.currency,
-            ),
-            key_figures=KeyFigures(self._ledger, self._group_use, metrics.requests, self._clock),
-            channels=ChannelAccess(self._delivery, self._clock),
+            reports=GpuReports(self._ledger, self._clock, self._history.meter, prices=prices, currency=currency),
+            key_figures=KeyFigures(self._ledger, self._history.group_use, metrics.requests, self._clock),
+            channels=self._alerting.channels,
             alerts=self._alerting.desk,
         )
-        plain, tls = [self._unix, *loopback.reopened()], None
-        if self._tcp is not None and self._tcp.certificate is not None:
-            tls = TlsAcceptor(self._tcp.socket, self._tcp.certificate)
-        elif self._tcp is not None:
-            plain.append(self._tcp.socket)
+        tls = None if self._tcp is None else self._tcp.acceptor()
+        plain = [self._unix, *loopback.reopened(), *([] if self._tcp is None or tls else [self._tcp.socket])]
         served = ApiServer(create_app(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
         loopback.serve = served.serve_also
         return served
@@ -276,8 +232,8 @@ class Server:
             commits=self._ledger.commits,
             cycles=self._core.controller.planning_seconds,
             obstacles=lambda: self._core.controller.obstacles,
-            deliveries=self._delivery.results,
-            history_stopped=self._history_stopped,
+            deliveries=self._alerting.delivery.results,
+            history_stopped=self._history.stopped,
             watch_failures=self._watch_failures,
             version=corral.__version__,
             started_at=self._started_at,
@@ -289,49 +245,21 @@ class Server:
             stale_after_s=self._settings.stale_sample_s,
             obstacles=lambda: self._core.controller.obstacles,
             disk=lambda: disk_usage(self._home.root)[::2],
-            history_stopped=self._history_stopped,
+            history_stopped=self._history.stopped,
         )
-        failures = self._watch_failures
-        return Alerting(self._ledger, self._clock, self._settings, sources, self._delivery, failures=failures)
-
-    def _history_stopped(self) -> str | None:
-        """Why the history is not kept now, None while it is."""
-        return self._history.stopped or self._history_patrol.trouble
+        delivery, failures = Delivery(Outbox(self._home.deliveries_file), self._clock, ids_of), self._watch_failures
+        return Alerting(self._ledger, self._clock, self._settings, sources, delivery, failures=failures)
 
     def _make_patrols(self) -> tuple[Patrol, ...]:
-        settings, ledger, core = self._settings, self._ledger, self._core
-        tell, stopper = core.notes.tell, core.stopper
-        policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
-        guard = MemoryGuard(ledger, self._hub, self._clock, policy=policy, tell=tell, stopper=stopper)
-        absent_clients = AbsentClients(ledger, self._clock, core.service.interaction, core.dispatcher.stop)
-        # Twice as often as samples are taken, so that none waits for long to be judged.
-        sampled_s = settings.sample_interval_s / 2
-        # These decide about jobs: one that breaks ends the server.
-        patrols = [
-            Patrol("memory-guard", guard.look, sampled_s),
-            Patrol("node-return", core.recovery.try_again, RETRY_S),
-            Patrol("node-drain", DrainWatch(ledger, self._clock, core.dispatcher.stop).look, DRAIN_INTERVAL_S),
-            Patrol("absent-clients", absent_clients.look, ABSENCE_INTERVAL_S),
-        ]
-        if settings.reclaim_idle_after_s is not None:
-            idle = IdlePolicy(settings.reclaim_idle_after_s, settings.reclaim_idle_grace_s)
-            watch = IdleWatch(ledger, self._hub, self._clock, policy=idle, tell=tell, stopper=stopper)
-            patrols.append(Patrol("idle-watch", watch.look, IDLE_INTERVAL_S))
-        return (*patrols, *self._make_onlookers(sampled_s))
-
-    def _make_onlookers(self, sampled_s: float) -> tuple[Patrol, ...]:
-        """The patrols that note and tell what happens: jobs run and start without them."""
-        ledger = self._ledger
         onlooker = partial(Patrol, vital=False, failures=self._watch_failures)
-        self._history_patrol = onlooker("history", self._history.look, sampled_s)
+        notifications = Notifications(self._ledger, self._nodes, self._clock)
         return (
-            self._history_patrol,
-            onlooker("group-use", self._group_use.look, sampled_s),
-            onlooker("meter", self._meter.look, sampled_s),
-            onlooker("notifications", Notifications(ledger, self._nodes, self._clock).look, LOOK_INTERVAL_S),
-            self._alerting.patrol,
-            onlooker("job-notices", JobNotices(ledger, self._delivery, self._clock).look, LOOK_INTERVAL_S),
-            onlooker("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
+            *job_patrols(self._core, self._ledger, self._hub, self._clock, self._settings),
+            # These note and tell what happens: jobs run and start without them.
+            *self._history.patrols,
+            *self._alerting.patrols,
+            onlooker("notifications", notifications.look, LOOK_INTERVAL_S),
+            onlooker("token-uses", self._ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         )
 
     def _about(self) -> ServerInfo:
@@ -357,20 +285,6 @@ def _load(home: Home) -> Settings:
     settings = load_settings(home.config_file)
     check_channels(settings.channels, settings.places)
     return settings
-
-
-def _request_rules(home: Home, settings: Settings) -> RequestRules:
-    names = settings.resource_names
-    catalogue = None if names is None else load_catalogue([home.root / names])
-    return RequestRules(catalogue, settings.split, settings.split_fragments, settings.min_compute)
-
-
-def _first_view(settings: Settings) -> View:
-    """An empty cluster, with what the site says of how it is counted."""
-    return View(
-        usage_half_life_s=settings.fair_share_half_life_s,
-        availability_memory_weight=settings.availability_memory_weight,
-    )
 
 
 def _by_root() -> bool:

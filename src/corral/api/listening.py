@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.api.server import tcp_socket
-from corral.api.tls import Certificate
+from corral.api.tls import Certificate, TlsAcceptor
 from corral.model.address import is_loopback
 from corral.model.errors import Refused
 
@@ -46,6 +46,10 @@ class TcpListener:
         """The address where browsers of this machine need no certificate; None where there is none."""
         plain = self.certificate is None and is_loopback(self.socket.getsockname()[0])
         return self.url if plain else None
+
+    def acceptor(self) -> TlsAcceptor | None:
+        """What accepts connections with TLS; None for plain HTTP."""
+        return None if self.certificate is None else TlsAcceptor(self.socket, self.certificate)
 
     def renew_certificate(self) -> None:
         """Read the certificate again, if there is one."""

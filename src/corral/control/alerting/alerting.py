@@ -1,12 +1,15 @@
-"""Alerts of a server, put together: the watch with its thread, and the desk."""
+"""Who is told of what in a server, put together: alerts, starts and ends of jobs, and the channels."""
 
 from collections import Counter
 
-from corral.alerts.message import Sender
+from corral.alerts.delivery import Delivery
 from corral.clock import Clock
 from corral.config import Settings
 from corral.control.alerting.alert_watch import AlertSources, AlertWatch
 from corral.control.alerting.desk import AlertDesk
+from corral.control.channels import ChannelAccess
+from corral.control.job_notices import JobNotices
+from corral.control.notifications import LOOK_INTERVAL_S
 from corral.control.watching.patrol import Patrol
 from corral.ports.ledger import Ledger
 
@@ -14,11 +17,13 @@ _LEAST_INTERVAL_S = 1.0
 
 
 class Alerting:
-    """What a server needs for alerts.
+    """What a server needs to tell people in channels.
 
     Attributes:
+        delivery: brings messages to channels.
+        channels: what people do with channels.
         desk: what people see of alerts, and do about them.
-        patrol: the thread of the watch.
+        patrols: the threads of the watch over alert rules, and of what tells users of their jobs.
     """
 
     def __init__(
@@ -27,12 +32,18 @@ class Alerting:
         clock: Clock,
         settings: Settings,
         sources: AlertSources,
-        sender: Sender,
+        delivery: Delivery,
         *,
         failures: Counter[str],
     ) -> None:
-        """`failures` counts rounds of the watch that broke."""
-        watch = AlertWatch(ledger, clock, sources, sender)
+        """`failures` counts rounds of a patrol that broke."""
+        self.delivery = delivery
+        self.channels = ChannelAccess(delivery, clock)
+        watch = AlertWatch(ledger, clock, sources, delivery)
         self.desk = AlertDesk(ledger, clock, lambda: watch.left_out)
         interval_s = max(settings.sample_interval_s, _LEAST_INTERVAL_S)
-        self.patrol = Patrol("alerts", watch.look, interval_s, vital=False, failures=failures)
+        notices = JobNotices(ledger, delivery, clock)
+        self.patrols = (
+            Patrol("alerts", watch.look, interval_s, vital=False, failures=failures),
+            Patrol("job-notices", notices.look, LOOK_INTERVAL_S, vital=False, failures=failures),
+        )

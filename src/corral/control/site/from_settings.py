@@ -10,6 +10,7 @@ from corral.model.device import Device, Node
 from corral.model.errors import Refused, nearest
 from corral.model.fact import SiteArranged
 from corral.model.queue import Limits, Pool, Queue, Quota
+from corral.model.view import View
 from corral.scheduling.contradictions import contradictions
 from corral.scheduling.policy import POLICIES, SCORE_NAMES, Policy
 from corral.sharing.arrange import idle_rules
@@ -28,6 +29,14 @@ class SiteSetup:
 
     observation: SiteArranged
     remarks: tuple[str, ...] = ()
+
+
+def first_view(settings: Settings) -> View:
+    """An empty cluster, with what the site says of how it is counted."""
+    return View(
+        usage_half_life_s=settings.fair_share_half_life_s,
+        availability_memory_weight=settings.availability_memory_weight,
+    )
 
 
 def site_setup(

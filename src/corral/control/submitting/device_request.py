@@ -3,16 +3,18 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from corral.config import Settings
 from corral.model.ask import Ask
 from corral.model.device import Node
 from corral.model.errors import Refused
 from corral.model.fit import model_matches, profile_matches
+from corral.model.home import Home
 from corral.model.job import JobKind, Request
 from corral.model.means import Means
 from corral.model.split import Strategy
 from corral.model.submission import Submission
 from corral.model.view import View
-from corral.sharing.definitions import Catalogue
+from corral.sharing.definitions import Catalogue, load_catalogue
 from corral.sharing.resources import to_ask
 
 _ASKED = ("devices", "share_milli", "split_milli", "memory_mib", "memory_percent", "cores_percent", "mig_profile")
@@ -91,6 +93,13 @@ class RequestRules:
             if getattr(submission.request, field) and getattr(asked, field):
                 raise Refused(f"{flag} and a resource name ask for the same; remove one of them", field=field)
         return asked
+
+
+def request_rules(settings: Settings, home: Home) -> RequestRules:
+    """The rules of these settings. Raises Refused for a file of resource names that cannot be used."""
+    names = settings.resource_names
+    catalogue = None if names is None else load_catalogue([home.root / names])
+    return RequestRules(catalogue, settings.split, settings.split_fragments, settings.min_compute)
 
 
 def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submission:

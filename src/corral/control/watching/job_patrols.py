@@ -1,0 +1,46 @@
+"""The patrols of a server that decide about jobs. One that breaks ends the server."""
+
+from corral.clock import Clock
+from corral.config import Settings
+from corral.control.core import ControlCore
+from corral.control.recovery import RETRY_S
+from corral.control.watching.absent_clients import AbsentClients
+from corral.control.watching.draining import DrainWatch
+from corral.control.watching.idle_gpus import IdleWatch
+from corral.control.watching.memory_guard import MemoryGuard
+from corral.control.watching.patrol import Patrol
+from corral.ports.ledger import Ledger
+from corral.ports.telemetry import Samples
+from corral.scheduling.evicting.idle_reclaim import IdlePolicy
+from corral.sharing.memory_overuse import GuardPolicy
+
+IDLE_INTERVAL_S = 5.0
+"""How often it is looked whether allocated GPUs are used: often enough that none is missed that works now and then."""
+
+ABSENCE_INTERVAL_S = 5.0
+"""How often it is looked whether those who send input to jobs are still there."""
+
+DRAIN_INTERVAL_S = 1.0
+"""How often it is looked whether the deadline of a node that is drained has passed."""
+
+
+def job_patrols(
+    core: ControlCore, ledger: Ledger, telemetry: Samples, clock: Clock, settings: Settings
+) -> tuple[Patrol, ...]:
+    """Those that these settings ask for, not started."""
+    tell, stopper, stop = core.notes.tell, core.stopper, core.dispatcher.stop
+    policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
+    guard = MemoryGuard(ledger, telemetry, clock, policy=policy, tell=tell, stopper=stopper)
+    absent_clients = AbsentClients(ledger, clock, core.service.interaction, stop)
+    patrols = [
+        # Twice as often as samples are taken, so that none waits for long to be judged.
+        Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
+        Patrol("node-return", core.recovery.try_again, RETRY_S),
+        Patrol("node-drain", DrainWatch(ledger, clock, stop).look, DRAIN_INTERVAL_S),
+        Patrol("absent-clients", absent_clients.look, ABSENCE_INTERVAL_S),
+    ]
+    if settings.reclaim_idle_after_s is not None:
+        idle = IdlePolicy(settings.reclaim_idle_after_s, settings.reclaim_idle_grace_s)
+        watch = IdleWatch(ledger, telemetry, clock, policy=idle, tell=tell, stopper=stopper)
+        patrols.append(Patrol("idle-watch", watch.look, IDLE_INTERVAL_S))
+    return tuple(patrols)
