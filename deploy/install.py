@@ -289,6 +289,7 @@ def make_environment(layout: Layout, environment: Path, packages: Sequence[str])
         with tempfile.TemporaryDirectory(prefix="corral-install-") as scratch:
             pip = Pip(Path(scratch) / "tools")
             pip.install(None, *HASHED, "-r", str(CHECKOUT / "requirements-build.lock"))
+            build_pages(Path(scratch) / "tools/bin/python")
             pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(CHECKOUT))
             venv.EnvBuilder(symlinks=True).create(path)
             pip.install_shown(path, *HASHED, "-r", str(CHECKOUT / "requirements-server.lock"))
@@ -299,6 +300,16 @@ def make_environment(layout: Layout, environment: Path, packages: Sequence[str])
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
+
+
+def build_pages(python: Path) -> None:
+    """Build the pages of the dashboard in the checkout, unless they are, and where what that needs can be fetched."""
+    subprocess.run([python, "-I", CHECKOUT / "deploy" / "build_pages.py", "--if-possible"])
+    owner = CHECKOUT.stat()
+    made = [path for name in ("web/node_modules", "src/corral/pages", "build") if (path := CHECKOUT / name).exists()]
+    if os.geteuid() == 0 and owner.st_uid != 0 and made:
+        # Its next `make setup` is to be able to replace them.
+        subprocess.run(["chown", "-R", f"{owner.st_uid}:{owner.st_gid}", *made])
 
 
 class Pip:

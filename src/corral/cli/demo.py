@@ -224,7 +224,7 @@ def _order(urgent: JobRow, patient: JobRow) -> str:
 def _say_what_next(home: Home, *, keep: bool, described: bool) -> None:
     mock = f" --mock {shlex.quote(nearest_path(described_box()))}" if described else ""
     run = "run --gpus 1 -- " + ("sh -c 'echo $CUDA_VISIBLE_DEVICES'" if described else "nvidia-smi -L")
-    steps = ["status", run, "ps --all", "--help", "down"]
+    steps = ["status", "dashboard", run, "ps --all", "--help", "down"]
     _write("", painted("what to type next", "bold"))
     if keep:
         _write(f"export CORRAL_HOME={home.root}")
