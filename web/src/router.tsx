@@ -110,6 +110,12 @@ const job = createRoute({
   path: "/jobs/$id",
   component: lazyRouteComponent(() => import("./pages/JobPage"), "JobPage"),
 });
+const submit = createRoute({
+  getParentRoute: () => root,
+  path: "/submit",
+  validateSearch: (search: Search): { like?: string } => ({ like: words(search.like) }),
+  component: lazyRouteComponent(() => import("./pages/SubmitPage"), "SubmitPage"),
+});
 
 const alerts = createRoute({
   getParentRoute: () => root,
@@ -155,6 +161,7 @@ const routes = root.addChildren([
   node,
   queue,
   job,
+  submit,
   alerts,
   map,
   compare,

@@ -30,3 +30,7 @@ export function mayEndSilence(session: Session | undefined, silence: Silence): b
 function isAboutJobOf(session: Session | undefined, alert: Alert): boolean {
   return alert.labels.job !== undefined && alert.labels.user === session?.user;
 }
+
+export function mayChangeJob(session: Session | undefined, job: { user: string }): boolean {
+  return session !== undefined && session.scope !== "read" && (session.admin || session.user === job.user);
+}

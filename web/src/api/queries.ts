@@ -144,3 +144,13 @@ export function deviceHistoryQuery(uuid: string, range: Range, series: readonly 
     placeholderData: keepPreviousData,
   });
 }
+
+/** What a job's GPUs were like from its last start on; `live` while that grows. */
+export function jobHistoryQuery(id: string, live: boolean) {
+  return queryOptions({
+    queryKey: ["history", "job", id],
+    queryFn: ({ signal }) =>
+      answered(api.GET("/api/v1/history/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
+    refetchInterval: live ? 10_000 : false,
+  });
+}

@@ -12,6 +12,7 @@ const PAGES = [
   { to: "/devices", name: "Devices" },
   { to: "/nodes", name: "Nodes" },
   { to: "/queue", name: "Queue" },
+  { to: "/submit", name: "Submit" },
   { to: "/alerts", name: "Alerts" },
   { to: "/map", name: "Allocation map" },
   { to: "/compare", name: "Compare" },

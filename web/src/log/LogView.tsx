@@ -3,8 +3,9 @@ import { useEffect, useMemo, useReducer, useRef, useState } from "react";
 import type { JobDetail } from "../api/queries";
 import { Unreachable } from "../api/client";
 import { Empty, Failed } from "../components/states";
-import { followLog } from "./follow";
+import { FIRST_LINES, followLog } from "./follow";
 import { coloured, LogLines } from "./lines";
+import "../styles/log.css";
 
 const LINE_PX = 19;
 const DRAW_MS = 100;
@@ -149,7 +150,10 @@ function OneLog({ jobId, rank }: { jobId: string; rank: string }) {
         >
           Download
         </a>
-        <span className="quiet">{ended ? "complete" : "live"}</span>
+        <span className="quiet">
+          {ended ? "ended" : "live"}
+          {lines.length >= FIRST_LINES && "; of a long log its end, the rest is in the download"}
+        </span>
       </search>
       <div
         ref={box}

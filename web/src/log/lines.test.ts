@@ -29,7 +29,12 @@ it("reads colours, and leaves out what else a terminal would do", () => {
       .map((span) => span.text)
       .join(""),
   ).toBe("aredb");
-  expect(coloured("\u001b[31mred\u001b[0m")[0]?.colour).toBeTruthy();
+  const colourOf = (code: string) => coloured(`\u001b[${code}mx\u001b[0m`)[0]?.colour;
+  expect(["31", "91", "38;5;202"].map(colourOf)).toEqual([
+    "var(--ansi-red)",
+    "var(--ansi-red)",
+    "rgb(255, 95, 0)",
+  ]);
 });
 
 it("never makes markup of a line", () => {

@@ -43,12 +43,26 @@ function shown(line: string): string {
   return ended.slice(ended.lastIndexOf("\r") + 1).slice(0, MOST_COLUMNS);
 }
 
+/** The sixteen colours that a terminal names, as they can be read in light and dark. Others are as they were sent. */
+const OF_THEME: Record<string, string> = Object.fromEntries(
+  [
+    ["black", "0, 0, 0", "85, 85, 85"],
+    ["red", "187, 0, 0", "255, 85, 85"],
+    ["green", "0, 187, 0", "0, 255, 0"],
+    ["yellow", "187, 187, 0", "255, 255, 85"],
+    ["blue", "0, 0, 187", "85, 85, 255"],
+    ["magenta", "187, 0, 187", "255, 85, 255"],
+    ["cyan", "0, 187, 187", "85, 255, 255"],
+    ["white", "255, 255, 255", "255, 255, 255"],
+  ].flatMap(([name, ...sent]) => sent.map((rgb) => [rgb, `var(--ansi-${name})`])),
+);
+
 /** The parts of a line that have one colour. Other codes of a terminal are left out. */
 export function coloured(line: string): Span[] {
   if (!line.includes("\u001b")) return [{ text: visibleTabs(line), colour: null, bold: false }];
   return Anser.ansiToJson(line, { json: true, remove_empty: true, use_classes: false }).map((part) => ({
     text: visibleTabs(part.content),
-    colour: part.fg ? `rgb(${part.fg})` : null,
+    colour: part.fg ? (OF_THEME[part.fg] ?? `rgb(${part.fg})`) : null,
     bold: part.decoration === "bold",
   }));
 }

@@ -1,18 +1,23 @@
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
-import { useState } from "react";
-import { answered, api } from "../api/client";
-import { type JobDetail, jobQuery, sessionQuery, whyQuery } from "../api/queries";
-import { Confirm } from "../components/Confirm";
+import { type JobDetail, jobQuery } from "../api/queries";
+import { JobLink } from "../components/JobLink";
 import { Facts, Figures, Panel } from "../components/Panel";
 import { Empty, Shown } from "../components/states";
 import { Tag } from "../components/Tag";
 import { phaseTone } from "../components/tones";
-import { UserText } from "../components/UserText";
-import { duration, moment, momentInFull } from "../format/times";
-import { memory, share, shortModel } from "../format/units";
+import { UserText, visible } from "../components/UserText";
+import { duration, momentInFull } from "../format/times";
+import { counted, memory, share, shortModel } from "../format/units";
 import { useNow } from "../live/useNow";
+import { commandLine } from "../jobs/commandLine";
+import { Why } from "../jobs/Why";
 import { LogView } from "../log/LogView";
+import { GpuPanel } from "./job/GpuPanel";
+import { JobActions } from "./job/JobActions";
+import { Attempts, StateHistory } from "./job/JobHistory";
+import { UsePanel } from "./job/UsePanel";
+import "../styles/jobs.css";
 
 /** Everything about one job. */
 export function JobPage() {
@@ -26,14 +31,18 @@ export function JobPage() {
             <h1>
               Job {row.id} {row.name && <UserText text={row.name} className="quiet" />}
             </h1>
-            <Actions job={row} />
+            <JobActions job={row} />
           </div>
           <Numbers job={row} />
-          <Why job={row} />
+          <Why id={row.id} waits={row.phase === "PENDING"} />
+          <GpuPanel job={row} />
           <div className="columns">
+            <StateHistory job={row} />
+            <UsePanel job={row} />
             <Devices job={row} />
             <Attempts job={row} />
             <About job={row} />
+            <Parameters job={row} />
           </div>
           <Panel title="Log">
             <LogView key={row.id} job={row} />
@@ -61,37 +70,6 @@ function Numbers({ job }: { job: JobDetail }) {
         ...(job.exit_code == null ? [] : [{ name: "Exit code", value: job.exit_code }]),
       ]}
     />
-  );
-}
-
-function Why({ job }: { job: JobDetail }) {
-  const why = useQuery(whyQuery(job.id));
-  if (!why.data) return null;
-  const told = why.data;
-  return (
-    <Panel title={job.phase === "PENDING" ? "Why it waits" : "Why"}>
-      <p style={{ margin: "0 0 8px", overflowWrap: "anywhere" }}>
-        <bdi>{told.reason}</bdi>
-      </p>
-      <Facts
-        facts={[
-          ["what to do", told.diagnosis],
-          ["place in the queue", told.position],
-          [
-            told.expected_start_is === "promise" ? "starts at the latest" : "expected start",
-            told.expected_start == null ? null : momentInFull(told.expected_start),
-          ],
-          ["starts now with", told.starts_now_with ? <code key="with">{told.starts_now_with}</code> : null],
-          [
-            "waited",
-            told.waited.length
-              ? told.waited.map((part) => `${part.reason} ${duration(part.seconds)}`).join(", ")
-              : null,
-          ],
-          ["has", told.holds],
-        ]}
-      />
-    </Panel>
   );
 }
 
@@ -130,52 +108,16 @@ function Devices({ job }: { job: JobDetail }) {
   );
 }
 
-function Attempts({ job }: { job: JobDetail }) {
-  return (
-    <Panel title="Attempts">
-      {job.history.length ? (
-        <table>
-          <thead>
-            <tr>
-              <th className="number">#</th>
-              <th>Where</th>
-              <th>Started</th>
-              <th className="number">Ran</th>
-              <th>Ended</th>
-            </tr>
-          </thead>
-          <tbody>
-            {job.history.map((attempt) => (
-              <tr key={`${attempt.attempt} ${attempt.allocated_at}`}>
-                <td className="number">{attempt.attempt}</td>
-                <td>
-                  <UserText text={attempt.nodes.join(", ") || attempt.node} />
-                </td>
-                <td>{moment(attempt.started_at)}</td>
-                <td className="number">
-                  {attempt.started_at == null || attempt.ended_at == null
-                    ? "–"
-                    : duration(attempt.ended_at - attempt.started_at)}
-                </td>
-                <td title={attempt.reason ?? ""}>{attempt.ended_as?.replace("_", " ") ?? "runs"}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      ) : (
-        <Empty title="It has not run yet" />
-      )}
-    </Panel>
-  );
-}
-
 function About({ job }: { job: JobDetail }) {
   return (
     <Panel title="About">
       <Facts
         facts={[
           ["who", <UserText key="user" text={job.user} />],
-          ["command", job.command.length ? <code key="command">{job.command.join(" ")}</code> : null],
+          [
+            "command",
+            job.command.length ? <code key="command">{visible(commandLine(job.command))}</code> : null,
+          ],
           ["asks for", job.needs],
           ["queue", <UserText key="queue" text={job.queue} />],
           ["project", <UserText key="project" text={job.project} />],
@@ -183,67 +125,29 @@ function About({ job }: { job: JobDetail }) {
           ["submitted", job.submitted_at == null ? null : momentInFull(job.submitted_at)],
           ["started", job.started_at == null ? null : momentInFull(job.started_at)],
           ["ended", job.ended_at == null ? null : momentInFull(job.ended_at)],
-          ["how", job.reason],
-          ...Object.entries(job.params).map(([name, value]) => [name, value] as const),
+          ["how", job.reason && <bdi key="how">{job.reason}</bdi>],
+          ["begins after", job.begin_at == null ? null : momentInFull(job.begin_at)],
+          [
+            "after jobs",
+            job.waits_for.length ? job.waits_for.map((id) => <JobLink key={id} job={{ id }} />) : null,
+          ],
+          ["of the array", job.array_id && `${job.array_id}, element ${job.array_index}`],
+          [
+            "made room",
+            job.evictions ? `${counted(job.evictions, "time")}, ${duration(job.lost_s)} lost` : null,
+          ],
         ]}
       />
     </Panel>
   );
 }
 
-const LIVE_PHASES = ["PENDING", "STARTING", "RUNNING", "STOPPING"];
-
-/** What the user may do with this job now. */
-function Actions({ job }: { job: JobDetail }) {
-  const session = useQuery(sessionQuery);
-  const client = useQueryClient();
-  const [asked, setAsked] = useState<"cancel" | null>(null);
-  const act = useMutation({
-    mutationFn: (verb: "cancel" | "hold" | "release" | "requeue") =>
-      answered(api.POST(`/api/v1/jobs/{job_id}/${verb}`, { params: { path: { job_id: job.id } } })),
-    onSettled: () => client.invalidateQueries({ queryKey: ["job", job.id] }),
-  });
-  const may =
-    session.data && session.data.scope !== "read" && (session.data.admin || session.data.user === job.user);
-  if (!may) return null;
-  const live = LIVE_PHASES.includes(job.phase);
+function Parameters({ job }: { job: JobDetail }) {
+  const params = Object.entries(job.params);
+  if (!params.length) return null;
   return (
-    <div className="fields">
-      {act.error && (
-        <span className="banner" data-kind="bad" role="alert">
-          {act.error.message}
-        </span>
-      )}
-      {job.phase === "PENDING" && (
-        <button type="button" className="button" onClick={() => act.mutate(job.held ? "release" : "hold")}>
-          {job.held ? "Release" : "Hold"}
-        </button>
-      )}
-      {(job.phase === "FAILED" || job.phase === "LOST" || job.phase === "RUNNING") && (
-        <button type="button" className="button" onClick={() => act.mutate("requeue")}>
-          Run again
-        </button>
-      )}
-      {live && (
-        <button type="button" className="button" data-kind="danger" onClick={() => setAsked("cancel")}>
-          Cancel
-        </button>
-      )}
-      {asked && (
-        <Confirm
-          title={`Cancel job ${job.id}?`}
-          action="Cancel the job"
-          onClose={() => setAsked(null)}
-          onConfirm={() => {
-            setAsked(null);
-            act.mutate("cancel");
-          }}
-        >
-          {job.phase === "PENDING"
-            ? "It leaves the queue."
-            : "What it runs is stopped, and it does not run again."}
-        </Confirm>
-      )}
-    </div>
+    <Panel title="Parameters">
+      <Facts facts={params.map(([name, value]) => [name, <UserText key={name} text={value} />] as const)} />
+    </Panel>
   );
 }
