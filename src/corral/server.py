@@ -145,8 +145,12 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
-        self._alerting.delivery.close()
-        self._history.close()
+        for onlooker in (self._alerting.delivery, self._history):
+            try:
+                onlooker.close()
+            except Exception:
+                # Jobs and their ledger are closed in order, whatever breaks in what only notes and tells.
+                log.exception("%s: its last round broke; what it had not written is lost", type(onlooker).__name__)
         self._core.close()
         self._hub.stop()
         self._hosts.close()

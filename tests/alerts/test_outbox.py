@@ -1,6 +1,8 @@
 """What is to be sent outlives the server, is sent once, and is nobody else's to read."""
 
+import math
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pytest
 from corral.alerts.channel_process import Outgoing
 from corral.alerts.outbox import SENT_KEPT_S, Outbox, UserChannel, Waiting
 from corral.model.errors import BackendFailed
+
+URL = "jsons://host.example/path"
 
 
 def message(number: int, at: float = 1.0) -> Waiting:
@@ -42,6 +46,32 @@ def test_what_waits_or_was_sent_is_not_taken_again_for_as_long_as_that_is_rememb
     assert outbox.take("mail", [message(1)]) == [message(1)]
     outbox.sent("ops", ["2"], 2.0 + SENT_KEPT_S + 1)
     assert outbox.take("ops", [message(1)]) == [message(1)]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "[]", "{}", "x", "[" * 100_000, '{"id":1,"title":2,"body":3,"type":4,"fields":5,"group":6}',
+        '{"id":"b","title":"t","body":"b","type":"info","fields":[],"group":"g"}', b"\xff",
+    ],
+)  # fmt: skip
+def test_a_damaged_message_costs_that_one_alone(outbox: Outbox, damaged: str | bytes) -> None:
+    outbox.take("ops", [message(1)])
+    with sqlite3.connect(outbox._path) as db:
+        db.execute("INSERT INTO waiting VALUES ('ops', 'x', 1.0, ?)", (damaged,))
+    assert again(outbox).waiting("ops") == [message(1)]
+
+
+@pytest.mark.parametrize("row", [("bob", "x", URL, 1.0), ("bob", 7, "nonsense", 1.0), ("bob", 7, URL, "then")])
+def test_a_damaged_channel_costs_that_user_alone(outbox: Outbox, row: tuple[object, ...]) -> None:
+    channel = UserChannel("alice", 7, URL, 1.0)
+    outbox.set_user_channel(channel)
+    outbox.set_failing("ops", 1.0)
+    with sqlite3.connect(outbox._path) as db:
+        db.execute("INSERT INTO users VALUES (?, ?, ?, ?)", row)
+        db.executemany("INSERT INTO failing VALUES (?, ?)", [("a", "since"), ("b", math.inf)])
+    assert again(outbox).users() == [channel]
+    assert again(outbox).failing() == {"ops": 1.0}
 
 
 def test_what_was_dropped_may_be_told_again(outbox: Outbox) -> None:

@@ -72,7 +72,7 @@ def test_csv_adds_up_to_the_millisecond_and_what_is_not_known_is_empty(capsys: p
     assert (bob["energy_kwh"], bob["cost"], bob["unpriced_hours"], bob["currency"]) == ("", "", "3", "EUR")
 
 
-@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1"])
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\uff1d1", " =1"])
 def test_a_name_is_no_formula_to_a_spreadsheet(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     write_csv(replace(FOUND, rows=(replace(BOB, names={"job": "1", "name": name}),)))
     (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))

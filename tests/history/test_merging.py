@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corral.history.blocks import count_pieces, pack, unpack
+from corral.history.blocks import _HEAD, count_pieces, pack, unpack
 from corral.history.file import HistoryFile
 from corral.history.levels import HistoryLevel, kept_levels
 from corral.history.merging import MOST_PIECES, blocks_with, roll_ups_between
@@ -69,6 +69,14 @@ def test_a_series_is_read_without_the_others_and_without_buckets(apart: bool) ->
     bare = joined(list(unpack(data, {0, 1}, buckets=False)))
     assert bare.total.tolist() == joined(list(unpack(data, {0, 1}))).total.tolist()
     assert len(bare.owner) == 0
+
+
+def test_a_damaged_number_of_steps_takes_no_memory() -> None:
+    data = bytearray(pack(roll_ups_of([DeviceReadings(T0 + at, 1.0, (5.0,) * 10) for at in range(3)], 1)))
+    rows_at = _HEAD.size + 2
+    data[rows_at : rows_at + 4] = b"\xff\xff\xff\x7f"
+    with pytest.raises(ValueError, match="more steps than there are bytes"):
+        list(unpack(bytes(data)))
 
 
 @pytest.mark.parametrize("cut", [0, 3, 20, 40, -1])

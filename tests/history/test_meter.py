@@ -1,5 +1,6 @@
 """What is made of granted devices, measured: never more than was seen, and nothing twice."""
 
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
@@ -70,6 +71,17 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     rig = Rig(tmp_path / "history.db")
     yield rig
     rig.file.close()
+
+
+def test_a_damaged_row_is_as_one_that_was_never_written(rig: Rig) -> None:
+    rig.run(5)
+    rig.meter.write()
+    (whole,) = rig.hours()
+    with sqlite3.connect(rig.path) as connection:
+        for hour, column, value in ((1, "used_ms", "x"), (2, "idle_ms", 1.5), (3, "energy_mj", b"x")):
+            row = {**whole._asdict(), "hour": hour, column: value}
+            connection.execute("insert into metered values (?, ?, ?, ?, ?, ?, ?)", list(row.values()))
+    assert rig.hours() == [whole]
 
 
 def test_time_is_used_or_idle_by_utilization_and_neither_where_it_was_not_read(rig: Rig) -> None:

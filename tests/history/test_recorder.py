@@ -244,6 +244,18 @@ def test_a_block_that_cannot_be_read_costs_that_block_alone(rig: Rig, caplog: py
     assert len(rig.points()) >= 60
 
 
+def test_a_row_with_something_else_than_bytes_costs_that_block_alone(rig: Rig) -> None:
+    rig.run(70)
+    rig.recorder.close()
+    with sqlite3.connect(rig.path) as connection:
+        connection.execute("update blocks set data = 'text' where step_s = 10")
+    rig.restart()
+    rig.run(70)
+    rig.recorder.close()
+    assert rig.recorder.stopped is None
+    assert len(rig.points()) >= 60
+
+
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [

@@ -10,6 +10,8 @@ It is not in the ledger: it holds secrets, no decision reads it, and nothing of 
 
 import contextlib
 import json
+import logging
+import math
 import os
 import sqlite3
 import threading
@@ -17,9 +19,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeGuard
 
 from corral.alerts.channel_process import Outgoing
-from corral.model.errors import BackendFailed
+from corral.model.channel import kind_of
+from corral.model.errors import BackendFailed, Refused
+
+log = logging.getLogger(__name__)
 
 SENT_KEPT_S = 30 * 86400.0
 """How long it is known that a message was delivered."""
@@ -86,7 +92,13 @@ class Outbox:
         """What waits for a channel, the oldest first."""
         with self._connection() as db:
             rows = db.execute("SELECT taken_at, message FROM waiting WHERE channel = ? ORDER BY rowid", (channel,))
-            return [Waiting(Outgoing(**json.loads(message)), taken_at) for taken_at, message in rows]
+            found = [_read(taken_at, message) for taken_at, message in rows]
+        whole = [one for one in found if one is not None]
+        if len(whole) < len(found):
+            log.error(
+                "%d messages for %s are damaged and are not sent: %s", len(found) - len(whole), channel, self._path
+            )
+        return whole
 
     def channels(self) -> list[str]:
         """The channels for which something waits."""
@@ -113,7 +125,8 @@ class Outbox:
     def failing(self) -> dict[str, float]:
         """Channels that people were told do not work, with since when."""
         with self._connection() as db:
-            return dict(db.execute("SELECT channel, since FROM failing").fetchall())
+            rows = db.execute("SELECT channel, since FROM failing").fetchall()
+        return {channel: since for channel, since in rows if _is_time(since)}
 
     def set_failing(self, channel: str, since: float | None) -> None:
         """That it does not work since then, or (None) that it works again."""
@@ -127,7 +140,10 @@ class Outbox:
         """The channels of users."""
         with self._connection() as db:
             rows = db.execute("SELECT name, uid, url, set_at FROM users ORDER BY name").fetchall()
-        return [UserChannel(*row) for row in rows]
+        whole = [UserChannel(*row) for row in rows if _is_user(row)]
+        if len(whole) < len(rows):
+            log.error("the channels of %d users are damaged and are not used: %s", len(rows) - len(whole), self._path)
+        return whole
 
     def set_user_channel(self, channel: UserChannel) -> None:
         """Give a user a channel in place of what there was."""
@@ -174,6 +190,31 @@ class Outbox:
                 db.close()
             raise
         return db
+
+
+def _read(taken_at: object, written: str | bytes) -> Waiting | None:
+    """The message that a row has, None where the row is damaged."""
+    try:
+        message = Outgoing(**json.loads(written))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    words = (message.id, message.title, message.body, message.type, message.group)
+    whole = all(isinstance(word, str) for word in words) and isinstance(message.fields, dict)
+    return Waiting(message, float(taken_at)) if whole and _is_time(taken_at) else None
+
+
+def _is_user(row: tuple[Any, ...]) -> bool:
+    """Whether a row is the channel of a user, and not damaged."""
+    name, uid, url, set_at = row
+    try:
+        kind_of(url)
+    except (Refused, TypeError):
+        return False
+    return isinstance(name, str) and isinstance(uid, int) and _is_time(set_at)
+
+
+def _is_time(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _written(message: Outgoing) -> str:

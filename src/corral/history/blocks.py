@@ -26,6 +26,8 @@ _INTEGERS = ("<i1", "<i2", "<i4", "<i8")
 _LARGEST = tuple(int(np.iinfo(kind).max) for kind in _INTEGERS)
 _FLOATS = ("total", "least", "most")
 _PLAIN, _DEFLATED = b"\0", b"\1"
+_LEAST_BYTES_A_STEP = 3 * 1 + 4 + 3 * 8
+"""What the columns of a step take at the least: three integers, the time that is covered, and the floats."""
 _SMALL = 100
 """So few bytes are not worth compressing."""
 
@@ -104,6 +106,9 @@ def _buckets_of(part: RollUps) -> bytes:
 
 
 def _part(number: int, rows: int, filled: int, of_steps: bytes, of_buckets: bytes | None) -> RollUps:
+    if rows * _LEAST_BYTES_A_STEP > len(of_steps):
+        # A damaged number would take all memory that there is.
+        raise ValueError("more steps than there are bytes")
     at = 0
     if number == _SEVERAL:
         between, at = _integers_in(of_steps, rows, at)

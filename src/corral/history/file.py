@@ -85,7 +85,9 @@ class HistoryFile:
         """The start and the data of each block of a device and level that starts from `first` to `last`."""
         wanted = {"device": device, "step_s": step_s, "first": first, "last": last}
         with self.connection() as connection:
-            return [(int(start), bytes(data)) for start, data in connection.execute(_BETWEEN, wanted)]
+            rows = connection.execute(_BETWEEN, wanted)
+            # What a damaged row has instead of bytes is a block that cannot be read.
+            return [(int(start), data if isinstance(data, bytes) else b"") for start, data in rows]
 
     def knows(self, device: str) -> bool:
         """Whether there is anything of this device."""

@@ -3,7 +3,21 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from sqlalchemy import Column, Connection, Integer, MetaData, Row, Select, String, Table, case, delete, func, select
+from sqlalchemy import (
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    Row,
+    Select,
+    String,
+    Table,
+    and_,
+    case,
+    delete,
+    func,
+    select,
+)
 from sqlalchemy.dialects.sqlite import insert
 
 from corral.history.file import HistoryFile
@@ -60,7 +74,7 @@ class MeterTable:
     def _read(self, questions: Iterable[Select[tuple[Row[tuple[object, ...]]]]]) -> Iterator[list[MeteredHour]]:
         with self._connection() as connection:
             for question in questions:
-                for part in connection.execute(question).partitions(_ROWS_AT_ONCE):
+                for part in connection.execute(question.where(_READABLE)).partitions(_ROWS_AT_ONCE):
                     yield [MeteredHour._make(row) for row in part]
 
     @contextmanager
@@ -70,6 +84,12 @@ class MeterTable:
             _metadata.create_all(connection)
             yield connection
 
+
+_READABLE = and_(
+    *(func.typeof(_metered.c[name]) == "integer" for name in ("used_ms", "idle_ms")),
+    *(func.typeof(_metered.c[name]).in_(("integer", "null")) for name in ("energy_mj", "memory_most_mib")),
+)
+"""A damaged row is as one that was never written: its time is unmetered."""
 
 _add = insert(_metered)
 _new = _add.excluded
