@@ -21,7 +21,7 @@ def test_a_device_has_its_series_also_when_it_is_gone(served: Served) -> None:
     uuid, now = "GPU-gone/1", time.time()
     for second in range(10):
         served.world.samples[uuid] = DeviceSample(uuid, now - 10 + second, utilization_pct=30 + second)
-        served.world.recorder.look()
+        served.world.history.recorder.look()
     with Client(served.world.home.root) as client:
         found = client.devices.history(uuid, "30m", series=["utilization_pct", "power_w"])
         assert (found.uuid, found.step_s, found.to - found.from_) == (uuid, 2, 1800)
@@ -121,4 +121,4 @@ def measure(served: Served) -> None:
                 power_mw=100_000 + 100_000 * number,
                 memory_used_mib=4096,
             )
-        served.world.recorder.look()
+        served.world.history.recorder.look()

@@ -61,7 +61,7 @@ def measure(served: Served, begin: float) -> None:
         full = DeviceSample("", at, None, 4096, None, 16384, temperature_c=60, power_mw=300_000)
         for uuid, pct in zip(UUIDS, (80, 0), strict=True):
             world.samples[uuid] = replace(full, uuid=uuid, utilization_pct=pct)
-        world.group_use.look()
+        world.history.group_use.look()
 
 
 def test_the_twelve_figures_are_of_the_last_day_each_with_unit_and_formula(served: Served) -> None:

@@ -109,10 +109,10 @@ def test_others_are_answered_while_the_metrics_are_written(world: World) -> None
 def test_a_history_that_is_not_written_is_told(served: Served) -> None:
     assert named(scraped(served), "corral_history_stopped") == [({}, 0.0)]
     served.world.home.history_file.mkdir()
-    served.world.recorder.write()
+    served.world.history.recorder.write()
     assert named(scraped(served), "corral_history_stopped") == [({}, 1.0)]
     served.world.home.history_file.rmdir()
-    served.world.recorder.write()
+    served.world.history.recorder.write()
     assert named(scraped(served), "corral_history_stopped") == [({}, 0.0)]
 
 

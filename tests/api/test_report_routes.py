@@ -26,7 +26,7 @@ def test_a_report_tells_what_was_made_of_a_gpu_and_what_it_costs(served: Served)
     ).result()
     for second in range(10):
         world.samples[UUIDS[0]] = DeviceSample(UUIDS[0], begin + 60 + second, utilization_pct=80, power_mw=360_000)
-        world.meter.look()
+        world.history.meter.look()
     with Client(world.home.root) as client:
         found = client.report(["job", "model"], since=begin - 1)
         (row,) = found.rows
@@ -60,7 +60,7 @@ def test_jobs_that_did_not_use_what_they_had_are_listed_with_what_would_have_don
     for second in range(900):
         sample = DeviceSample(UUIDS[0], begin + 1 + second, utilization_pct=90, memory_used_mib=2000)
         world.samples[UUIDS[0]] = sample
-        world.meter.look()
+        world.history.meter.look()
     world.ledger.commit(lambda _: Decided((AllocationEnded("1.1", "1", at=end, by="t"),), None)).result()
     with Client(world.home.root) as client:
         (row,) = client.waste().rows
@@ -80,7 +80,7 @@ def test_how_the_memory_of_a_job_went_is_read_from_its_own_history(served: Serve
     ).result()
     for second in range(60):
         world.samples[UUIDS[0]] = DeviceSample(UUIDS[0], end - 59 + second, memory_used_mib=1024 * (second + 1))
-        world.recorder.look()
+        world.history.recorder.look()
     failed = JobChanged("1", {"phase": Phase.FAILED, "ended_at": end}, at=end, by="t")
     freed = AllocationEnded("1.1", "1", at=end, by="t")
     world.ledger.commit(lambda _: Decided((failed, freed), None)).result()

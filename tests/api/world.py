@@ -7,6 +7,7 @@ import pwd
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,17 +37,11 @@ from corral.control.metrics.scrape import Metrics
 from corral.control.node_registry import Nodes
 from corral.control.querying.kpis import KeyFigures
 from corral.control.querying.reports import GpuReports
+from corral.control.server_history import ServerHistory
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
-from corral.history.asking import HistoryQueries
 from corral.history.file import HistoryFile
-from corral.history.group_use import GroupUseRecorder
-from corral.history.group_use_table import GroupUseTable
-from corral.history.levels import kept_levels
-from corral.history.meter import Meter
-from corral.history.meter_table import MeterTable
-from corral.history.recorder import HistoryRecorder
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ServerInfo
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
@@ -103,16 +98,13 @@ class World:
         self.ledger: SqlLedger = open_ledger(self.home.ledger_url)
         self.ledger.subscribe(self.ends.on_change)
         self.samples: dict[str, DeviceSample] = {}
-        history_file = HistoryFile(self.home.history_file)
-        self.meter = Meter(MeterTable(history_file), self.ledger.view, lambda: self.samples, SystemClock(), 1.0)
-        self.reports = GpuReports(self.ledger, SystemClock(), self.meter, prices=(Price(2_000_000),), currency="EUR")
-        self.group_use = GroupUseRecorder(
-            GroupUseTable(history_file), self.ledger.view, lambda: self.samples, SystemClock(), 1.0
+        file, view = HistoryFile(self.home.history_file), self.ledger.view
+        self.history = ServerHistory(
+            file, view, lambda: self.samples, SystemClock(), Settings(sample_interval_s=1.0), failures=Counter()
         )
-        self.recorder = HistoryRecorder(
-            history_file, lambda: self.samples, SystemClock(), kept_levels(7), 1.0, view=self.ledger.view
+        self.reports = GpuReports(
+            self.ledger, SystemClock(), self.history.meter, prices=(Price(2_000_000),), currency="EUR"
         )
-        self.history = HistoryQueries(self.recorder, SystemClock())
         devices = tuple(Device(uuid, index, "Mock GPU", 16384) for index, uuid in enumerate(UUIDS))
         self.ledger.observe(
             [NodeObserved(Node("here", devices, 8000, 32768)), *(ConditionObserved(DeviceCondition(u)) for u in UUIDS)]
@@ -134,7 +126,7 @@ class World:
             settings=Settings(),
             rules=RequestRules(),
             about=self._about,
-            monitoring=self.history.monitoring,
+            monitoring=self.history.queries.monitoring,
         )
         self.service = core.service
         self.alerts = AlertDesk(self.ledger, clock, lambda: {"hot": 3})
@@ -150,7 +142,7 @@ class World:
             cycles=core.controller.planning_seconds,
             obstacles=dict,
             deliveries={},
-            history_stopped=lambda: self.recorder.stopped,
+            history_stopped=self.history.stopped,
             watch_failures={"alerts": 2},
             version="1",
             started_at=clock.now(),
@@ -171,7 +163,7 @@ class World:
             ends=self.ends,
             site_settings=self.site_settings,
             metrics=self.metrics,
-            history=self.history,
+            history=self.history.queries,
             pages=Dashboard(
                 LoopbackListener(self.home.page_port_file, None),
                 SystemClock(),
@@ -179,7 +171,7 @@ class World:
             ),
             events=self.events,
             reports=self.reports,
-            key_figures=KeyFigures(self.ledger, self.group_use, self.metrics.requests, SystemClock()),
+            key_figures=KeyFigures(self.ledger, self.history.group_use, self.metrics.requests, SystemClock()),
             channels=ChannelAccess(self.delivery, SystemClock()),
             alerts=self.alerts,
         )
@@ -188,7 +180,7 @@ class World:
         return ServerInfo(version="1", pid=os.getpid(), home=str(self.home.root))
 
     def close(self) -> None:
-        self.recorder.close()
+        self.history.close()
         self.delivery.close()
         self.ledger.close()
 

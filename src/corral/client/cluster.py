@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from corral.client.arguments import flag, number, optional, text, whole, wrong
-from corral.client.history import read_history
 from corral.client.transport import Transport
 from corral.model.errors import Refused, nearest
 from corral.model.token import TokenScope
@@ -46,6 +45,7 @@ class Devices:
         It is over a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; "1h" by default), or between two times (Unix
         seconds). `series` are some of them, as "power_w"; () is all. A device that is gone keeps its history.
         """
+        from corral.client.history import read_history
         from corral.model.answers.history import DeviceHistory
 
         path = ["devices", text(uuid, "uuid", _UUID)]
@@ -99,6 +99,7 @@ class ClusterNodes:
         series: str | Sequence[str] = (),
     ) -> "GroupHistory":
         """What the devices of a node were like, as `Devices.history`: memory and power are sums. A node may be gone."""
+        from corral.client.history import read_history
         from corral.model.answers.history import GroupHistory
 
         path = ["nodes", text(node, "node", "'node1'")]

@@ -22,7 +22,8 @@ class ServerHistory:
     """All that a server keeps of its samples.
 
     Attributes:
-        queries: what devices, jobs, nodes, users and projects were like.
+        recorder: what the devices were like, and the jobs, nodes, users and projects that had them.
+        queries: answers from what the recorder has kept.
         meter: what was made of granted devices, for reports.
         group_use: sums for key figures.
         patrols: a thread for each that writes, so that none misses samples while another one waits for the disk.
@@ -41,11 +42,11 @@ class ServerHistory:
         """`latest` has the last sample of each device; `failures` counts rounds of a patrol that broke."""
         sampled_s = settings.sample_interval_s
         levels = kept_levels(settings.metrics_retention_days)
-        self._recorder = HistoryRecorder(file, latest, clock, levels, sampled_s, view=view)
-        self.queries = HistoryQueries(self._recorder, clock)
+        self.recorder = HistoryRecorder(file, latest, clock, levels, sampled_s, view=view)
+        self.queries = HistoryQueries(self.recorder, clock)
         self.meter = Meter(MeterTable(file), view, latest, clock, sampled_s)
         self.group_use = GroupUseRecorder(GroupUseTable(file), view, latest, clock, sampled_s)
-        looks = {"history": self._recorder.look, "group-use": self.group_use.look, "meter": self.meter.look}
+        looks = {"history": self.recorder.look, "group-use": self.group_use.look, "meter": self.meter.look}
         # Twice as often as samples are taken, so that none waits for long.
         self.patrols = tuple(
             Patrol(name, look, sampled_s / 2, vital=False, failures=failures) for name, look in looks.items()
@@ -53,10 +54,10 @@ class ServerHistory:
 
     def stopped(self) -> str | None:
         """Why the history of devices and jobs is not kept now, None while it is. Safe on any thread."""
-        return self._recorder.stopped or self.patrols[0].trouble
+        return self.recorder.stopped or self.patrols[0].trouble
 
     def close(self) -> None:
         """Write what waits, once the patrols are closed, and close the file."""
         self.meter.close()
         self.group_use.close()
-        self._recorder.close()
+        self.recorder.close()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from corral.clock import Clock
 from corral.history.group_use_table import STEPS_S, GroupUseTable, StoredUse
-from corral.history.series import covered_s
+from corral.history.series import LEAST_USED_PCT, covered_s
 from corral.model.device import Device, DeviceSample
 from corral.model.errors import BackendFailed
 from corral.model.group_use import POOL, GroupUse, KpiBy, added_use
@@ -18,9 +18,6 @@ from corral.model.job import Job
 from corral.model.job_samples import job_samples
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
-
-LEAST_USED_PCT = 5
-"""A device whose utilization is less is not used, as in `corral.history.meter`."""
 
 WRITE_INTERVAL_S = 60.0
 

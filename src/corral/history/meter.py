@@ -11,14 +11,12 @@ from typing import NamedTuple
 
 from corral.clock import Clock
 from corral.history.meter_table import MeterTable
+from corral.history.series import LEAST_USED_PCT
 from corral.model.device import DeviceSample
 from corral.model.errors import BackendFailed
 from corral.model.job_samples import JobSample, job_samples
 from corral.model.run_history import MeteredHour
 from corral.model.view import View
-
-LEAST_USED_PCT = 5
-"""A device whose utilization is less is idle."""
 
 KEPT_HOURS = 366 * 24
 """Measures are kept for so long; time before is unmetered."""

@@ -22,6 +22,10 @@ SERIES = (
 """
 
 
+LEAST_USED_PCT = 5
+"""A device whose utilization is less is idle."""
+
+
 def readings_of(sample: DeviceSample) -> tuple[float | None, ...]:
     """The sample's reading of each series; None is what could not be read."""
     return (
