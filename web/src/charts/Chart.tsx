@@ -1,11 +1,11 @@
 import { LineChart } from "echarts/charts";
-import { AriaComponent, GridComponent, LegendComponent, TooltipComponent } from "echarts/components";
+import { GridComponent, LegendComponent, TooltipComponent } from "echarts/components";
 import { connect, type EChartsCoreOption, init, use as register } from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 import { useEffect, useRef } from "react";
 import { useThemeName } from "../components/theme";
 
-register([LineChart, GridComponent, TooltipComponent, LegendComponent, AriaComponent, CanvasRenderer]);
+register([LineChart, GridComponent, TooltipComponent, LegendComponent, CanvasRenderer]);
 
 /** A chart. Charts of one `group` show one moment together. */
 export function Chart({

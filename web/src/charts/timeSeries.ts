@@ -36,7 +36,6 @@ export function lines(
   return {
     backgroundColor: "transparent",
     animation: false,
-    aria: { enabled: true },
     grid: { left: 52, right: 14, top: series.length > 1 ? 34 : 12, bottom: 26 },
     legend: series.length > 1 ? { type: "scroll", top: 0 } : undefined,
     tooltip: {
