@@ -25,10 +25,17 @@ def pool() -> Iterator[Box]:
         yield box
 
 
-@pytest.fixture
-def pool_visit(chromium: Browser, pool: Box) -> Iterator[Visit]:
+@pytest.fixture(scope="module")
+def _shared_visit(chromium: Browser, pool: Box) -> Iterator[Visit]:
     with visiting(chromium, pool) as visit:
         yield visit
+
+
+@pytest.fixture
+def pool_visit(_shared_visit: Visit) -> Visit:
+    """An administrator's visit."""
+    _shared_visit.errors.clear()
+    return _shared_visit
 
 
 def test_an_alert_is_acknowledged_and_counts_no_more(pool_visit: Visit, pool: Box) -> None:
@@ -93,23 +100,25 @@ def test_a_device_is_cordoned_with_a_reason_and_its_page_tells_so(pool_visit: Vi
     assert [row["state"] for row in pool.json("devices", "--json")] == ["free"] * 3
 
 
-def test_who_is_no_administrator_sees_all_and_is_offered_what_they_may_do(pool_visit: Visit, pool: Box) -> None:
-    page = pool_visit.page
+def test_who_is_no_administrator_sees_all_and_is_offered_what_they_may_do(
+    chromium: Browser, pool_visit: Visit, pool: Box
+) -> None:
     offered = {"/alerts": "Silence", f"/devices/{uuid(0)}": "Cordon", f"/nodes/{_node(pool)}": "Drain"}
     for path, name in offered.items():
         expect(pool_visit.go(path).get_by_role("button", name=name).first).to_be_visible()
-    _sign_in_again(page, pool.json("token", "create", "--user", "nobody", "--scope", "submit", "--json")["token"])
-    expect(page.get_by_text("nobody")).to_be_visible()
-    for path, name in offered.items():
-        pool_visit.go(path)
-        expect(
-            page.get_by_text("on-site").first if path == "/alerts" else page.get_by_text("free").first
-        ).to_be_visible()
-        assert page.get_by_role("button", name=name, exact=True).count() == 0, path
-    page = pool_visit.go("/alerts")
-    expect(page.get_by_role("button", name="Acknowledge")).to_have_count(0)
-    page.get_by_role("button", name="New silence").click()
-    expect(page.get_by_role("dialog")).to_contain_text("Only those about your own jobs")
+    token = pool.json("token", "create", "--user", "nobody", "--scope", "submit", "--json")["token"]
+    with visiting(chromium, pool) as visit:
+        _sign_in_again(visit.page, token)
+        expect(visit.page.get_by_text("nobody")).to_be_visible()
+        for path, name in offered.items():
+            page = visit.go(path)
+            expect(page.get_by_text("on-site" if path == "/alerts" else "free").first).to_be_visible()
+            assert page.get_by_role("button", name=name, exact=True).count() == 0, path
+        page = visit.go("/alerts")
+        expect(page.get_by_text("on-site").first).to_be_visible()
+        expect(page.get_by_role("button", name="Acknowledge")).to_have_count(0)
+        page.get_by_role("button", name="New silence").click()
+        expect(page.get_by_role("dialog")).to_contain_text("Only those about your own jobs")
 
 
 def test_usage_tells_what_was_granted_and_each_key_figure_with_what_it_is(pool_visit: Visit, pool: Box) -> None:
