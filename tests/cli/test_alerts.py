@@ -25,14 +25,24 @@ def test_alerts_are_a_table_that_fits_a_terminal_and_say_who_takes_care(monkeypa
     )
     lines = list(alert_lines(AlertList(rows, {"temperature": 7})))
     assert max(map(len, lines)) <= 80
-    assert [line.partition("temperature  ")[2][:18] for line in lines[1:-1]] == [
-        "GPU 3: temperature",
-        "(root) GPU 3: temp",
-        "(silenced) GPU 3: ",
-        "over: GPU 3: tempe",
-        "job 1 (\\x1b[2J) of",
+    assert [line.partition("temperature  ")[2][:23] for line in lines if line.startswith(HOT.id)] == [
+        "GPU 3: temperature_c is",
+        "(acknowledged by root) ",
+        "(silenced) GPU 3:",
+        "over: GPU 3: temperatur",
+        "job 1 (\\x1b[2J) of x:",
     ]
     assert lines[-1] == "and temperature would fire for 7 more"
+
+
+@pytest.mark.parametrize("columns", [80, 120, None])
+def test_what_fires_is_told_in_full_however_narrow_the_terminal_is(
+    columns: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "room", lambda: columns)
+    title, *lines = alert_lines(AlertList((replace(HOT, severity="info"),)))
+    start = title.index("WHAT")
+    assert " ".join(line[start:] for line in lines) == HOT.sentence
 
 
 def test_that_nothing_fires_is_said() -> None:
@@ -43,3 +53,8 @@ def test_a_silence_says_whose_alerts_it_is_about() -> None:
     line = silence_line(SilenceRow("s1", "idle-*", "bob", 1e9, 1e9, user="bob", alerts=2))
     assert line.startswith("silence s1: alerts about jobs of bob that match idle-* are not told until ")
     assert line.endswith(", 2 alerts now")
+
+
+def test_a_silence_that_matches_nothing_now_says_so() -> None:
+    line = silence_line(SilenceRow("s1", "tempertaure", "root", 1e9, 1e9))
+    assert line.endswith("; none that fires now matches")

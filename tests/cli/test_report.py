@@ -44,6 +44,15 @@ def test_lines_fit_eighty_columns_on_a_terminal(monkeypatch: pytest.MonkeyPatch)
     assert max(map(len, lines)) <= 80
 
 
+def test_names_are_cut_before_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corral.cli.screen.room", lambda: 80)
+    keys = ("user", "project", "queue", "model")
+    row = replace(ALICE, names={key: key * 4 for key in keys}, cost=None)
+    _, line = report_lines(Report(keys, 0.0, 1.0, (row,), replace(row, names={})))
+    assert len(line) <= 80
+    assert line.split()[-6:] == ["12.00", "50%", "25%", "25%", "12%", "4.25"]
+
+
 def test_hours_and_weekdays_are_a_grid() -> None:
     rows = (
         ReportRow({"hour": "09:00", "weekday": "Mon"}, 4.0, 1.0, 3.0),

@@ -64,6 +64,11 @@ def slow(readings: Sequence[DeviceReadings], step_s: int) -> dict[tuple[int, int
     return found
 
 
+def nearest_rank(known: list[float], percent: int) -> float:
+    """The least of `known` that so many percent of them are not above."""
+    return sorted(known)[max(1, -(-percent * len(known) // 100)) - 1]
+
+
 def check(steps: RollUps, readings: Sequence[DeviceReadings], step_s: int) -> None:
     expected = slow(readings, step_s)
     assert list(zip(steps.series.tolist(), steps.start.tolist(), strict=True)) == sorted(expected)
@@ -74,7 +79,7 @@ def check(steps: RollUps, readings: Sequence[DeviceReadings], step_s: int) -> No
         assert (steps.least[row], steps.most[row]) == (known[0], known[-1])
         assert steps.total[row] == pytest.approx(sum(known), abs=1e-6)
         assert steps.covered_s[row] == pytest.approx(sum(covered for _, covered in expected[key]), abs=1e-3)
-        exact = known[math.floor(0.95 * (len(known) - 1))]
+        exact = nearest_rank(known, 95)
         assert abs(p95[row] - exact) <= RELATIVE_ERROR * abs(exact) + 1e-9
 
 
@@ -102,9 +107,17 @@ def test_quantiles_are_those_of_the_library(known: list[float]) -> None:
     for value in known:
         sketch.add(value)
     steps = roll_ups_of([DeviceReadings(T0, 1.0, (value,)) for value in known], 60)
-    for q in (0.0, 0.5, 0.95, 1.0):
-        expected = min(max(float(sketch.get_quantile_value(q) or 0), min(known)), max(known))
-        assert quantile(steps, q)[0] == pytest.approx(expected)
+    for percent in (0, 50, 95, 100):
+        rank = sorted(known).index(nearest_rank(known, percent))
+        # The library's rank is a part of the way from the first reading to the last; half a rank more is that rank yet.
+        asked = min(1.0, (rank + 0.5) / max(1, len(known) - 1))
+        expected = min(max(float(sketch.get_quantile_value(asked) or 0), min(known)), max(known))
+        assert quantile(steps, percent / 100)[0] == pytest.approx(expected)
+
+
+def test_of_two_readings_95_percent_are_not_above_the_greater() -> None:
+    steps = roll_ups_of([DeviceReadings(T0 + at, 1.0, (value,)) for at, value in enumerate((86.0, 92.0))], 2)
+    assert quantile(steps, 0.95).tolist() == [pytest.approx(92.0, rel=RELATIVE_ERROR)]
 
 
 @given(st.floats(-1e7, 1e7))

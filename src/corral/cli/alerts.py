@@ -1,11 +1,12 @@
 """`corral alerts`: what fires, and what to do about being told of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corral.cli.screen import example, print_json, write_lines, write_painted
+from corral.cli import screen
+from corral.cli.screen import example, print_json, wrapped, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client
 from corral.formatting.times import clock_time
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from corral.model.answers.alerts import AlertList, AlertRow, SilenceRow
 
 SEVERITY_STYLES = {"critical": "red", "warning": "yellow", "info": "cyan"}
+_RULE_COLUMNS = 17
+_LEAST_WHAT_COLUMNS = 20
 
 app = typer.Typer(
     name="alerts",
@@ -140,7 +143,7 @@ def unsilence(
 def silence_line(row: "SilenceRow") -> str:
     """What a new silence does, as a sentence without its full stop."""
     whose = f" about jobs of {row.user}" if row.user else ""
-    now = f", {count_of(row.alerts, 'alert')} now" if row.alerts else ""
+    now = f", {count_of(row.alerts, 'alert')} now" if row.alerts else "; none that fires now matches"
     return printable(
         f"silence {row.id}: alerts{whose} that match {row.match} are not told until {clock_time(row.until)}{now}"
     )
@@ -149,20 +152,33 @@ def silence_line(row: "SilenceRow") -> str:
 def alert_lines(found: "AlertList") -> Iterator[str]:
     """The table of `alerts`."""
     if found.alerts:
-        table = TextTable(("ID", "SEVERITY", "SINCE", "RULE", "WHAT"), limits={"RULE": 17})
-        for row in found.alerts:
-            style = SEVERITY_STYLES.get(row.severity) if row.state == "firing" else None
-            table.add(row.id, row.severity, clock_time(row.since), row.rule, _standing(row) + row.sentence, style=style)
-        yield from table.lines(paint="SEVERITY")
+        yield from _table(found.alerts)
     else:
         yield "no alerts fire"
     for rule, count in sorted(found.left_out.items()):
         yield printable(f"and {rule} would fire for {count} more")
 
 
+def _table(rows: "Sequence[AlertRow]") -> list[str]:
+    """A row for each alert; on a terminal its sentence goes on below."""
+    titles = ("ID", "SEVERITY", "SINCE", "RULE")
+    table = TextTable((*titles, "WHAT"), limits={"RULE": _RULE_COLUMNS})
+    columns = screen.room()
+    cells = [(row.id, row.severity, clock_time(row.since), row.rule) for row in rows]
+    taken = sum(min(_RULE_COLUMNS, max(map(len, column))) + 2 for column in zip(titles, *cells, strict=True))
+    for row, (*others, rule) in zip(rows, cells, strict=True):
+        style = SEVERITY_STYLES.get(row.severity) if row.state == "firing" else None
+        said = printable(_standing(row) + row.sentence)
+        first, *more = [said] if columns is None else wrapped(said, max(_LEAST_WHAT_COLUMNS, columns - taken))
+        table.add(*others, rule, first, style=style)
+        for line in more:
+            table.add("", "", "", "", line)
+    return table.lines(paint="SEVERITY")
+
+
 def _standing(row: "AlertRow") -> str:
     if row.state != "firing":
         return "over: "
     if row.acknowledged_by is not None:
-        return f"({row.acknowledged_by}) "
+        return f"(acknowledged by {row.acknowledged_by}) "
     return "(silenced) " if row.silenced else ""

@@ -35,7 +35,10 @@ tfoot td{font-weight:650;border-top:1px solid var(--line)}
 .key{color:var(--dim);font-size:.85rem;margin:1rem 0 0;display:flex;gap:1.2rem;flex-wrap:wrap}
 .key i{display:inline-block;width:.7rem;height:.7rem;border-radius:.2rem;margin-right:.35rem}
 .grid th,.grid td{text-align:center}.grid .name{text-align:left}
-@media print{body{padding:0;background:none}.card,.sheet{break-inside:avoid}}
+@media(max-width:64rem){th,td{padding:.5rem .4rem}.bar{width:4rem}}
+@media print{body{padding:0;background:none;font-size:11px;print-color-adjust:exact;-webkit-print-color-adjust:exact}
+.card,tr{break-inside:avoid}.sheet{overflow:visible}tfoot{display:table-row-group}.bar{width:3rem}
+th,td{padding:.25rem .3rem}th{font-size:1em;white-space:normal}.name{max-width:7rem}}
 """
 _KEYS = (
     ("used", "used: utilization of 5 % or more"),

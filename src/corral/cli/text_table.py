@@ -14,7 +14,7 @@ class TextTable:
     """A table for the terminal. Columns are as wide as their text; the last one gets the rest of the line.
 
     `limits` are the greatest widths of columns where the line is too short for all. Where the output is no terminal
-    nothing is cut. `numeric` columns are aligned to the right.
+    nothing is cut. `numeric` columns are aligned to the right, and cut only where nothing else can be.
     """
 
     def __init__(
@@ -54,9 +54,12 @@ class TextTable:
         widths = [
             min(widest, self._limits.get(title, widest)) for title, widest in zip(self._titles, natural, strict=True)
         ]
-        widths[-1] = min(natural[-1], max(len(self._titles[-1]), left - sum(widths[:-1])))
-        while sum(widths) > left and max(widths) > _LEAST:
-            widths[widths.index(max(widths))] -= 1
+        if self._titles[-1] not in self._numeric:
+            widths[-1] = min(natural[-1], max(len(self._titles[-1]), left - sum(widths[:-1])))
+        for shrinks in (set(self._titles) - self._numeric, self._numeric):
+            which = [number for number, title in enumerate(self._titles) if title in shrinks]
+            while which and sum(widths) > left and max(widths[number] for number in which) > _LEAST:
+                widths[max(which, key=lambda number: widths[number])] -= 1
         for number, widest in enumerate(natural):
             widths[number] += max(0, min(widest - widths[number], left - sum(widths)))
         used = 0

@@ -210,10 +210,14 @@ def in_order(parts: Sequence[RollUps], step_s: int) -> list[RollUps]:
 
 
 def quantile(steps: RollUps, q: float) -> Array:
-    """Of each step the reading with the rank `q * (count - 1)`, rounded down, within `RELATIVE_ERROR`."""
+    """Of each step the least reading that the part `q` of its readings is not above, within `RELATIVE_ERROR`.
+
+    That is the one with the rank `q * count`, rounded up (nearest rank): of two readings the greater one for 0.95.
+    """
     if not len(steps):
         return np.empty(0)
-    rank = np.floor(q * (steps.count - 1)).astype("i8")
+    # A product that is whole but for its last bit is not rounded up.
+    rank = np.maximum(np.ceil(q * steps.count - 1e-6), 1).astype("i8") - 1
     # Counted over all steps in one go: a step's first bucket begins where the steps before it end.
     passed = np.cumsum(steps.number)
     before = np.concatenate([[0], np.cumsum(steps.count)[:-1]])
