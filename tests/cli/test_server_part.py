@@ -52,3 +52,10 @@ def test_the_command_is_of_the_tool_and_the_place_that_the_installation_came_fro
     if file is not None:
         (tmp_path / file).touch()
     assert install_command() == command
+    assert install_command("top") == command.replace("[server]", "[server,top]"), "what is there is kept"
+
+
+def test_a_client_that_wants_top_gets_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_part, "_direct_url", dict)
+    monkeypatch.setattr(server_part, "missing_packages", lambda: ["fastapi"])
+    assert install_command("top").endswith(" 'corral[top]'")

@@ -34,6 +34,7 @@ GROUPS = {
     "Look": {
         "ps": Listed("ps", "List jobs that wait or run."),
         "show": Listed("show", "Show everything about a job."),
+        "top": Listed("top", "Watch GPUs and jobs on the whole terminal: bars, waits, logs."),
         "dashboard": Listed("dashboard", "Open the dashboard in a browser."),
         "status": Listed("listing", "Show each GPU, its state, and who uses it."),
         "queues": Listed("queues", "List queues: their quotas, use, and what is left to you."),

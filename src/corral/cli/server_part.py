@@ -36,9 +36,13 @@ def missing_in_words(who: str, missing: list[str]) -> str:
     return f"{who} needs packages that a client does without ({', '.join(missing)}); install them: {install_command()}"
 
 
-def install_command() -> str:
-    """The shell command that adds the extra to this installation, by the tool that made the installation."""
-    return shlex.join([*_installer(Path(sys.prefix)), _source(_direct_url())])
+def install_command(extra: str = "server") -> str:
+    """The shell command that adds the extra to this installation, by the tool that made the installation.
+
+    Some tools install anew: an installation that has the server's packages is to keep them.
+    """
+    wanted = extra if extra == "server" or missing_packages() else f"server,{extra}"
+    return shlex.join([*_installer(Path(sys.prefix)), _source(_direct_url(), wanted)])
 
 
 def _installer(prefix: Path) -> list[str]:
@@ -52,18 +56,18 @@ def _installer(prefix: Path) -> list[str]:
     return [sys.executable, "-m", "pip", "install"]
 
 
-def _source(direct_url: dict[str, Any]) -> str:
-    """What to install: Corral with the extra, from where this installation came (PEP 610)."""
+def _source(direct_url: dict[str, Any], extras: str) -> str:
+    """What to install: Corral with the extras, from where this installation came (PEP 610)."""
     url = str(direct_url.get("url") or "")
     if not url:
-        return "corral[server]"
+        return f"corral[{extras}]"
     if "dir_info" in direct_url:
-        return f"{unquote(urlsplit(url).path)}[server]"
+        return f"{unquote(urlsplit(url).path)}[{extras}]"
     if "vcs_info" in direct_url:
         vcs = direct_url["vcs_info"]
         revision = vcs.get("requested_revision")
-        return f"corral[server] @ {vcs.get('vcs', 'git')}+{url}" + (f"@{revision}" if revision else "")
-    return f"corral[server] @ {url}"
+        return f"corral[{extras}] @ {vcs.get('vcs', 'git')}+{url}" + (f"@{revision}" if revision else "")
+    return f"corral[{extras}] @ {url}"
 
 
 def _direct_url() -> dict[str, Any]:

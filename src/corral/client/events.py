@@ -24,6 +24,9 @@ class FollowedEvents:
     """The events of a server from a place on, as an iterator that connects again and goes on where it was.
 
     Raises what is refused, and NoServer where the server is not there at first, or has been away for a minute.
+
+    Attributes:
+        connected: whether the server is there, as far as is known; for other threads, too.
     """
 
     def __init__(self, transport: Transport, topics: Iterable[str], after: int | None) -> None:
@@ -31,13 +34,16 @@ class FollowedEvents:
         self._topics = ",".join(topics) or None
         self._after = after
         self._greeted = False
+        self.connected = False
         self._heard_at = time.monotonic()
 
     def __iter__(self) -> Iterator[Event]:
         while True:
             try:
                 yield from self._connected()
+                self.connected = False
             except BackendFailed:
+                self.connected = False
                 if not self._greeted or time.monotonic() - self._heard_at > AWAY_S:
                     raise
             time.sleep(_RECONNECT_S)
@@ -47,6 +53,7 @@ class FollowedEvents:
         stream = self._transport.stream("/events", quiet_s=QUIET_S, topics=self._topics, after=self._after)
         for place, data in _frames(stream):
             self._heard_at = time.monotonic()
+            self.connected = True
             event = from_answer(Event, data)
             again = event.topic == "hello" and self._greeted
             self._greeted = True

@@ -12,6 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -152,6 +153,13 @@ class Transport:
         self.address = address
         self._headers = {"Authorization": f"Bearer {address.token}"} if address.token and address.url else {}
         self._connection: http.client.HTTPConnection | None = None
+        self._streams: set[socket.socket] = set()
+
+    def end_streams(self) -> None:
+        """End streams that another thread reads, as if the server had gone."""
+        for line in tuple(self._streams):
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -186,6 +194,8 @@ class Transport:
         Raises NoServer when the stream breaks off before its end, or when nothing comes for `quiet_s` (None: for ever).
         """
         connection = self._open(ANSWER_TIMEOUT_S)
+        line = connection.sock
+        self._streams.add(line)
         try:
             connection.request("GET", _with_query(path, query), headers=self._headers)
             if connection.sock is not None:
@@ -198,6 +208,7 @@ class Transport:
         except (OSError, http.client.HTTPException) as error:
             raise self._broken(error) from error
         finally:
+            self._streams.discard(line)
             connection.close()
 
     def _call(self, method: str, target: str, body: Any, repeatable: bool, timeout_s: float) -> Any:

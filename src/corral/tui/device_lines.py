@@ -1,0 +1,137 @@
+"""A line for each device: how busy it was and is, its memory, its state, who has it; and more words of one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corral.formatting.bars import bar, spark_line
+from corral.formatting.device_names import device_called, short_model
+from corral.formatting.times import clock_time
+from corral.model.answers.devices import DeviceRow, HolderRow
+from corral.model.units import format_share
+from corral.tui.sparks import MOST_STEPS, STEP_S, Sparks
+from corral.tui.styled_lines import Line, Span, cell, clipped_to, line_of
+
+STATE_STYLES = {
+    "free": "green", "allocated": "cyan", "reserved": "blue", "in_use": "yellow", "stale": "yellow",
+    "cordoned": "magenta", "unhealthy": "red", "unreadable": "red",
+}  # fmt: skip
+
+_LONGEST_CALLED, _LONGEST_MODEL = 14, 22
+_WARM, _HOT = 0.6, 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLayout:
+    """How many columns each part of a line has; 0 is left out."""
+
+    columns: int
+    called: int
+    spark: int
+    bar: int
+    heat: int
+    power: int
+    model: int
+    who: int
+
+
+def device_layout(columns: int, devices: Sequence[DeviceRow], several: bool) -> DeviceLayout:
+    """What fits: at 80 columns all but heat, power and model. Wider terminals get these, longer sparks and bars."""
+    longest = max((len(device_called(device, several)) for device in devices), default=1)
+    called = min(_LONGEST_CALLED, max(3, longest))
+    # The two bars with their numbers, the state, and the blanks between.
+    left = columns - called - 8 - 6 - 4 - 8 - 10 - 7
+    spark = max(0, min(10, left - 13))
+    left -= spark + 12
+    heat, power = (5 if left >= 11 else 0), (8 if left >= 20 else 0)
+    left -= heat + power
+    longest_model = max((len(short_model(device)) for device in devices), default=0)
+    model = min(_LONGEST_MODEL, longest_model)
+    model = model if left >= model + 4 else 0
+    left = max(0, left - (model + 1 if model else 0))
+    longer_spark = min(MOST_STEPS - spark, left // 2) if spark else 0
+    longer_bars = min(12, (left - longer_spark) // 3)
+    return DeviceLayout(
+        columns, called, spark + longer_spark, 8 + longer_bars, heat, power, model, 12 + left - longer_spark
+    )
+
+
+def device_title(layout: DeviceLayout) -> str:
+    """The titles of the columns."""
+    titles = ["GPU".ljust(layout.called)]
+    if layout.spark:
+        minutes = f"LAST {layout.spark * STEP_S / 60:.0f} MIN"
+        titles.append((minutes if len(minutes) <= layout.spark else "LAST")[: layout.spark].ljust(layout.spark))
+    titles += ["USE".ljust(layout.bar + 5), "MEMORY".ljust(layout.bar - 2 + 9)]
+    titles += ["HEAT"] if layout.heat else []
+    titles += ["POWER".ljust(layout.power - 1)] if layout.power else []
+    titles += ["MODEL".ljust(layout.model)] if layout.model else []
+    return " ".join([*titles, "STATE".ljust(10), "WHO"])
+
+
+def device_line(device: DeviceRow, layout: DeviceLayout, sparks: Sparks, several: bool, now: float) -> Line:
+    """The line of one device. What is not known is a question mark, or a gap of a spark line."""
+    busy = None if device.utilization_pct is None else device.utilization_pct / 100
+    used = None
+    if device.memory_used_mib is not None and device.memory_total_mib:
+        used = device.memory_used_mib / device.memory_total_mib
+    spans: list[Span] = [cell(device_called(device, several), layout.called)]
+    if layout.spark:
+        spans.append((spark_line(sparks.last(device.uuid, layout.spark, now)), "cyan"))
+    spans += [
+        (bar(busy, layout.bar), "cyan" if busy is not None else "red"),
+        cell(f"{_known(device.utilization_pct)}%", 4, right=True),
+        (bar(used, layout.bar - 2), _memory_style(used)),
+        cell(f"{_gib(device.memory_used_mib)}/{_gib(device.memory_total_mib)}G", 8),
+    ]
+    if layout.heat:
+        spans.append(cell(f"{_known(device.temperature_c)}'C", layout.heat - 1, right=True))
+    if layout.power:
+        spans.append(cell(f"{_known(device.power_w)}W", layout.power - 1, right=True))
+    if layout.model:
+        spans.append(cell(short_model(device), layout.model))
+    spans.append(cell(device.state, 10, STATE_STYLES.get(device.state, "bold")))
+    spans.append((clipped_to(_who(device), max(layout.who, 1)), None))
+    return line_of(*spans, columns=layout.columns)
+
+
+def about_device(device: DeviceRow, several: bool) -> str:
+    """What its line has no room for: model, why it takes no job, strangers on it."""
+    words = [f"GPU {device_called(device, several)} {short_model(device)}, {device.state}"]
+    if device.state_since is not None:
+        words.append(f"since {clock_time(device.state_since)}")
+    told = " ".join(words) + (f": {device.state_reason}" if device.state_reason else "")
+    holders = {holder.job for holder in device.holders}
+    strangers = [process for process in device.processes if process.job not in holders]
+    for process in strangers:
+        told += f"; {process.user or '?'}/{process.pid} runs {process.command or '?'}"
+    if device.throttled_by:
+        told += f"; clocks held down by {', '.join(device.throttled_by)}"
+    return told
+
+
+def _who(device: DeviceRow) -> str:
+    """The jobs that have it, else whose processes are on it."""
+    if device.holders:
+        return " ".join(map(_holder, device.holders))
+    return " ".join(f"{process.user or '?'}/pid {process.pid}" for process in device.processes)
+
+
+def _holder(holder: HolderRow) -> str:
+    share = "" if holder.share_milli == 1000 else f" x{format_share(holder.share_milli)}"
+    return f"{holder.user}/{holder.job}{share}"
+
+
+def _memory_style(part: float | None) -> str:
+    if part is None or part >= _HOT:
+        return "red"
+    return "yellow" if part >= _WARM else "green"
+
+
+def _gib(mib: int | None) -> str:
+    if mib is None:
+        return "?"
+    return f"{mib / 1024:.0f}" if mib >= 10 * 1024 else f"{mib / 1024:.1f}"
+
+
+def _known(value: float | None) -> str:
+    return "?" if value is None else f"{value:.0f}"
