@@ -214,7 +214,7 @@ class Server:
             reports=GpuReports(self._ledger, self._clock, self._history.meter, prices=prices, currency=currency),
             key_figures=KeyFigures(self._ledger, self._history.group_use, metrics.requests, self._clock),
             channels=self._alerting.channels,
-            alerts=self._alerting.desk,
+            alerts=self._alerting.access,
         )
         tls = None if self._tcp is None else self._tcp.acceptor()
         plain = [self._unix, *loopback.reopened(), *([] if self._tcp is None or tls else [self._tcp.socket])]

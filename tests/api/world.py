@@ -28,7 +28,7 @@ from corral.api.tls import Certificate, TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.clock import ManualClock, SystemClock
 from corral.config import Settings, load_settings
-from corral.control.alerting.desk import AlertDesk
+from corral.control.alerting.alert_access import AlertAccess
 from corral.control.channels import ChannelAccess
 from corral.control.core import ControlCore
 from corral.control.metrics.job_counts import JobCounts
@@ -129,7 +129,7 @@ class World:
             monitoring=self.history.queries.monitoring,
         )
         self.service = core.service
-        self.alerts = AlertDesk(self.ledger, clock, lambda: {"hot": 3})
+        self.alerts = AlertAccess(self.ledger, clock, lambda: {"hot": 3})
         self.metrics = Metrics(
             view=self.ledger.view,
             telemetry=hub,

@@ -8,7 +8,7 @@ from corral.api import shapes
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.routing import AppState, Context, ContextRoute, answer
-from corral.control.alerting.desk import AlertDesk
+from corral.control.alerting.alert_access import AlertAccess
 from corral.model.answers.alerts import AlertList, AlertRow, SilenceList, SilenceRow
 
 router = APIRouter(tags=["alerts"], route_class=ContextRoute)
@@ -17,19 +17,19 @@ router = APIRouter(tags=["alerts"], route_class=ContextRoute)
 @router.get("/alerts", openapi_extra=takes_query(shapes.AlertsQuery), responses=gives(AlertList))
 async def alerts(request: Request, context: Context) -> Response:
     """List the alerts that fire, and the last that are over if asked for."""
-    return await answer(_desk(request).alerts, history=read_query(request, shapes.AlertsQuery).history)
+    return await answer(_alerts(request).alerts, history=read_query(request, shapes.AlertsQuery).history)
 
 
 @router.post("/alerts/{alert_id}/ack", responses=gives(AlertRow))
 async def acknowledge(request: Request, context: Context, alert_id: str) -> Response:
     """Say that the caller takes care of what an alert tells of. For administrators, and of jobs for their users."""
-    return await answer(_desk(request).acknowledge, alert_id, context.caller)
+    return await answer(_alerts(request).acknowledge, alert_id, context.caller)
 
 
 @router.get("/silences", responses=gives(SilenceList))
 async def silences(request: Request, context: Context) -> Response:
     """List the silences that are in force."""
-    return await answer(_desk(request).silences)
+    return await answer(_alerts(request).silences)
 
 
 @router.post(
@@ -39,16 +39,16 @@ async def silence(request: Request, context: Context) -> Response:
     """Keep alerts from being told for a time: an administrator any, others those about their own jobs."""
     wanted = await read_body(request, shapes.NewSilence)
     return await answer(
-        _desk(request).silence, wanted.match, wanted.duration_s, wanted.reason, context.caller, status=201
+        _alerts(request).silence, wanted.match, wanted.duration_s, wanted.reason, context.caller, status=201
     )
 
 
 @router.delete("/silences/{silence_id}", responses=gives(SilenceRow))
 async def unsilence(request: Request, context: Context, silence_id: str) -> Response:
     """End a silence: what it kept back and still fires is told."""
-    return await answer(_desk(request).unsilence, silence_id, context.caller)
+    return await answer(_alerts(request).unsilence, silence_id, context.caller)
 
 
-def _desk(request: Request) -> AlertDesk:
+def _alerts(request: Request) -> AlertAccess:
     state: AppState = request.app.state.corral
     return state.alerts

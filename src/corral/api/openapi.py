@@ -14,7 +14,7 @@ from fastapi.openapi.utils import get_openapi
 from corral.api import gpu_number, shapes
 from corral.api.bodies import MAX_BODY_BYTES
 from corral.api.routing import MOST_BYTES
-from corral.control.alerting.desk import LONGEST_SILENCE_S, MOST_REASON_CHARACTERS
+from corral.control.alerting.alert_access import LONGEST_SILENCE_S, MOST_REASON_CHARACTERS
 from corral.control.cordoning import LONGEST_DEADLINE_S
 from corral.control.job_changes import LAST_SEQUENCE, MOST_AT_ONCE
 from corral.control.mig_changes import MAX_SLICES

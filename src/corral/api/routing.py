@@ -21,7 +21,7 @@ from corral.api.pages.dashboard import Dashboard
 from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal, InputNotices
-from corral.control.alerting.desk import AlertDesk
+from corral.control.alerting.alert_access import AlertAccess
 from corral.control.channels import ChannelAccess
 from corral.control.metrics.scrape import Metrics
 from corral.control.querying.kpis import KeyFigures
@@ -53,7 +53,7 @@ class AppState:
     reports: GpuReports
     key_figures: KeyFigures
     channels: ChannelAccess
-    alerts: AlertDesk
+    alerts: AlertAccess
     log_threads: UserThreads = field(default_factory=UserThreads)
     input_threads: UserThreads = field(default_factory=UserThreads)
     inputs: InputNotices = field(default_factory=InputNotices)

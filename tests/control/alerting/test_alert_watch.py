@@ -9,8 +9,8 @@ import pytest
 from corral.access.caller import Caller
 from corral.alerts.message import AlertMessage
 from corral.clock import ManualClock
+from corral.control.alerting.alert_access import AlertAccess
 from corral.control.alerting.alert_watch import HANDED_AGAIN_S, WORK_INTERVAL_S, AlertSources, AlertWatch
-from corral.control.alerting.desk import AlertDesk
 from corral.ledger.fold import check
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.alert import Severity
@@ -80,7 +80,7 @@ class Box:
             history_stopped=lambda: self.stopped,
         )
         self.watch = AlertWatch(self.ledger, self.clock, sources, self)
-        self.desk = AlertDesk(self.ledger, self.clock, lambda: self.watch.left_out)
+        self.access = AlertAccess(self.ledger, self.clock, lambda: self.watch.left_out)
 
     def send(self, channel: str, message: AlertMessage) -> None:
         """As a sender does whose outbox survives: what was handed in before is not told again."""
@@ -138,29 +138,29 @@ def test_what_a_killed_server_had_written_and_not_handed_in_is_handed_in_by_the_
 
 def test_acknowledgements_silences_and_what_is_over_survive_a_restart(box: Box) -> None:
     box.look(91)
-    (row,) = box.desk.alerts().alerts
-    box.desk.acknowledge(row.id, ROOT)
-    box.desk.silence("disk-low", 600, "", ROOT)
+    (row,) = box.access.alerts().alerts
+    box.access.acknowledge(row.id, ROOT)
+    box.access.silence("disk-low", 600, "", ROOT)
     box.restart()
-    assert box.desk.alerts().alerts[0].acknowledged_by == "root"
+    assert box.access.alerts().alerts[0].acknowledged_by == "root"
     box.free = 1
     box.look(70, after_s=WORK_INTERVAL_S)
     assert [rule for _, rule, _ in box.said] == ["hot"] * 4
     box.restart()
-    assert {one.rule: (one.state, one.silenced) for one in box.desk.alerts(history=True).alerts} == {
+    assert {one.rule: (one.state, one.silenced) for one in box.access.alerts(history=True).alerts} == {
         "hot": ("resolved", False),
         "disk-low": ("firing", True),
     }
-    (silence,) = box.desk.silences().silences
-    box.desk.unsilence(silence.id, ROOT)
+    (silence,) = box.access.silences().silences
+    box.access.unsilence(silence.id, ROOT)
     box.look(70)
     assert box.said[-1] == ("ops", "disk-low", "fired")
 
 
 def test_the_journal_leads_to_what_the_tables_say(box: Box) -> None:
     box.look(91)
-    box.desk.acknowledge(box.desk.alerts().alerts[0].id, ROOT)
-    box.desk.unsilence(box.desk.silence("hot", 60, "", ROOT).id, ROOT)
+    box.access.acknowledge(box.access.alerts().alerts[0].id, ROOT)
+    box.access.unsilence(box.access.silence("hot", 60, "", ROOT).id, ROOT)
     box.look(70)
     assert box.ledger is not None
     folded = View().advance(entry.fact for entry in box.ledger.journal())
@@ -195,7 +195,7 @@ def test_while_the_ledger_takes_nothing_alerts_are_told_all_the_same_and_written
         box.look(70)
     assert [state for _, _, state in box.said] == ["fired", "fired", "resolved", "resolved"]
     box.look(70)
-    assert [one.state for one in box.desk.alerts(history=True).alerts] == ["resolved"]
+    assert [one.state for one in box.access.alerts(history=True).alerts] == ["resolved"]
     assert check(box.url) == ()
 
 

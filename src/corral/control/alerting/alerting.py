@@ -5,8 +5,8 @@ from collections import Counter
 from corral.alerts.delivery import Delivery
 from corral.clock import Clock
 from corral.config import Settings
+from corral.control.alerting.alert_access import AlertAccess
 from corral.control.alerting.alert_watch import AlertSources, AlertWatch
-from corral.control.alerting.desk import AlertDesk
 from corral.control.channels import ChannelAccess
 from corral.control.job_notices import JobNotices
 from corral.control.notifications import LOOK_INTERVAL_S
@@ -22,7 +22,7 @@ class Alerting:
     Attributes:
         delivery: brings messages to channels.
         channels: what people do with channels.
-        desk: what people see of alerts, and do about them.
+        access: what people see of alerts, and do about them.
         patrols: the threads of the watch over alert rules, and of what tells users of their jobs.
     """
 
@@ -40,7 +40,7 @@ class Alerting:
         self.delivery = delivery
         self.channels = ChannelAccess(delivery, clock)
         watch = AlertWatch(ledger, clock, sources, delivery)
-        self.desk = AlertDesk(ledger, clock, lambda: watch.left_out)
+        self.access = AlertAccess(ledger, clock, lambda: watch.left_out)
         interval_s = max(settings.sample_interval_s, _LEAST_INTERVAL_S)
         notices = JobNotices(ledger, delivery, clock)
         self.patrols = (

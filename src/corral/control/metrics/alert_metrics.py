@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from corral.control.alerting.desk import is_silenced
+from corral.control.alerting.alert_access import is_silenced
 from corral.control.metrics.exposition import Row, family, labelled
 from corral.model.alert import Alert
 from corral.model.view import View

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from corral.clock import Clock
-from corral.control.alerting.desk import unattended
+from corral.control.alerting.alert_access import unattended
 from corral.control.named_jobs import named_jobs, no_such_job
 from corral.control.querying.listing_rows import device_rows, grant_rows, job_row
 from corral.control.querying.wall_times import in_wall_time

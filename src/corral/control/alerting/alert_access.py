@@ -30,7 +30,7 @@ MOST_REASON_CHARACTERS = 200
 _WORST_FIRST = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
-class AlertDesk:
+class AlertAccess:
     """Thread-safe. `left_out` says for how many subjects more each rule would fire."""
 
     def __init__(self, ledger: Ledger, clock: Clock, left_out: Callable[[], Mapping[str, int]]) -> None:
