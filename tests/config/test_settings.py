@@ -114,6 +114,11 @@ def test_broken_yaml_names_the_line(path: Path) -> None:
     assert refusal(path, "kill_grace: 5s\nlend_stale: [true\n").startswith(f"{path}, line 3: this is not YAML: ")
 
 
+@pytest.mark.parametrize("bracket", ["[", "{", "a: "])
+def test_brackets_without_end_are_refused_without_a_traceback(path: Path, bracket: str) -> None:
+    assert refusal(path, bracket * 5000).startswith(str(path))
+
+
 def test_bytes_that_are_no_text_are_refused_without_a_traceback(path: Path) -> None:
     path.write_bytes(b"kill_grace: \xff\xfe5s\n")
     with pytest.raises(Refused, match="this is not YAML"):

@@ -158,6 +158,18 @@ def test_once_the_directory_is_as_it_should_be_the_next_change_is_told(directory
     assert told(directory) == {"0": "17\n18\n"}
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b", "x" * 300])
+def test_a_name_that_no_directory_can_have_keeps_no_job_from_starting(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    mapping = JobMapping(tmp_path / name)
+    with caplog.at_level(logging.WARNING):
+        mapping.add(on(17, 0))
+        mapping.restore([])
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].isprintable()
+
+
 def test_without_the_setting_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     mapping = JobMapping(None)

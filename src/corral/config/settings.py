@@ -214,6 +214,8 @@ def load_settings(path: Path) -> Settings:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise Refused(f"{path}{_place_of(error)}: this is not YAML: {_problem_of(error)}") from None
+    except RecursionError:
+        raise Refused(f"{path}: brackets are nested too deeply to be read; settings need no more than five") from None
     return _settings_of(path, root)
 
 

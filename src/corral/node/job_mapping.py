@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from corral.model.launch import Launch
+from corral.model.printable import printable
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +65,10 @@ class JobMapping:
         try:
             with _opened(self._directory) as fd:
                 step(fd)
-        except OSError as error:
-            trouble = f"jobs are not told in {self._directory} (job_mapping_dir): {error.strerror or error}"
+        except (OSError, ValueError) as error:
+            # A name that no file can have is a ValueError.
+            why = getattr(error, "strerror", None) or error
+            trouble = f"jobs are not told in {printable(str(self._directory))} (job_mapping_dir): {why}"
         if trouble and trouble != self._trouble:
             log.warning("%s", trouble)
         self._trouble = trouble
