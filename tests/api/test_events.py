@@ -218,7 +218,7 @@ def test_a_head_alone_is_not_sent(served: Served) -> None:
 
 @both
 def test_the_page_of_another_site_may_not_follow_and_an_own_one_may(kind: Any, served: Served) -> None:
-    for origin in ("https://evil.example", "null", "http://x:8080", "http://y"):
+    for origin in ("https://evil.example", "null", "http://x:8080", "http://y", "http://[::", "http://["):
         with served.raw_connection() as raw:
             client = kind(raw, "", Origin=origin)
             assert (client.status, "only its own pages may" in client.error()) == (403, True)

@@ -15,10 +15,18 @@ def must_be_of_no_other_page(connection: HTTPConnection) -> None:
     What is no browser says nothing, and may.
     """
     site, origin = connection.headers.get("sec-fetch-site"), connection.headers.get("origin")
-    if origin is not None and _place(urlsplit(origin).netloc) != _place(connection.headers.get("host", "")):
+    if origin is not None and _origin_place(origin) != _place(connection.headers.get("host", "")):
         raise Forbidden(f"a page of {origin!r:.80} may not do this at this server; only its own pages may")
     if site is not None and site not in OWN_SITES:
         raise Forbidden("a page of another site or port may not do this at this server; only its own pages may")
+
+
+def _origin_place(origin: str) -> str | None:
+    """Host and port of an origin, None of one that is none."""
+    try:
+        return _place(urlsplit(origin).netloc)
+    except ValueError:
+        return None
 
 
 def _place(netloc: str) -> str:
