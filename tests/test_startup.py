@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 NOT_NEEDED = (
     "alembic",  # where nothing has to migrate
     "apprise",  # which only the processes load that send to channels
@@ -16,3 +18,27 @@ NOT_NEEDED = (
 def test_a_server_loads_only_what_it_needs_at_its_start() -> None:
     code = f"import sys, corral.daemon; print([m for m in {NOT_NEEDED} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_the_threads_of_a_server_share_the_memory_of_the_c_library() -> None:
+    """An arena of a thread is mapped at a multiple of 64 MiB. Here twelve threads need memory at once."""
+    code = """
+import ctypes, sys, threading
+from corral.daemon import limit_arenas
+if not limit_arenas():
+    print("no limit"); sys.exit()
+malloc = ctypes.CDLL(None).malloc
+malloc.restype, malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
+ready, found = threading.Barrier(12), set()
+def need():
+    ready.wait()
+    found.add(malloc(4096) >> 26)
+    ready.wait()
+threads = [threading.Thread(target=need) for _ in range(12)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(len(found))
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    if said == "no limit":
+        pytest.skip("this C library has no such limit")
+    assert int(said) <= 4, "12 threads had as many arenas"

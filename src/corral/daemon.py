@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import ctypes
 import gc
 import logging
 import os
@@ -27,9 +28,18 @@ BROKEN = 70
 """Exit status after a broken invariant: EX_SOFTWARE of sysexits.h."""
 
 
+_M_ARENA_MAX = -8
+"""The number of this option of mallopt(3) in glibc's malloc.h."""
+
+_ARENAS = 2
+"""Of the C library's memory. It gives each thread one of its own otherwise, which keeps the most that the thread ever
+needed: after ten minutes under load, 90 of a server's 200 MiB. Python's own small objects are in none of them."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT. 0 after an orderly stop, 1 when the server could not start."""
     options = _options(argv)
+    limit_arenas()
     log_to_stderr()
     os.umask(0o077)
     try:
@@ -45,6 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         log.error("%s", reason)
         return 1
     return 0
+
+
+def limit_arenas() -> bool:
+    """Have threads share the C library's memory. Whether it has such a limit: musl has none, and needs none."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    return mallopt is not None and mallopt(_M_ARENA_MAX, _ARENAS) == 1
 
 
 def _serve(home: Home, settings: Settings, options: argparse.Namespace) -> None:
