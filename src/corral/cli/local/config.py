@@ -44,8 +44,8 @@ def check(
 ) -> None:
     """Check a settings file before a server reads it.
 
-    Shows each mistake with its line and exits with 2. Also lists keys that have no effect yet, and GPUs, users and
-    projects that do not exist.
+    Shows the first mistake with its line and exits with 2. Without one lists keys that have no effect yet, and GPUs,
+    users and projects that do not exist.
     """
     path = own_home().config_file if file is None else file
     if not path.exists():
