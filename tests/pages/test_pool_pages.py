@@ -109,7 +109,7 @@ def test_who_is_no_administrator_sees_all_and_is_offered_what_they_may_do(
     token = pool.json("token", "create", "--user", "nobody", "--scope", "submit", "--json")["token"]
     with visiting(chromium, pool) as visit:
         _sign_in_again(visit.page, token)
-        expect(visit.page.get_by_text("nobody")).to_be_visible()
+        expect(visit.page.get_by_text("nobody", exact=True)).to_be_visible()
         for path, name in offered.items():
             page = visit.go(path)
             expect(page.get_by_text("on-site" if path == "/alerts" else "free").first).to_be_visible()

@@ -65,7 +65,7 @@ export function DeviceHistory({ device }: { device: Device }) {
   if (read.isPending) return <Loading what="what happened" />;
   if (!lines.length) return <Empty title="Nothing happened lately" />;
   return (
-    <ul className="plain">
+    <ul className="plain in-text">
       {lines.slice(0, SHOWN).map((line) => (
         <li key={line.key}>
           <time className="quiet" title={momentInFull(line.at)}>

@@ -3,6 +3,7 @@ import { wasteQuery } from "../api/poolQueries";
 import { hours, memory } from "../format/units";
 import { JobLink } from "./JobLink";
 import { Empty, Shown } from "./states";
+import { TableBox } from "./TableBox";
 import { UserText } from "./UserText";
 
 /** Jobs that did not use what they were granted, with the request that would have done. */
@@ -12,7 +13,7 @@ export function WasteTable({ rangeS }: { rangeS: number }) {
     <Shown query={waste} what="the waste">
       {({ rows, left_out }) =>
         rows.length ? (
-          <div className="table-box">
+          <TableBox label="Jobs that had more than they used">
             <table>
               <thead>
                 <tr>
@@ -49,7 +50,7 @@ export function WasteTable({ rangeS }: { rangeS: number }) {
               </tbody>
             </table>
             {left_out > 0 && <p className="quiet">{left_out} more</p>}
-          </div>
+          </TableBox>
         ) : (
           <Empty title="Nobody did" />
         )

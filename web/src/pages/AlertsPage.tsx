@@ -9,6 +9,7 @@ import { AlertSentence } from "../components/AlertSentence";
 import { Panel } from "../components/Panel";
 import { SilenceDialog } from "../components/SilenceDialog";
 import { Empty, Failed, Shown } from "../components/states";
+import { TableBox } from "../components/TableBox";
 import { Tag } from "../components/Tag";
 import { severityTone } from "../components/tones";
 import { UserText } from "../components/UserText";
@@ -203,7 +204,7 @@ function Silences() {
       <Shown query={silences} what="the silences">
         {(rows) =>
           rows.length ? (
-            <div className="table-box">
+            <TableBox label="Silences in force">
               <table>
                 <thead>
                   <tr>
@@ -223,7 +224,7 @@ function Silences() {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </TableBox>
           ) : (
             <Empty title="No alerts are silenced" />
           )

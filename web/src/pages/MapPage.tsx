@@ -7,6 +7,7 @@ import { Figures, Panel } from "../components/Panel";
 import { jobColour, Parts } from "../components/Parts";
 import { Select } from "../components/Select";
 import { Empty, Shown } from "../components/states";
+import { TableBox } from "../components/TableBox";
 import { Tag } from "../components/Tag";
 import { deviceTone } from "../components/tones";
 import { UserText } from "../components/UserText";
@@ -82,7 +83,7 @@ function DeviceShares({ devices }: { devices: MappedDevice[] }) {
   const rows = useQuery(devicesQuery);
   const states = new Map(rows.data?.map((device) => [device.uuid, device.state]));
   return (
-    <div className="table-box">
+    <TableBox label="Shares of the devices">
       <table>
         <thead>
           <tr>
@@ -121,13 +122,13 @@ function DeviceShares({ devices }: { devices: MappedDevice[] }) {
               <td className="number">
                 <Rest device={device} state={states.get(device.uuid) ?? "free"} />
               </td>
-              <td>
+              <td className="in-text">
                 {device.jobs.map((job, at) => (
                   <span key={job.job}>
                     {at > 0 && ", "}
                     <JobLink job={{ id: job.job }} /> <UserText text={job.user} className="quiet" />{" "}
                     <span className="quiet">
-                      {share(job.share_milli)}
+                      {job.share_milli < WHOLE && share(job.share_milli)}
                       {job.memory_mib != null && `, ${memory(job.memory_mib)}`}
                     </span>
                   </span>
@@ -137,7 +138,7 @@ function DeviceShares({ devices }: { devices: MappedDevice[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </TableBox>
   );
 }
 

@@ -6,6 +6,7 @@ import { Choice } from "../components/Choice";
 import { Panel } from "../components/Panel";
 import { Parts } from "../components/Parts";
 import { Shown, Empty } from "../components/states";
+import { TableBox } from "../components/TableBox";
 import { UserText } from "../components/UserText";
 import { WasteTable } from "../components/WasteTable";
 import { momentInFull } from "../format/times";
@@ -77,7 +78,7 @@ export function UsagePage() {
 function ReportTable({ report, by }: { report: Report; by: ReportBy }) {
   const all = report.total.gpu_hours;
   return (
-    <div className="table-box">
+    <TableBox label="GPU-hours of each">
       <table>
         <thead>
           <tr>
@@ -103,7 +104,7 @@ function ReportTable({ report, by }: { report: Report; by: ReportBy }) {
           <ReportLine row={report.total} all={all} name="all" />
         </tbody>
       </table>
-    </div>
+    </TableBox>
   );
 }
 
@@ -146,7 +147,7 @@ function Quotas() {
   return (
     <Shown query={queues} what="the quotas">
       {(rows) => (
-        <div className="table-box">
+        <TableBox label="Quotas and their use">
           <table>
             <thead>
               <tr>
@@ -181,7 +182,7 @@ function Quotas() {
               ))}
             </tbody>
           </table>
-        </div>
+        </TableBox>
       )}
     </Shown>
   );
@@ -214,15 +215,15 @@ function Kpis() {
               <tr>
                 <th>Figure</th>
                 <th className="number">Is</th>
-                <th className="hide-narrow">What it is</th>
               </tr>
             </thead>
             <tbody>
               {KPIS.map((name) => (
-                <tr key={name} title={found[name].formula}>
-                  <td>{kpiName(name)}</td>
+                <tr key={name}>
+                  <td>
+                    {kpiName(name)} <small className="quiet formula">{found[name].formula}</small>
+                  </td>
                   <td className="number">{kpiValue(found[name])}</td>
-                  <td className="quiet hide-narrow">{found[name].formula}</td>
                 </tr>
               ))}
             </tbody>
