@@ -124,7 +124,7 @@ def test_who_is_no_administrator_sees_all_and_is_offered_what_they_may_do(
 def test_usage_tells_what_was_granted_and_each_key_figure_with_what_it_is(pool_visit: Visit, pool: Box) -> None:
     pool.ended(pool.submit("--gpus", "1", "--", "true"))
     page = pool_visit.go("/usage")
-    hours = page.get_by_role("region", name="GPU-hours")
+    hours = page.get_by_role("region", name="GPU-hours", exact=True)
     expect(hours.get_by_role("row").filter(has_text=getuser())).to_contain_text("100 %")
     expect(hours).to_contain_text("Cost EUR")
     figures = page.get_by_role("region", name="Key figures")
