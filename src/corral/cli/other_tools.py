@@ -33,7 +33,7 @@ _SETTINGS = ("`corral config check` checks the settings of a site",)
 COMMANDS_ELSEWHERE: dict[str, Sequence[str]] = {
     **dict.fromkeys(("squeue", "qstat", "bjobs", "gqueue", "jobs", "list", "ls", "queue", "get"), _JOBS),
     **dict.fromkeys(("sacct", "history"), _ALL_JOBS),
-    **dict.fromkeys(("top", "smi", "nvidia-smi", "nvtop", "gpustat", "gpus", "stat", "ginfo"), _GPUS),
+    **dict.fromkeys(("smi", "nvidia-smi", "nvtop", "gpustat", "gpus", "stat", "ginfo"), _GPUS),
     "sinfo": (*_NODES, *_GPUS),
     **dict.fromkeys(("sbatch", "qsub", "bsub", "gbatch", "enqueue", "add", "create", "apply"), _SUBMIT),
     **dict.fromkeys(("srun", "exec"), _RUN),
