@@ -31,19 +31,23 @@ def test_a_look_tells_what_is_free_and_why_a_job_waits(box: Box, tmp_path: Path)
 
 def test_a_log_opens_at_its_end_and_goes_on(box: Box, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    job = f"seq 1 20000; {until_there(gate)}; echo the very end"
+    job = f"seq 1 20000; printf '%0150dtail\\n' 7; {until_there(gate)}; echo the very end"
     job_id = box.submit("--gpus", "1", "--name", "writes", "--", "sh", "-c", job)
     box.until_phase(job_id, "RUNNING")
 
     async def story(top: Living) -> None:
         await top.until("writes", "RUNNING")
         await top.press("enter")
-        await top.until("command", "asks for", ">20000")
+        lines = await top.until("command", "asks for", ">0000")
+        assert [line.count("…") for line in lines_with(lines, ">0000")] == [1], "the line goes on"
+        await top.press(*["right"] * 5)
+        await top.until("7tail", "from column 101")
+        await top.press(*["left"] * 5)
         await top.press("up")
-        await top.until(">19999")
+        await top.until(">20000")
         gate.touch()
         lines = await top.until("the very end", "end of the log")
-        assert lines_with(lines, ">19999"), "who has moved away from the end stays where he is"
+        assert lines_with(lines, ">20000"), "who has moved away from the end stays where he is"
         await top.press("escape")
         await top.until("WHERE, WHY")
 

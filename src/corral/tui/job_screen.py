@@ -124,8 +124,8 @@ class JobScreen(Screen[None]):
 
     def _log_line(self, index: int, columns: int) -> Line:
         shown = self._shown[index]
-        part = shown[self._from_column : self._from_column + columns]
-        return [cell(part, columns - 1), ("…" if len(shown) > self._from_column + columns else " ", "dim")]
+        end = self._from_column + columns - 1
+        return [cell(shown[self._from_column : end], columns - 1), ("…" if len(shown) > end else " ", "dim")]
 
     def _foot_lines(self, columns: int) -> Sequence[Line]:
         return [[cell(self._said or _KEYS, columns, "yellow" if self._said else "dim")]]
