@@ -7,12 +7,12 @@ from corral.cli.screen import clipped, painted
 from corral.client import DeviceRow
 from corral.formatting.bars import bar
 from corral.formatting.device_names import short_model
+from corral.formatting.device_words import in_gib, known, memory_style
 
 _LEAST_BAR, _LONGEST_BAR = 4, 20
 _SHORTEST_MODEL, _LONGEST_MODEL = 4, 18
 _HOLDERS = 12
 """Columns kept for who has the GPU, before anything that can be shorter gets more."""
-_WARM, _HOT = 0.6, 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,19 @@ def bars_line(device: DeviceRow, who: str, layout: GaugeLayout, state_style: str
     used = None
     if device.memory_used_mib is not None and device.memory_total_mib:
         used = device.memory_used_mib / device.memory_total_mib
-    memory = f"{_gib(device.memory_used_mib)}/{_gib(device.memory_total_mib)}G"
-    parts: list[tuple[str, str | None]] = [(f"[{_known(device.index)}]".ljust(4), None)]
+    memory = f"{in_gib(device.memory_used_mib)}/{in_gib(device.memory_total_mib)}G"
+    parts: list[tuple[str, str | None]] = [(f"[{known(device.index)}]".ljust(4), None)]
     if layout.model:
         parts.append((clipped(short_model(device), layout.model).ljust(layout.model + 1), None))
     if layout.heat:
-        parts.append((f"{_known(device.temperature_c):>3}'C ", None))
+        parts.append((f"{known(device.temperature_c):>3}'C ", None))
     if layout.power:
         parts.append((_power(device).rjust(layout.power) + " ", None))
     parts += [
         (bar(busy, layout.bar), "cyan" if busy is not None else "red"),
-        (f"{_known(device.utilization_pct)}%".rjust(5) + "  ", None),
+        (f"{known(device.utilization_pct)}%".rjust(5) + "  ", None),
     ]
-    parts += [(bar(used, layout.bar), _style(used)), (f" {memory:<9}  ", None)]
+    parts += [(bar(used, layout.bar), memory_style(used)), (f" {memory:<9}  ", None)]
     left = layout.columns - sum(len(text) for text, _ in parts)
     parts.append((clipped(device.state, left), state_style))
     left -= len(device.state) + 1
@@ -70,23 +70,6 @@ def bars_line(device: DeviceRow, who: str, layout: GaugeLayout, state_style: str
     return "".join(text if style is None else painted(text, style) for text, style in parts)
 
 
-def _style(part: float | None) -> str:
-    """Of memory, where full means that no more fits."""
-    if part is None or part >= _HOT:
-        return "red"
-    return "yellow" if part >= _WARM else "green"
-
-
 def _power(device: DeviceRow) -> str:
     limit = "" if device.power_limit_w is None else f"/{device.power_limit_w:.0f}"
-    return f"{_known(device.power_w)}{limit}W"
-
-
-def _gib(mib: int | None) -> str:
-    if mib is None:
-        return "?"
-    return f"{mib / 1024:.0f}" if mib >= 10 * 1024 else f"{mib / 1024:.1f}"
-
-
-def _known(value: float | None) -> str:
-    return "?" if value is None else f"{value:.0f}"
+    return f"{known(device.power_w)}{limit}W"

@@ -22,16 +22,12 @@ from corral.cli.screen import (
     write_painted,
 )
 from corral.cli.text_table import TextTable
-from corral.client import Address, Client, DeviceRow, HolderRow, ServerInfo
+from corral.client import Address, Client, DeviceRow, ServerInfo
 from corral.formatting.device_names import device_called, several_nodes, short_model
+from corral.formatting.device_words import STATE_STYLES, holder_words
 from corral.formatting.times import clock_time
 from corral.model.printable import printable
-from corral.model.units import format_memory, format_share
-
-STATE_STYLES = {
-    "free": "green", "allocated": "cyan", "reserved": "blue", "in_use": "yellow", "stale": "yellow",
-    "cordoned": "magenta", "unhealthy": "red", "unreadable": "red",
-}  # fmt: skip
+from corral.model.units import format_memory
 
 Gauge = Callable[[DeviceRow], str]
 """Makes the line of a device."""
@@ -176,12 +172,7 @@ def _bars_line(device: DeviceRow, layout: GaugeLayout) -> str:
 
 def _holders(device: DeviceRow) -> str:
     """The jobs that have it, with their users and shares."""
-    return " ".join(map(_holder, device.holders))
-
-
-def _holder(holder: HolderRow) -> str:
-    share = "" if holder.share_milli == 1000 else f" x{format_share(holder.share_milli)}"
-    return f"{holder.user}/{holder.job}{share}"
+    return " ".join(map(holder_words, device.holders))
 
 
 def _notes(device: DeviceRow) -> list[str]:

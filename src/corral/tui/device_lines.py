@@ -5,19 +5,13 @@ from dataclasses import dataclass
 
 from corral.formatting.bars import bar, spark_line
 from corral.formatting.device_names import device_called, short_model
+from corral.formatting.device_words import STATE_STYLES, holder_words, in_gib, known, memory_style
 from corral.formatting.times import clock_time
-from corral.model.answers.devices import DeviceRow, HolderRow
-from corral.model.units import format_share
+from corral.model.answers.devices import DeviceRow
 from corral.tui.sparks import MOST_STEPS, STEP_S, Sparks
 from corral.tui.styled_lines import Line, Span, cell, clipped_to, line_of
 
-STATE_STYLES = {
-    "free": "green", "allocated": "cyan", "reserved": "blue", "in_use": "yellow", "stale": "yellow",
-    "cordoned": "magenta", "unhealthy": "red", "unreadable": "red",
-}  # fmt: skip
-
 _LONGEST_CALLED, _LONGEST_MODEL = 14, 22
-_WARM, _HOT = 0.6, 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +73,14 @@ def device_line(device: DeviceRow, layout: DeviceLayout, sparks: Sparks, several
         spans.append((spark_line(sparks.last(device.uuid, layout.spark, now)), "cyan"))
     spans += [
         (bar(busy, layout.bar), "cyan" if busy is not None else "red"),
-        cell(f"{_known(device.utilization_pct)}%", 4, right=True),
-        (bar(used, layout.bar - 2), _memory_style(used)),
-        cell(f"{_gib(device.memory_used_mib)}/{_gib(device.memory_total_mib)}G", 8),
+        cell(f"{known(device.utilization_pct)}%", 4, right=True),
+        (bar(used, layout.bar - 2), memory_style(used)),
+        cell(f"{in_gib(device.memory_used_mib)}/{in_gib(device.memory_total_mib)}G", 8),
     ]
     if layout.heat:
-        spans.append(cell(f"{_known(device.temperature_c)}'C", layout.heat - 1, right=True))
+        spans.append(cell(f"{known(device.temperature_c)}'C", layout.heat - 1, right=True))
     if layout.power:
-        spans.append(cell(f"{_known(device.power_w)}W", layout.power - 1, right=True))
+        spans.append(cell(f"{known(device.power_w)}W", layout.power - 1, right=True))
     if layout.model:
         spans.append(cell(short_model(device), layout.model))
     spans.append(cell(device.state, 10, STATE_STYLES.get(device.state, "bold")))
@@ -112,26 +106,5 @@ def about_device(device: DeviceRow, several: bool) -> str:
 def _who(device: DeviceRow) -> str:
     """The jobs that have it, else whose processes are on it."""
     if device.holders:
-        return " ".join(map(_holder, device.holders))
+        return " ".join(map(holder_words, device.holders))
     return " ".join(f"{process.user or '?'}/pid {process.pid}" for process in device.processes)
-
-
-def _holder(holder: HolderRow) -> str:
-    share = "" if holder.share_milli == 1000 else f" x{format_share(holder.share_milli)}"
-    return f"{holder.user}/{holder.job}{share}"
-
-
-def _memory_style(part: float | None) -> str:
-    if part is None or part >= _HOT:
-        return "red"
-    return "yellow" if part >= _WARM else "green"
-
-
-def _gib(mib: int | None) -> str:
-    if mib is None:
-        return "?"
-    return f"{mib / 1024:.0f}" if mib >= 10 * 1024 else f"{mib / 1024:.1f}"
-
-
-def _known(value: float | None) -> str:
-    return "?" if value is None else f"{value:.0f}"

@@ -1,0 +1,36 @@
+"""What is said of a device in a few words, and the colours of its states."""
+
+from corral.client import HolderRow
+from corral.model.units import format_share
+
+STATE_STYLES = {
+    "free": "green", "allocated": "cyan", "reserved": "blue", "in_use": "yellow", "stale": "yellow",
+    "cordoned": "magenta", "unhealthy": "red", "unreadable": "red",
+}  # fmt: skip
+
+_WARM, _HOT = 0.6, 0.9
+
+
+def holder_words(holder: HolderRow) -> str:
+    """A job that has a part of a device, with its user: "alice/17", "alice/17 x0.5"."""
+    share = "" if holder.share_milli == 1000 else f" x{format_share(holder.share_milli)}"
+    return f"{holder.user}/{holder.job}{share}"
+
+
+def memory_style(part: float | None) -> str:
+    """Of memory, where full means that no more fits."""
+    if part is None or part >= _HOT:
+        return "red"
+    return "yellow" if part >= _WARM else "green"
+
+
+def in_gib(mib: int | None) -> str:
+    """GiB without the unit, with a decimal where that tells something; "?" if not known."""
+    if mib is None:
+        return "?"
+    return f"{mib / 1024:.0f}" if mib >= 10 * 1024 else f"{mib / 1024:.1f}"
+
+
+def known(value: float | None) -> str:
+    """A whole number, "?" if it is not known."""
+    return "?" if value is None else f"{value:.0f}"
