@@ -13,6 +13,7 @@ import {
 } from "./pool/choices";
 import { Frame } from "./components/Frame";
 import { Empty, Loading } from "./components/states";
+import { TIMELINE_HOURS, type TimelineHours } from "./jobs/timeline";
 import { OverviewPage } from "./pages/OverviewPage";
 import { MEANS } from "./pool/means";
 import type { DeviceFilter } from "./pool/nodeRows";
@@ -31,6 +32,8 @@ export interface QueueSearch {
   queue?: string;
   phase?: string;
   ended?: boolean;
+  timeline?: TimelineHours;
+  why?: string;
 }
 
 export interface AlertsSearch {
@@ -102,6 +105,8 @@ const queue = createRoute({
     queue: words(search.queue),
     phase: words(search.phase),
     ended: search.ended === true || search.ended === "true" ? true : undefined,
+    timeline: TIMELINE_HOURS.find((known) => known === search.timeline),
+    why: words(search.why),
   }),
   component: lazyRouteComponent(() => import("./pages/QueuePage"), "QueuePage"),
 });

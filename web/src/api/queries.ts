@@ -20,6 +20,8 @@ export interface JobFilter {
   name?: string;
   queue?: string;
   limit?: number;
+  /** Such as "-started" for the latest first. */
+  sort?: string;
 }
 
 export function makeQueryClient(): QueryClient {

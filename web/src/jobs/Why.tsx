@@ -5,12 +5,12 @@ import { Facts, Panel } from "../components/Panel";
 import { duration, momentInFull } from "../format/times";
 
 /** Why a job waits, its place, when it starts, and what would start now; after its end how it waited. */
-export function Why({ id, waits }: { id: string; waits: boolean }) {
+export function Why({ id }: { id: string }) {
   const why = useQuery(whyQuery(id));
   if (!why.data) return null;
   const told = why.data;
   return (
-    <Panel title={waits ? "Why it waits" : "Why"}>
+    <Panel title={told.phase === "PENDING" ? "Why it waits" : "Why"}>
       <p style={{ margin: "0 0 8px", overflowWrap: "anywhere" }}>
         <bdi>{told.reason}</bdi>
       </p>

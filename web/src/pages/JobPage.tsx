@@ -34,7 +34,7 @@ export function JobPage() {
             <JobActions job={row} />
           </div>
           <Numbers job={row} />
-          <Why id={row.id} waits={row.phase === "PENDING"} />
+          <Why id={row.id} />
           <GpuPanel job={row} />
           <div className="columns">
             <StateHistory job={row} />

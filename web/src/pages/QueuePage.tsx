@@ -1,94 +1,26 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import type { ColumnDef } from "@tanstack/react-table";
-import { useEffect, useState } from "react";
-import { type Job, jobsQuery } from "../api/queries";
+import { lazy, Suspense, useCallback, useEffect, useMemo, useState } from "react";
+import { mayChangeJob } from "../access/rights";
+import { type Job, jobsQuery, sessionQuery } from "../api/queries";
+import { Choice } from "../components/Choice";
 import { DataTable } from "../components/DataTable";
-import { JobLink } from "../components/JobLink";
 import { Panel } from "../components/Panel";
-import { Empty, Shown } from "../components/states";
-import { Tag } from "../components/Tag";
-import { phaseTone } from "../components/tones";
-import { UserText } from "../components/UserText";
-import { duration, moment, serverNow } from "../format/times";
-import { share } from "../format/units";
+import { Empty, Loading, Shown } from "../components/states";
+import { counted } from "../format/units";
+import { TIMELINE_HOURS } from "../jobs/timeline";
+import { Why } from "../jobs/Why";
+import { BulkActions } from "./queue/BulkActions";
+import { asking, choosing, COLUMNS } from "./queue/columns";
+import "../styles/jobs.css";
+
+// With the charts, which the list has no use for.
+const TimelinePanel = lazy(() =>
+  import("./queue/TimelinePanel").then((file) => ({ default: file.TimelinePanel })),
+);
 
 const MOST = 10_000;
 const TYPING_MS = 300;
-
-const COLUMNS: ColumnDef<Job, unknown>[] = [
-  {
-    id: "id",
-    header: "Job",
-    accessorFn: (job) => job.sequence ?? 0,
-    cell: ({ row: { original } }) => <JobLink job={original} />,
-  },
-  {
-    id: "user",
-    header: "Who",
-    accessorKey: "user",
-    cell: ({ row: { original } }) => <UserText text={original.user} />,
-  },
-  {
-    accessorKey: "phase",
-    header: "Phase",
-    cell: ({ row: { original } }) => (
-      <Tag word={original.held ? "on hold" : original.phase} tone={phaseTone(original.phase)} />
-    ),
-  },
-  {
-    id: "gpus",
-    header: "GPUs",
-    accessorFn: (job) => job.gpus_milli ?? 0,
-    cell: ({ row: { original } }) =>
-      share(original.gpus_milli ?? (original.gpus == null ? null : original.gpus * 1000)),
-    meta: { numeric: true },
-  },
-  {
-    id: "queue",
-    header: "Queue",
-    accessorKey: "queue",
-    cell: ({ row: { original } }) => <UserText text={original.queue} />,
-    meta: { wide: true },
-  },
-  { accessorKey: "priority", header: "Priority", meta: { numeric: true, wide: true } },
-  {
-    id: "submitted",
-    header: "Submitted",
-    accessorFn: (job) => job.submitted_at ?? 0,
-    cell: ({ row: { original } }) => moment(original.submitted_at),
-    meta: { numeric: true, wide: true },
-  },
-  {
-    id: "time",
-    header: "Time",
-    accessorFn: (job) => (job.started_at == null ? 0 : (job.ended_at ?? serverNow()) - job.started_at),
-    cell: ({ row: { original } }) =>
-      original.started_at == null ? "–" : duration((original.ended_at ?? serverNow()) - original.started_at),
-    meta: { numeric: true },
-  },
-  {
-    id: "where",
-    header: "Where, why",
-    enableSorting: false,
-    cell: ({ row: { original } }) => <WhereWhy job={original} />,
-  },
-];
-
-function WhereWhy({ job }: { job: Job }) {
-  if (job.ended_at != null) return job.reason ? <UserText text={job.reason} className="quiet" /> : null;
-  if (job.phase !== "PENDING") return <UserText text={job.nodes.join(", ")} />;
-  const when =
-    job.expected_start == null
-      ? ""
-      : ` ${job.expected_start_is === "promise" ? "by" : "about"} ${moment(job.expected_start)}`;
-  return (
-    <span>
-      {job.wait ?? "–"}
-      <span className="quiet">{when}</span>
-    </span>
-  );
-}
 
 /** Jobs that wait or run, and those that have ended, narrowed on the server. */
 export function QueuePage() {
@@ -106,11 +38,28 @@ export function QueuePage() {
   );
   const set = (field: "user" | "name" | "queue", value: string) =>
     void navigate({ search: (old) => ({ ...old, [field]: value || undefined }), replace: true });
+  const ask = useCallback(
+    (id: string) => void navigate({ search: (old) => ({ ...old, why: old.why === id ? undefined : id }) }),
+    [navigate],
+  );
   return (
     <>
       <div className="page-head">
         <h1>Queue</h1>
+        <Choice
+          label="List or timeline"
+          options={["list", ...TIMELINE_HOURS] as const}
+          value={search.timeline ?? "list"}
+          onChange={(next) =>
+            void navigate({ search: (old) => ({ ...old, timeline: next === "list" ? undefined : next }) })
+          }
+        />
       </div>
+      {search.timeline && (
+        <Suspense fallback={<Loading what="the timeline" />}>
+          <TimelinePanel hours={search.timeline} />
+        </Suspense>
+      )}
       <search className="fields">
         <Typed label="User" value={search.user} hint="me, alice" onChange={(value) => set("user", value)} />
         <Typed label="Name" value={search.name} hint="sweep-*" onChange={(value) => set("name", value)} />
@@ -126,20 +75,41 @@ export function QueuePage() {
           ended ones too
         </label>
       </search>
+      {search.why && <Why id={search.why} />}
       <Shown query={jobs} what="the jobs">
-        {(rows) => (
-          <Panel title={`${rows.length} jobs`}>
-            {rows.length ? (
-              <DataTable rows={rows} columns={COLUMNS} label="Jobs" keyOf={(job) => job.id} />
-            ) : (
-              <Empty title="There is no such job">
-                <code>corral submit --gpus 1 -- python train.py</code> makes one.
-              </Empty>
-            )}
-          </Panel>
-        )}
+        {(rows) => <Jobs rows={rows} onAsk={ask} />}
       </Shown>
     </>
+  );
+}
+
+/** The jobs as a table, of which some may be chosen and changed together. */
+function Jobs({ rows, onAsk }: { rows: Job[]; onAsk: (id: string) => void }) {
+  const session = useQuery(sessionQuery);
+  const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
+  const choosable = useMemo(
+    () => rows.filter((job) => job.ended_at == null && mayChangeJob(session.data, job)).map((job) => job.id),
+    [rows, session.data],
+  );
+  // What has ended or left the filter meanwhile is not chosen any more.
+  const chosen = useMemo(() => new Set(choosable.filter((id) => marked.has(id))), [choosable, marked]);
+  const columns = useMemo(
+    () => [...(choosable.length ? [choosing(chosen, choosable, setMarked)] : []), ...COLUMNS, asking(onAsk)],
+    [chosen, choosable, onAsk],
+  );
+  return (
+    <Panel
+      title={counted(rows.length, "job")}
+      aside={<BulkActions chosen={[...chosen]} onDone={() => setMarked(new Set())} />}
+    >
+      {rows.length ? (
+        <DataTable rows={rows} columns={columns} label="Jobs" keyOf={(job) => job.id} />
+      ) : (
+        <Empty title="There is no such job">
+          <code>corral submit --gpus 1 -- python train.py</code> makes one.
+        </Empty>
+      )}
+    </Panel>
   );
 }
 
