@@ -10,7 +10,7 @@ import { Empty, Shown } from "../components/states";
 import { TableBox } from "../components/TableBox";
 import { Tag } from "../components/Tag";
 import { deviceTone } from "../components/tones";
-import { UserText } from "../components/UserText";
+import { UserText, visible } from "../components/UserText";
 import { counted, memory, share, shortModel } from "../format/units";
 import "../styles/pool.css";
 
@@ -83,7 +83,7 @@ function DeviceShares({ devices }: { devices: MappedDevice[] }) {
   const rows = useQuery(devicesQuery);
   const states = new Map(rows.data?.map((device) => [device.uuid, device.state]));
   return (
-    <TableBox label="Shares of the devices">
+    <TableBox label={`Shares of devices of ${visible(devices[0]?.node ?? "this machine")}`}>
       <table>
         <thead>
           <tr>
