@@ -7,7 +7,7 @@ from bench import probe
 
 BENCHMARKS = (
     *("server", "jobs", "launch", "telemetry", "history", "kpis", "alerts", "accounting", "ledger", "api", "metrics"),
-    "events",
+    *("events", "pages"),
     *("crowded", "cluster", "openb", "scale", "queues", "sharing", "faults"),
 )
 

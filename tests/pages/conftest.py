@@ -1,6 +1,7 @@
 """A real browser on a real server's pages."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
@@ -73,10 +74,12 @@ class Visit:
 
 
 @contextmanager
-def visiting(browser: Browser, box: Box, **options: object) -> Iterator[Visit]:
-    """A visit with a browser profile of its own."""
+def visiting(browser: Browser, box: Box, *, ahead_s: float = 0.0, **options: object) -> Iterator[Visit]:
+    """A visit with a browser profile of its own, whose clock is so far ahead."""
     context: BrowserContext = browser.new_context(**options)  # type: ignore[arg-type]
     try:
+        if ahead_s:
+            context.clock.install(time=time.time() + ahead_s)
         yield Visit(context.new_page(), box)
     finally:
         context.close()

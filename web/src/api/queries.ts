@@ -1,5 +1,5 @@
 /** What the pages read of the server. Keys begin with the kind of row, so that events find what to renew. */
-import { keepPreviousData, QueryClient, queryOptions } from "@tanstack/react-query";
+import { keepPreviousData, MutationCache, QueryCache, QueryClient, queryOptions } from "@tanstack/react-query";
 import { ApiError, answered, api, type Schemas } from "./client";
 
 export type Device = Schemas["DeviceRow"];
@@ -25,7 +25,17 @@ export interface JobFilter {
 }
 
 export function makeQueryClient(): QueryClient {
-  return new QueryClient({
+  // Whatever is refused for want of a session, the sign-in is shown in its place.
+  const onError = (error: Error) => {
+    const had = client.getQueryData(sessionQuery.queryKey) !== undefined;
+    if (had && error instanceof ApiError && error.status === 401)
+      void client.invalidateQueries({ queryKey: sessionQuery.queryKey }, { cancelRefetch: false });
+  };
+  const client = new QueryClient({
+    queryCache: new QueryCache({
+      onError: (error, query) => (query.queryKey[0] === "session" ? undefined : onError(error)),
+    }),
+    mutationCache: new MutationCache({ onError }),
     defaultOptions: {
       queries: {
         // Events say what is new; this is for what they do not tell.
@@ -35,6 +45,7 @@ export function makeQueryClient(): QueryClient {
       },
     },
   });
+  return client;
 }
 
 export const sessionQuery = queryOptions({
