@@ -122,7 +122,7 @@ def events(page: Any, base: str, client: Client) -> None:
     for _ in range(ROUNDS):
         page.evaluate("window.rows = document.querySelector('table').ariaRowCount; window.seen = new Promise(told => {"
                       "const look = () => document.querySelector('table').ariaRowCount !== window.rows"
-                      " ? told(Date.now()) : setTimeout(look, 5); look(); })")  # fmt: skip
+                      " ? told(Date.now()) : setTimeout(look, 5); look(); }); null")  # fmt: skip
         client.submit(WORK)
         committed = time.time()
         delays_ms.append(page.evaluate("window.seen") - 1e3 * committed)

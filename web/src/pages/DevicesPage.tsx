@@ -195,8 +195,11 @@ function Charts({ devices, range }: { devices: Device[]; range: Range }) {
   const series = useMemo(() => CHARTED.map((each) => each.series), []);
   const histories = useQueries({
     queries: drawn.map((device) => deviceHistoryQuery(device.uuid, range, series)),
+    combine: dataOf,
   });
-  const first = histories.find((history) => history.data)?.data;
+  const names = drawn.map((device) => `${device.node ? `${device.node}:` : ""}${device.index}`).join("\n");
+  // Readings come each second, and change none of this: nothing is drawn again for them.
+  const options = useMemo(() => optionsOf(histories, names.split("\n")), [histories, names]);
   if (!drawn.length) return null;
   return (
     <>
@@ -206,19 +209,13 @@ function Charts({ devices, range }: { devices: Device[]; range: Range }) {
         </p>
       )}
       <div className="columns">
-        {CHARTED.map(({ series: name, title, unit, max }) => (
+        {CHARTED.map(({ series: name, title, unit }, at) => (
           <Panel key={name} title={`${title} (${unit})`}>
-            {first ? (
+            {options ? (
               <Chart
                 group="devices"
                 label={`${title} of ${drawn.length} devices over ${range}`}
-                option={lines(
-                  drawn.map((device, at) => ({
-                    name: device.node ? `${device.node}:${device.index}` : String(device.index),
-                    points: histories[at]?.data?.series[name] ?? [],
-                  })),
-                  { fromS: first.from, toS: first.to, stepS: first.step_s, unit, max },
-                )}
+                option={options[at] ?? {}}
               />
             ) : (
               <div className="chart" />
@@ -227,5 +224,21 @@ function Charts({ devices, range }: { devices: Device[]; range: Range }) {
         ))}
       </div>
     </>
+  );
+}
+
+type History = NonNullable<Awaited<ReturnType<NonNullable<ReturnType<typeof deviceHistoryQuery>["queryFn"]>>>>;
+
+const dataOf = (results: { data: History | undefined }[]) => results.map((result) => result.data);
+
+/** What each chart draws; undefined while nothing is there yet. */
+function optionsOf(histories: (History | undefined)[], names: string[]) {
+  const first = histories.find((history) => history !== undefined);
+  if (!first) return undefined;
+  return CHARTED.map(({ series, unit, max }) =>
+    lines(
+      names.map((name, at) => ({ name, points: histories[at]?.series[series] ?? [] })),
+      { fromS: first.from, toS: first.to, stepS: first.step_s, unit, max },
+    ),
   );
 }
