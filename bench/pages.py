@@ -72,6 +72,7 @@ def main() -> None:
             first_paint(page, base)
             events(page, base, client)
             week_of_eight(page, base)
+            page.context.close()
         with site(512, 10_000) as client:
             page, base = opened(browser, client)
             smooth(page, base, client)

@@ -1,5 +1,11 @@
 /** What the pages read of the server. Keys begin with the kind of row, so that events find what to renew. */
-import { keepPreviousData, MutationCache, QueryCache, QueryClient, queryOptions } from "@tanstack/react-query";
+import {
+  keepPreviousData,
+  MutationCache,
+  QueryCache,
+  QueryClient,
+  queryOptions,
+} from "@tanstack/react-query";
 import { ApiError, answered, api, type Schemas } from "./client";
 
 export type Device = Schemas["DeviceRow"];

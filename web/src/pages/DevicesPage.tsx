@@ -227,7 +227,9 @@ function Charts({ devices, range }: { devices: Device[]; range: Range }) {
   );
 }
 
-type History = NonNullable<Awaited<ReturnType<NonNullable<ReturnType<typeof deviceHistoryQuery>["queryFn"]>>>>;
+type History = NonNullable<
+  Awaited<ReturnType<NonNullable<ReturnType<typeof deviceHistoryQuery>["queryFn"]>>>
+>;
 
 const dataOf = (results: { data: History | undefined }[]) => results.map((result) => result.data);
 
