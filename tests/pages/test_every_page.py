@@ -46,7 +46,7 @@ def what_is_wrong(visit: Visit, path: str) -> list[object]:
     if AXE.is_file():
         page.evaluate(AXE.read_text())
         for scheme in ("dark", "light"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.emulate_media(color_scheme=scheme)
             wrong += [[scheme, *each] for each in page.evaluate(RUN_AXE) if each[0] in SERIOUS]
     page.set_viewport_size({"width": 390, "height": 844})
     if not page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"):
