@@ -57,7 +57,7 @@ class HeldTime:
         last = _table.c.id == jobs.c.id + "." + launches
         columns = [_table.c[name] for name in _COLUMNS]
         question = (
-            select(*columns, _MODEL.label("model"), jobs.c.name, jobs.c.phase, last.label("last"))
+            select(*columns, _MODELS.label("models"), jobs.c.name, jobs.c.phase, last.label("last"))
             .join(jobs, jobs.c.id == _table.c.job_id)
             .where(_within(since, until))
             .order_by(_table.c.entry)
@@ -74,8 +74,8 @@ class HeldTime:
                     yield held_allocation_of(row, failed=told.get(row.entry, row.entry in failed))
 
 
-_first, _last = (func.json_extract(_table.c.gpu_info, f"$.details[{place}].name") for place in ("0", "#-1"))
-_MODEL = case((_first == _last, _first))
+_chosen = func.json_each(_table.c.gpu_info, "$.details").table_valued("value")
+_MODELS = select(func.json_group_array(func.json_extract(_chosen.c.value, "$.name"))).scalar_subquery()
 _COLUMNS = (
     "entry", "id", "job_id", "user", "project", "queue", "created_at", "ended_at", "placement", "reserved", "lost_from",
 )  # fmt: skip

@@ -256,8 +256,14 @@ def held_allocation_of(row: Any, *, failed: bool) -> HeldAllocation:
         members,
         bool(row.reserved),
         row.created_at if failed else row.lost_from,
-        row.model,
+        _names_of(row.models),
     )
+
+
+@lru_cache(maxsize=4096)
+def _names_of(models: str) -> tuple[str, ...]:
+    """The names in a list; many allocations have the same."""
+    return tuple(json.loads(models))
 
 
 @lru_cache(maxsize=4096)

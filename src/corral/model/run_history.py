@@ -99,8 +99,8 @@ class HeldAllocation(NamedTuple):
     """One allocation with devices: whose it was, and from when until when (Unix seconds; `ended_at` None is live).
 
     `wasted_from` is from when on it was for nothing, as its attempt failed, was lost or had to make room; None: nothing
-    of it was. `job_name` is as its user chose it. `model` is that of its devices as they were chosen, None where they
-    were of several models, or that was not kept.
+    of it was. `job_name` is as its user chose it. `models` are those of its devices as they were chosen, in the order
+    of the members' grants; fewer where that was not kept of all.
     """
 
     id: str
@@ -114,7 +114,7 @@ class HeldAllocation(NamedTuple):
     members: tuple[Member, ...]
     reserved: bool = False
     wasted_from: float | None = None
-    model: str | None = None
+    models: tuple[str, ...] = ()
 
 
 class MeteredHour(NamedTuple):

@@ -69,8 +69,11 @@ class Site:
         failed: bool = False,
     ) -> None:
         job = Job(job_id, int(job_id), JobSpec(user=user, name=f"job of {user}"), 0.0)
-        info = GpuInfo(1, (0,), "pack", (ChosenDevice(0, "Tesla V100", None, None, 0.5),))
-        placement = Placement((Member("n", (Grant(uuid, milli),)),))
+        uuids = uuid.split("+")
+        models = ["Tesla V100" if "gone" in each else "NVIDIA A100" for each in uuids]
+        chosen = tuple(ChosenDevice(at, model, None, None, 0.5) for at, model in enumerate(models))
+        info = GpuInfo(len(chosen), tuple(range(len(chosen))), "pack", chosen)
+        placement = Placement((Member("n", tuple(Grant(each, milli) for each in uuids)),))
         made = Allocation(f"{job_id}.1", job_id, user, placement, begin, gpu_info=info)
         facts: list[Fact] = [JobSubmitted(job, at=0.0, by=user), AllocationMade(made, at=begin, by="test")]
         if failed:
@@ -119,6 +122,17 @@ def test_a_gone_device_has_the_model_that_it_was_chosen_as(site: Site) -> None:
         "Tesla V100": (0.5, 0.25, 0.25),
     }
     assert (told.currency, told.total.cost, told.total.unpriced_hours) == ("EUR", 2.25, 0.25)
+
+
+def test_a_bill_stays_as_it_was_when_devices_of_several_models_leave(site: Site) -> None:
+    site.prices = (Price(2_000_000, "A100"), Price(1_000_000, "V100"))
+    site.hold("3", "carol", "GPU-1+GPU-gone-too", 1000, begin=NOW - 3600, end=NOW)
+    before = site.reports.report([ReportBy.MODEL])
+    site.ledger.observe([NodeObserved(Node("n", (), 8000, 32768))])
+    site.ledger.commit(lambda _: Decided((), None)).result()
+    after = site.reports.report([ReportBy.MODEL])
+    assert after == before
+    assert {row.names["model"]: row.gpu_hours for row in after.rows} == {"NVIDIA A100": 2.0, "Tesla V100": 1.5}
 
 
 def test_without_prices_there_is_no_cost(site: Site) -> None:

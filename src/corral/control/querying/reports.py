@@ -1,7 +1,8 @@
 """What was made of granted GPUs and what it cost: the ledger's time, what was measured of it, and the site's prices."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from corral.accounting.held_devices import HOUR_MS, HeldDevice, ModelOf, held_devices, milliseconds
@@ -12,6 +13,7 @@ from corral.clock import Clock
 from corral.control.querying.smaller_requests import command_of, smaller_request
 from corral.control.querying.usage import period_of
 from corral.control.querying.wall_times import in_wall_time
+from corral.model.allocation import Member
 from corral.model.answers.job_details import JobUse
 from corral.model.answers.report import Report, Waste, WasteRow
 from corral.model.device import Device
@@ -164,9 +166,9 @@ class GpuReports:
             yield allocation
 
     def _model_of(self) -> ModelOf:
-        """The model of a device as it is known now, else as it was chosen."""
+        """The model of a device as it was chosen, so that no bill of the past changes; else as it is known now."""
         known = {uuid: device.model for uuid, device in self._known_devices().items()}
-        return lambda allocation, uuid: known.get(uuid, allocation.model)
+        return lambda allocation, uuid: _chosen(allocation.members, allocation.models).get(uuid) or known.get(uuid)
 
     def _known_devices(self) -> dict[str, Device]:
         return {device.uuid: device for node in self._ledger.view().nodes.values() for device in node.devices}
@@ -188,6 +190,13 @@ class GpuReports:
             return moment.tm_hour, moment.tm_wday
 
         return LocalTime(at, step_s * 1000)
+
+
+@lru_cache(maxsize=4096)
+def _chosen(members: tuple[Member, ...], models: tuple[str, ...]) -> Mapping[str, str]:
+    """The model of each device as it was chosen; none where that was not kept of all."""
+    uuids = [grant.uuid for member in members for grant in member.grants]
+    return dict(zip(uuids, models, strict=True)) if len(uuids) == len(models) else {}
 
 
 def _waste_row(unused: UnusedGrant, spec: JobSpec) -> WasteRow:
