@@ -321,7 +321,11 @@ class _Look:
 
 def message_of(alert: Alert, state: AlertState, at: float, value: float | None) -> AlertMessage:
     """What is told of an alert at a time (Unix seconds)."""
-    sentence = alert.sentence if state is AlertState.FIRED else f"resolved, {alert.resolved_by}: {alert.sentence}"
+    sentence = (
+        alert.sentence
+        if state is AlertState.FIRED
+        else f"resolved, {alert.resolved_by}; it fired with: {alert.sentence}"
+    )
     return AlertMessage(
         alert.id,
         alert.rule,
