@@ -28,6 +28,8 @@ export interface JobFilter {
   limit?: number;
   /** Such as "-started" for the latest first. */
   sort?: string;
+  /** With the expected starts of all that wait, which the server has to foresee: so of some hundreds at most. */
+  starts?: boolean;
 }
 
 export function makeQueryClient(): QueryClient {
@@ -101,7 +103,6 @@ export function jobsQuery(filter: JobFilter) {
     ...(user ? { user: user.split(",") } : {}),
     ...(phase ? { phase: phase.split(",") as Phase[] } : {}),
     ...(queue ? { queue: queue.split(",") } : {}),
-    starts: true,
   };
   return queryOptions({
     queryKey: ["jobs", filter],

@@ -20,7 +20,7 @@ const IDLE_AFTER_S = 600;
 /** What is free, why jobs wait, how well the devices are used, and what is wrong. */
 export function OverviewPage() {
   const devices = useQuery(devicesQuery);
-  const waiting = useQuery(jobsQuery({ phase: "PENDING", limit: 200 }));
+  const waiting = useQuery(jobsQuery({ phase: "PENDING", limit: 200, starts: true }));
   const running = useQuery(jobsQuery({ phase: "STARTING,RUNNING,STOPPING", limit: 500 }));
   return (
     <>

@@ -20,22 +20,43 @@ const TimelinePanel = lazy(() =>
 );
 
 const MOST = 10_000;
+/** The starts of so many are asked for, after the list is there: to foresee all would take the server seconds. */
+const MOST_FORESEEN = 200;
 const TYPING_MS = 300;
+
+/** The jobs, with the expected starts of those of which they were asked for. */
+function withStarts(jobs: Job[] | undefined, foreseen: Job[] | undefined): Job[] | undefined {
+  if (!jobs || !foreseen?.length) return jobs;
+  const known = new Map(foreseen.map((job) => [job.id, job]));
+  return jobs.map((job) => {
+    const told = job.phase === "PENDING" ? known.get(job.id) : undefined;
+    if (!told) return job;
+    return { ...job, expected_start: told.expected_start, expected_start_is: told.expected_start_is };
+  });
+}
 
 /** Jobs that wait or run, and those that have ended, narrowed on the server. */
 export function QueuePage() {
   const search = useSearch({ from: "/queue" });
   const navigate = useNavigate({ from: "/queue" });
-  const jobs = useQuery(
+  const { user, name, queue } = search;
+  const listed = useQuery(
     jobsQuery({
       all: search.ended,
-      user: search.user,
-      name: search.name,
-      queue: search.queue,
+      user,
+      name,
+      queue,
       phase: search.phase,
       limit: search.ended ? 1000 : MOST,
     }),
   );
+  const foreseen = useQuery(
+    jobsQuery({ user, name, queue, phase: "PENDING", limit: MOST_FORESEEN, starts: true }),
+  );
+  const jobs = {
+    ...listed,
+    data: useMemo(() => withStarts(listed.data, foreseen.data), [listed.data, foreseen.data]),
+  };
   const set = (field: "user" | "name" | "queue", value: string) =>
     void navigate({ search: (old) => ({ ...old, [field]: value || undefined }), replace: true });
   const ask = useCallback(
