@@ -134,6 +134,8 @@ export function jobQuery(id: string) {
     queryKey: ["job", id],
     queryFn: ({ signal }) =>
       answered(api.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
+    // What is measured of one that runs is in no event.
+    refetchInterval: ({ state }) => (state.data?.phase === "RUNNING" ? 10_000 : false),
   });
 }
 
