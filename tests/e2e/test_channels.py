@@ -63,6 +63,7 @@ def test_a_user_is_told_once_of_each_job_by_a_server_that_was_killed_and_by_one_
     box.up()
     noted = box.run("submit", "--notify-on", "done", "--gpus", "0", "--", "true")
     assert "you have no channel, so nobody is told; give one: corral channels set" in noted.stderr
+    box.ended(noted.stdout.strip())
     own_channel(box, receiver.url(SECRET))
     with Client(box.home) as client:
         words = ["sh", "-c", until_there(gate)]

@@ -144,7 +144,7 @@ from tests.ledger.making import a_job, submitted, write
 
 ledger = open_ledger(sys.argv[1])
 write(ledger, submitted(a_job(1)))
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
 try:
     write(ledger, *(submitted(a_job(number, env=(("FILL", "x" * 9000 + str(number)),))) for number in range(2, 60)))
 except LedgerFailed as error:

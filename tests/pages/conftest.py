@@ -25,8 +25,9 @@ _QUIET = (
 PATIENCE_MS = 30_000.0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """A browser for the tests of one file: while there is one, its thread has an event loop that runs."""
     if CHROMIUM is None:
         pytest.skip("there is no chromium here: on Debian, apt install chromium")
     if not PageFiles().built:

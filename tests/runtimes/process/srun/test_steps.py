@@ -120,7 +120,8 @@ class Gang:
                 if pipe is not None:
                     pipe.close()
         for left in processes_in(self.directory):
-            os.kill(left, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
 
 
 @pytest.fixture
