@@ -122,7 +122,9 @@ def test_who_is_no_administrator_sees_all_and_is_offered_what_they_may_do(
 
 
 def test_usage_tells_what_was_granted_and_each_key_figure_with_what_it_is(pool_visit: Visit, pool: Box) -> None:
-    pool.ended(pool.submit("--gpus", "1", "--", "true"))
+    pool.ended(pool.submit("--gpus", "1", "--", "sleep", "1"))
+    # A report is of whole seconds, and does not have the one that is not over.
+    pool.until(lambda: pool.json("report", "--json")["rows"])
     page = pool_visit.go("/usage")
     hours = page.get_by_role("region", name="GPU-hours", exact=True)
     expect(hours.get_by_role("row").filter(has_text=getuser())).to_contain_text("100 %")
