@@ -157,11 +157,20 @@ def of_history(site: Site, began: float, ended: float) -> Iterator[Claim]:
 
 
 def _gaps(times: list[float], outages: list[Outage]) -> list[str]:
+    lost = _lost_by_kills(outages)
     return [
         f"nothing for {after - before:.0f} s from {before:.0f} on"
         for before, after in pairwise(times)
-        if after - before > GAP_S
-        and not any(
-            before >= outage.began - LOST_BY_A_KILL_S and after <= outage.ended + BACK_AFTER_S for outage in outages
-        )
+        if after - before > GAP_S and not any(before >= begin and after <= end for begin, end in lost)
     ]
+
+
+def _lost_by_kills(outages: list[Outage]) -> list[tuple[float, float]]:
+    """What kills may have cost. A life that was too short to write lost all of itself: close kills cost one stretch."""
+    stretches: list[tuple[float, float]] = []
+    for outage in sorted(outages, key=lambda each: each.began):
+        begin, end = outage.began - LOST_BY_A_KILL_S, outage.ended + BACK_AFTER_S
+        if stretches and begin <= stretches[-1][1]:
+            begin = stretches.pop()[0]
+        stretches.append((begin, end))
+    return stretches
