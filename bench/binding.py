@@ -1,0 +1,144 @@
+"""Pods that others make, bound by a server and by kube-scheduler: 200 nodes of 8 GPUs behind a real API server.
+
+`python -m bench binding` makes pods of one GPU while nobody binds them, starts who does, and prints the rate from the
+first binding to the last, in turn. It needs KUBEBUILDER_ASSETS.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from corral.kubernetes.cluster.client import Cluster, Selection
+from corral.kubernetes.cluster.object_watch import ObjectWatch
+from corral.kubernetes.cluster.pod_facts import PodFacts, read_pod
+from corral.kubernetes.cluster.resource import PODS
+from corral.kubernetes.cluster.watch_state import Change
+from tests.kubernetes.assets import find_program
+from tests.kubernetes.control_plane import ControlPlane, Processes
+from tests.kubernetes.manifests import pod
+from tests.kubernetes.nodes import make_node
+
+NODES_IN_ALL, PODS_IN_ALL = 200, 500
+WITHIN_S = 300.0
+NO_LIMIT = {"qps": 5000, "burst": 5000}
+
+
+def main() -> None:
+    if find_program("kube-scheduler") is None or find_program("kube-apiserver") is None:
+        print("KUBEBUILDER_ASSETS names no directory with kube-apiserver and kube-scheduler: not measured")
+        return
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        processes = Processes(directory / "control-plane")
+        try:
+            plane = processes.start()
+            cluster = plane.connect(directory)
+            _in_parallel([partial(make_node, cluster, f"n{number:03}") for number in range(NODES_IN_ALL)])
+            lab = _Lab(processes, plane, cluster, directory)
+            for number in (1, 2, 3):
+                print(f"kube-scheduler with qps 5000: {lab.theirs(f'kube{number}', NO_LIMIT):,.0f} pods/s", flush=True)
+                print(f"corral: {lab.ours(f'corral{number}'):,.0f} pods/s (goal: at least as many)", flush=True)
+            print(f"kube-scheduler with its default limits: {lab.theirs('limited', {}):,.0f} pods/s", flush=True)
+            cluster.close()
+        finally:
+            processes.stop()
+
+
+@dataclass
+class _Lab:
+    processes: Processes
+    plane: ControlPlane
+    cluster: Cluster
+    directory: Path
+
+    def theirs(self, name: str, limits: Mapping[str, int]) -> float:
+        """The rate of a kube-scheduler with these limits on its requests."""
+        kubeconfig = self.plane.kubeconfig(self.directory / "scheduler.kubeconfig")
+        configuration = self.directory / f"{name}.yaml"
+        content = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1beta1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(kubeconfig), **limits},
+            "leaderElection": {"leaderElect": False},
+            "profiles": [{"schedulerName": name}],
+        }
+        configuration.write_text(yaml.safe_dump(content))
+        running: list[subprocess.Popen[bytes]] = []
+
+        def begin() -> None:
+            running.append(self.processes.start_scheduler(configuration))
+
+        def end() -> None:
+            running[0].terminate()
+            running[0].wait()
+
+        return _rate(self.cluster, name, begin, end)
+
+    def ours(self, name: str) -> float:
+        """The rate of a server."""
+        home = self.directory / name
+        home.mkdir()
+        kubeconfig = self.plane.kubeconfig(self.directory / "corral.kubeconfig")
+        settings = {"kubeconfig": str(kubeconfig), "scheduler_name": name}
+        content = {"engine": "kubernetes", "max_running_jobs": 100_000, "kubernetes": settings}
+        (home / "config.yaml").write_text(yaml.safe_dump(content))
+        corral = str(Path(sys.executable).parent / "corral")
+        env = {**os.environ, "CORRAL_HOME": str(home)}
+
+        def run(*words: str) -> None:
+            subprocess.run([corral, *words], env=env, check=True, stdout=subprocess.DEVNULL)
+
+        return _rate(self.cluster, name, partial(run, "up", "--detach"), partial(run, "down"))
+
+
+def _rate(cluster: Cluster, scheduler: str, begin: Callable[[], None], end: Callable[[], None]) -> float:
+    """Pods a second between the first binding and the last."""
+    _in_parallel(
+        [
+            partial(cluster.create, PODS, pod(f"{scheduler}-{number}", "default", gpus=1, schedulerName=scheduler))
+            for number in range(PODS_IN_ALL)
+        ]
+    )
+    bound: dict[str, float] = {}
+    done = threading.Event()
+
+    def hear(changes: Sequence[Change[PodFacts]]) -> None:
+        now_s = time.monotonic()
+        for _, new in changes:
+            if new is not None and new.node is not None:
+                bound.setdefault(new.name, now_s)
+        if len(bound) == PODS_IN_ALL:
+            done.set()
+
+    pods = ObjectWatch(cluster, PODS, Selection(fields=f"spec.schedulerName={scheduler}"))
+    pods.cache(read_pod).subscribe(hear)
+    pods.start()
+    pods.wait_until_synced(WITHIN_S)
+    begin()
+    try:
+        if not done.wait(WITHIN_S):
+            raise SystemExit(f"{scheduler} has bound {len(bound)} of {PODS_IN_ALL} pods within {WITHIN_S:.0f} s")
+    finally:
+        end()
+        pods.stop()
+        _in_parallel(
+            [partial(cluster.delete, PODS, f"{scheduler}-{n}", "default", grace_s=0) for n in range(PODS_IN_ALL)]
+        )
+    times = sorted(bound.values())
+    return (len(times) - 1) / max(1e-9, times[-1] - times[0])
+
+
+def _in_parallel(acts: Sequence[Callable[[], object]]) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        for future in [pool.submit(act) for act in acts]:
+            future.result()

@@ -1,0 +1,316 @@
+"""Has pods wait as jobs: what the watch tells of pods goes to the ledger, what becomes of jobs to their pods."""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+
+from corral.kubernetes.binding.gangs import Gangs, jobset_size, refuse_different
+from corral.kubernetes.binding.notices import NOT_QUEUED, ROUND_S, UNSCHEDULABLE, Notices
+from corral.kubernetes.binding.pod_ask import PodAsk
+from corral.kubernetes.binding.pods_of_others import PodOfOthers
+from corral.kubernetes.binding.volumes import claim_refusal, volume_refusal
+from corral.kubernetes.cluster.cache import Cache
+from corral.kubernetes.cluster.client import Cluster
+from corral.kubernetes.cluster.errors import NoSuchObject, ObjectChanged
+from corral.kubernetes.cluster.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, ResourceType
+from corral.kubernetes.cluster.watch_state import Change
+from corral.model.errors import CorralError, Refused
+from corral.model.job import Job
+from corral.model.phase import Phase
+from corral.model.pod_ref import PodRef
+from corral.model.submission import Submission
+from corral.ports.pod_jobs import PodJobs
+
+log = logging.getLogger(__name__)
+
+JOBSETS = ResourceType("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
+
+LOOK_S = 1.0
+TRY_AGAIN_S = 60.0
+DELETING_S = 5.0
+"""So long a round deletes pods at most: while the API server does not answer, the rest waits, and news are heard."""
+
+ENDED_LOOKED_AT = 10_000
+"""Jobs that ended before this server began, among which a pod's may be whose deletion was not asked for any more."""
+
+MOST_NAME = 200
+
+Users = Mapping[str, str]
+"""Whose pods are whose: users by "NAMESPACE/ACCOUNT" or by "NAMESPACE"."""
+
+
+class Binder:
+    """Follows the pods of `pods`, on a thread of its own. What needs the API server's help is done again if it fails.
+
+    A pod that nobody maps to a user is that of a user with its namespace's name.
+    """
+
+    def __init__(self, cluster: Cluster, pods: Cache[PodOfOthers], jobs: PodJobs, users: Users) -> None:
+        self._cluster = cluster
+        self._pods = pods
+        self._jobs = jobs
+        self._users = users
+        self._notices = Notices(cluster)
+        self._gangs = Gangs()
+        self._job_of: dict[PodRef, str] = {}
+        self._pods_of: dict[str, tuple[PodRef, ...]] = {}
+        self._refusals: dict[PodRef, str] = {}
+        self._unwanted: dict[PodRef, None] = {}
+        """Pods that are to be deleted, until they are."""
+        self._news: queue.SimpleQueue[Change[PodOfOthers] | str | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pod-binder", daemon=True)
+
+    def start(self) -> None:
+        """Begin. The pods are known by then."""
+        for job in self._jobs.live():
+            self._note(job.id, job.spec.pods)
+        for job in self._jobs.ended(ENDED_LOOKED_AT):
+            if any(self._found(ref) is not None and ref not in self._job_of for ref in job.spec.pods):
+                self._note(job.id, job.spec.pods)
+        self._jobs.follow(self._news.put)
+        self._unfollow = self._pods.subscribe(self._listen)
+        for job_id in self._pods_of:
+            # Its pods may have gone, or it may have ended, while no server looked.
+            self._news.put(job_id)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; pods wait until the next server looks at them."""
+        self._closing.set()
+        self._news.put(None)
+        if self._thread.is_alive():
+            self._unfollow()
+            self._thread.join(timeout=10)
+
+    def _listen(self, changes: Sequence[Change[PodOfOthers]]) -> None:
+        for one in changes:
+            self._news.put(one)
+
+    def _run(self) -> None:
+        since_retry_s = 0.0
+        while not self._closing.is_set():
+            for one in self._drained():
+                self._guarded(partial(self._hear, one), "a change")
+            self._delete_some()
+            self._tell_some()
+            since_retry_s += LOOK_S
+            if since_retry_s >= TRY_AGAIN_S:
+                since_retry_s = 0.0
+                for pod in self._pods.values():
+                    if pod.ref in self._refusals:
+                        self._guarded(partial(self._admit, [pod]), f"pod {pod.ref}")
+
+    def _drained(self) -> list[Change[PodOfOthers] | str]:
+        """What has come, a second at most after it; pods that come together are written down together."""
+        found: list[Change[PodOfOthers] | str] = []
+        try:
+            one = self._news.get(timeout=LOOK_S)
+            while one is not None:
+                found.append(one)
+                one = self._news.get_nowait()
+        except queue.Empty:
+            pass
+        new = [one.new for one in found if isinstance(one, Change) and one.new is not None]
+        self._guarded(partial(self._admit, new), "pods that have come")
+        return found
+
+    def _guarded(self, act: Callable[[], None], what: str) -> None:
+        try:
+            act()
+        except CorralError as error:
+            log.warning("binding of pods: %s is left for later: %s", what, error)
+
+    # From pods to jobs
+
+    def _hear(self, one: Change[PodOfOthers] | str) -> None:
+        if isinstance(one, str):
+            self._job_changed(one)
+            return
+        old, new = one
+        if old is not None and (new is None or new.ref != old.ref):
+            self._pod_left(old.ref, done=old.facts.ended)
+            self._job_of.pop(old.ref, None)
+        if new is not None:
+            was_done = old is not None and old.ref == new.ref and old.facts.ended
+            self._pod_changed(new, done=was_done or new.ended_by_itself)
+
+    def _pod_changed(self, pod: PodOfOthers, *, done: bool) -> None:
+        ref, job_id = pod.ref, self._job_of.get(pod.ref)
+        if pod.facts.deleting_at_s is not None:
+            self._pod_left(ref, done=done)
+        elif pod.facts.node is not None and job_id is not None:
+            self._notices.end(ref)
+            job = self._jobs.find(job_id)
+            if job is not None and job.phase is Phase.PENDING and not pod.facts.ended:
+                self._jobs.cancel(job_id, f"its pod {ref} was bound to {pod.facts.node} by another scheduler")
+        elif pod.facts.node is not None or pod.facts.ended:
+            self._forget(ref)
+
+    def _pod_left(self, ref: PodRef, *, done: bool) -> None:
+        """Its job is cancelled, unless the pod was done before it was deleted: then its job ends as the pod has."""
+        job_id = self._job_of.get(ref)
+        if job_id is not None and not done:
+            self._jobs.cancel(job_id, f"its pod {ref} was deleted")
+        self._forget(ref)
+
+    def _forget(self, ref: PodRef) -> None:
+        self._gangs.drop(ref)
+        self._notices.end(ref)
+        self._refusals.pop(ref, None)
+
+    def _admit(self, pods: Sequence[PodOfOthers]) -> None:
+        """Have those of these pods wait that are to be bound and have no job yet."""
+        submitted: list[tuple[tuple[PodRef, ...], Future[str]]] = []
+        for pod in pods:
+            if not pod.waits or pod.ref in self._job_of or self._found(pod.ref) is None:
+                continue
+            self._notices.begin(pod.ref)
+            try:
+                members = self._whole(pod)
+                if members is not None:
+                    refs = tuple(one.pod for one in members)
+                    submitted.append((refs, self._submit(members)))
+                    self._job_of.update(dict.fromkeys(refs, ""))
+            except CorralError as error:
+                self._refusals[pod.ref] = str(error)
+        for refs, future in submitted:
+            try:
+                self._note(future.result(), refs)
+            except CorralError as error:
+                for ref in refs:
+                    del self._job_of[ref]
+                    self._refusals[ref] = str(error)
+
+    def _whole(self, pod: PodOfOthers) -> tuple[PodAsk, ...] | None:
+        """The pods that start with this one, itself among them; None while some are missing. Raises Refused."""
+        if pod.ask is None:
+            raise Refused(pod.refusal or "Corral cannot serve it")
+        self._check_claims(pod.ask)
+        gang = pod.ask.gang
+        if gang is None:
+            return (pod.ask,)
+        size = gang.size if gang.size is not None else self._jobset_size(gang.namespace, gang.name)
+        members = self._gangs.add(pod.ask, size)
+        if members is None:
+            there = self._gangs.there(pod.ask)
+            self._refusals[pod.ref] = f"gang {gang.name:.80} starts when all of its {size} pods are there; {there} are"
+            return None
+        try:
+            refuse_different(members, self._user_of)
+        except Refused as refused:
+            self._refusals.update(dict.fromkeys((one.pod for one in members), str(refused)))
+            raise
+        return members
+
+    def _jobset_size(self, namespace: str, name: str) -> int:
+        size = jobset_size(self._cluster.get(JOBSETS, name, namespace))
+        if size is None:
+            raise Refused(f"how many pods JobSet {name} has cannot be read; say it by corral.dev/gang and gang-size")
+        return size
+
+    def _check_claims(self, ask: PodAsk) -> None:
+        for name in ask.claims:
+            try:
+                claim = self._cluster.get(PERSISTENT_VOLUME_CLAIMS, name, ask.pod.namespace)
+            except NoSuchObject:
+                raise Refused(f"volumes: there is no claim {name:.80} in {ask.pod.namespace}") from None
+            refusal = claim_refusal(claim)
+            if refusal is None:
+                refusal = volume_refusal(self._cluster.get(PERSISTENT_VOLUMES, claim["spec"]["volumeName"]))
+            if refusal is not None:
+                raise Refused(refusal, field="volumes")
+
+    def _submit(self, members: Sequence[PodAsk]) -> "Future[str]":
+        first = members[0]
+        limits = [one.time_limit_s for one in members if one.time_limit_s is not None]
+        name = str(first.pod) if first.gang is None else f"{first.gang.namespace}/{first.gang.name}"
+        submission = Submission(
+            first.command,
+            name=name[:MOST_NAME],
+            request=replace(first.request, gang_size=len(members)),
+            priority=first.priority,
+            queue=first.queue or "default",
+            project=first.project or "default",
+            time_limit_s=max(limits) if len(limits) == len(members) else None,
+            retries=0,
+        )
+        return self._jobs.submit(submission, tuple(one.pod for one in members), self._user_of(first))
+
+    def _user_of(self, ask: PodAsk) -> str:
+        namespace = ask.pod.namespace
+        return self._users.get(f"{namespace}/{ask.account}") or self._users.get(namespace) or namespace
+
+    def _note(self, job_id: str, refs: tuple[PodRef, ...]) -> None:
+        self._pods_of[job_id] = refs
+        for ref in refs:
+            self._job_of[ref] = job_id
+            self._refusals.pop(ref, None)
+
+    # From jobs to pods
+
+    def _job_changed(self, job_id: str) -> None:
+        refs = self._pods_of.get(job_id)
+        job = None if refs is None else self._jobs.find(job_id)
+        if refs is None or job is None:
+            return
+        if job.phase is Phase.PENDING:
+            gone = next((ref for ref in refs if (pod := self._found(ref)) is None or pod.gone), None)
+            if gone is not None:
+                self._jobs.cancel(job_id, f"its pod {gone} was deleted")
+        elif job.phase.terminal:
+            self._job_ended(job, refs)
+
+    def _job_ended(self, job: Job, refs: tuple[PodRef, ...]) -> None:
+        """Of a job that was cancelled, or of which only a part was bound, no pod is left but what others have bound."""
+        del self._pods_of[job.id]
+        for ref in refs:
+            self._notices.end(ref)
+            pod = self._found(ref)
+            others = pod is not None and pod.facts.node is not None and pod.bound_for is None
+            if pod is None:
+                self._job_of.pop(ref, None)
+            elif not pod.gone and not others and (pod.facts.node is None or job.phase is Phase.CANCELLED):
+                self._unwanted[ref] = None
+
+    def _delete_some(self) -> None:
+        """Those that cannot be deleted now are tried again in the next round."""
+        until_s = time.monotonic() + DELETING_S
+        for ref in tuple(self._unwanted):
+            # Behind the others, so that one that cannot be deleted keeps none of them.
+            self._unwanted[ref] = self._unwanted.pop(ref)
+            self._guarded(partial(self._delete, ref), f"the deletion of pod {ref}")
+            if time.monotonic() >= until_s:
+                break
+
+    def _delete(self, ref: PodRef) -> None:
+        try:
+            self._cluster.delete(PODS, ref.name, ref.namespace, uid=ref.uid)
+        except ObjectChanged:
+            log.info("pod %s is another one by now", ref)
+        del self._unwanted[ref]
+
+    def _tell_some(self) -> None:
+        until_s = time.monotonic() + ROUND_S
+        for ref in self._notices.due():
+            self._guarded(partial(self._tell, ref), f"what pod {ref} is told")
+            if time.monotonic() >= until_s:
+                break
+
+    def _tell(self, ref: PodRef) -> None:
+        job_id = self._job_of.get(ref)
+        self._notices.later(ref)
+        text = self._jobs.why(job_id) if job_id else self._refusals.get(ref)
+        if text is None:
+            self._notices.end(ref)
+        else:
+            self._notices.tell(ref, text, UNSCHEDULABLE if job_id else NOT_QUEUED)
+
+    def _found(self, ref: PodRef) -> PodOfOthers | None:
+        pod = self._pods.get(ref.name, ref.namespace)
+        return pod if pod is not None and pod.ref == ref else None

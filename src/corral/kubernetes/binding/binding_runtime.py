@@ -1,0 +1,316 @@
+"""Starts jobs that stand for pods which others made: to launch a member is to bind its pod to the chosen node.
+
+A binding cannot be taken back. What must not run is deleted instead; who made it may make another.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from corral.kubernetes.binding.logs_of_others import read_log_of_others
+from corral.kubernetes.binding.pods_of_others import BOUND_FOR, PodOfOthers, read
+from corral.kubernetes.cluster.cache import Cache
+from corral.kubernetes.cluster.client import Cluster
+from corral.kubernetes.cluster.errors import (
+    MissingRight,
+    NoSuchObject,
+    ObjectChanged,
+    Rejected,
+    asked_again,
+)
+from corral.kubernetes.cluster.pod_facts import ContainerFacts, PodFacts
+from corral.kubernetes.cluster.resource import PODS
+from corral.kubernetes.cluster.watch_state import Change
+from corral.model.errors import BackendFailed, NodeLacks, NodeUnreachable, Refused
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, checked_launch_id, job_of, member_of
+from corral.model.launch import launch_id as member_launch_id
+from corral.model.phase import Phase
+from corral.model.pod_ref import PodRef
+from corral.ports.node import LogChunk, Rendezvous
+from corral.ports.pod_jobs import PodJobs
+
+PodOf = Callable[[str], PodRef | None]
+"""The pod of a launch, by the launch's id; None where the ledger knows none."""
+
+
+MOST_ENDED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class BoundLaunch:
+    """A launch whose pod was bound, and the node."""
+
+    launch_id: str
+    node: str
+
+
+class BindingRuntime:
+    """Implements `corral.kubernetes.engine.runtimes.ClusterRuntime`.
+
+    `pods` are those that Corral binds, `pod_of` finds that of a launch.
+
+    What is known of a launch is on its pod: a server that starts anew finds it there.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        pods: Cache[PodOfOthers],
+        pod_of: PodOf,
+        on_event: Callable[[str], None] = lambda launch_id: None,
+        on_deletion: Callable[[str, str], None] = lambda job_id, why: None,
+    ) -> None:
+        """`on_event(launch_id)` is called, in the watch's thread, when the report of a launch may have changed.
+
+        `on_deletion(job_id, why)` is called before it is reported that a launch has ended because its pod was deleted:
+        whoever deletes a pod cancels its job.
+        """
+        self.on_event = on_event
+        self._on_deletion = on_deletion
+        self._cluster = cluster
+        self._pods = pods
+        self._pod_of = pod_of
+        self._lock = threading.Lock()
+        self._asked: set[str] = set()
+        """Launches whose pods this server has bound."""
+        self._lost: dict[str, LaunchReport] = {}
+        self._ended: dict[str, PodOfOthers] = {}
+        """By launch how its pod was when it had just ended; the newest ones. The watch may be behind, or past it."""
+        pods.subscribe(self._hear)
+
+    def launch(self, launch: Launch) -> None:
+        """Bind the pod of the member. Raises BackendFailed where it, or another of its gang, cannot be bound."""
+        for ref in launch.job.spec.pods:
+            self._refuse_unbindable(ref, launch)
+        ref = launch.job.spec.pods[launch.rank]
+        with asked_again(), self._naming(ref):
+            self._cluster.bind(ref.name, ref.namespace, ref.uid, launch.node, annotations={BOUND_FOR: launch.id})
+        with self._lock:
+            self._asked.add(launch.id)
+
+    def stop(self, launch_id: str) -> None:
+        """Delete its pod, which has the time that it asks for to end."""
+        ref = self._pod_of(launch_id)
+        pod = self._found(ref)
+        if ref is None or (pod is not None and pod.facts.deleting_at_s is not None):
+            return
+        with asked_again():
+            try:
+                self._cluster.delete(PODS, ref.name, ref.namespace, uid=ref.uid)
+            except ObjectChanged:
+                return  # Its name is another pod's by now.
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """Nothing: the kubelet holds a pod to its activeDeadlineSeconds."""
+
+    def report(self, launch_id: str) -> LaunchReport:
+        """What is known of the launch by its pod."""
+        with self._lock:
+            lost, asked = self._lost.get(launch_id), launch_id in self._asked
+        if lost is not None:
+            return lost
+        if not self._pods.synced:
+            raise NodeUnreachable("the pods of the cluster are not known yet")
+        ref = self._pod_of(launch_id)
+        if ref is None:
+            return LaunchReport(launch_id, LaunchPhase.UNKNOWN)
+        pod = self._ended_as(launch_id, ref) or self._found(ref)
+        if pod is None:
+            # Its job came of the same watch: it was there, and no other pod will ever have its UID.
+            why = f"its pod {ref} was deleted"
+            self._on_deletion(job_of(launch_id), why)
+            return LaunchReport(launch_id, LaunchPhase.DEAD, reason=why)
+        return _report(launch_id, pod, asked=asked)
+
+    def look(self, launch_id: str) -> None:
+        """As `corral.kubernetes.engine.runtimes.ClusterRuntime.look`."""
+        ref = self._pod_of(launch_id)
+        if ref is None:
+            return
+        with asked_again(), suppress(NoSuchObject):
+            pod = read(self._cluster.get(PODS, ref.name, ref.namespace))
+            if pod.ref == ref and pod.ended_by_itself:
+                self._keep_end(launch_id, pod)
+
+    def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
+        """Whether the launch never runs: its pod is gone, bound by others, or not bound."""
+        ref = self._pod_of(launch_id)
+        bound_for = node = None
+        exists = False
+        if ref is not None:
+            with asked_again():
+                try:
+                    found = self._cluster.get(PODS, ref.name, ref.namespace)
+                except NoSuchObject:
+                    found = {}
+            metadata = found.get("metadata") or {}
+            exists = metadata.get("uid") == ref.uid
+            node = (found.get("spec") or {}).get("nodeName") if exists else None
+            bound_for = (metadata.get("annotations") or {}).get(BOUND_FOR)
+        if node is not None and bound_for == launch_id:
+            return False
+        why = f"its pod {ref} {'is not bound' if exists else 'was deleted'}" if node is None else _taken(node)
+        dead = ran and not exists
+        phase = LaunchPhase.DEAD if dead else LaunchPhase.DECLARED_LOST
+        with self._lock:
+            self._lost[launch_id] = LaunchReport(launch_id, phase, reason=why)
+        return not dead
+
+    def launches(self) -> tuple[str, ...]:
+        """Those that pods say they were bound for, and that are theirs by the ledger."""
+        found = ((pod.bound_for, pod) for pod in self._pods.values())
+        return tuple(launch for launch, pod in found if launch is not None and self._pod_of(launch) == pod.ref)
+
+    def on_record(self) -> tuple[BoundLaunch, ...]:
+        """As `launches`, with the nodes."""
+        found = ((one, self.pod(one)) for one in self.launches())
+        return tuple(BoundLaunch(one, pod.facts.node or "") for one, pod in found if pod is not None)
+
+    def pod(self, launch_id: str) -> PodOfOthers | None:
+        """The pod of a launch, as far as the watch knows it."""
+        return self._found(self._pod_of(launch_id))
+
+    def forget(self, launch_id: str) -> None:
+        with self._lock:
+            self._asked.discard(launch_id)
+            self._lost.pop(launch_id, None)
+            self._ended.pop(launch_id, None)
+
+    def signal(self, launch_id: str, word: str) -> None:
+        """Raises Refused: a pod gets no signal but the SIGTERM with which it is deleted."""
+        raise Refused(f"{word!r:.20} cannot be sent to a pod that others made; corral cancel deletes it", field="name")
+
+    def rendezvous(self, launch_id: str) -> Rendezvous:
+        """Nowhere that Corral knows of: who made the pods has told them where they meet."""
+        return Rendezvous("", 0, 0, "")
+
+    def pod_name(self, launch_id: str) -> tuple[str, str]:
+        """Namespace and name of its pod."""
+        ref = self._pod_of(launch_id)
+        return ("", "") if ref is None else (ref.namespace, ref.name)
+
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+        """A piece of the log of a member's pod. Raises BackendFailed."""
+        return read_log_of_others(self._cluster, self.pod(member_launch_id(f"{job_id}.1", rank)), offset, max_bytes)
+
+    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+        """Nobody knows."""
+        return None
+
+    def note(self, job_id: str, rank: int, line: str) -> None:
+        """Nothing: the log is the pod's own."""
+
+    def close(self) -> None:
+        """Nothing of it is kept open; the pods run on."""
+
+    def _hear(self, changes: Sequence[Change[PodOfOthers]]) -> None:
+        for old, new in changes:
+            told = new or old
+            if told is not None and told.bound_for is not None:
+                if old is not None and not old.facts.ended and told.ended_by_itself:
+                    self._keep_end(told.bound_for, told)
+                self.on_event(told.bound_for)
+
+    def _keep_end(self, launch_id: str, pod: PodOfOthers) -> None:
+        """Its removal may follow at once, before anybody has asked for the report."""
+        with self._lock:
+            self._ended[launch_id] = pod
+            while len(self._ended) > MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
+
+    def _ended_as(self, launch_id: str, ref: PodRef) -> PodOfOthers | None:
+        with self._lock:
+            pod = self._ended.get(launch_id)
+        return pod if pod is not None and pod.ref == ref else None
+
+    def _found(self, ref: PodRef | None) -> PodOfOthers | None:
+        pod = None if ref is None else self._pods.get(ref.name, ref.namespace)
+        return pod if pod is not None and pod.ref == ref else None
+
+    def _refuse_unbindable(self, ref: PodRef, launch: Launch) -> None:
+        """A gang is bound whole: so before one of it is bound, all of it must be there."""
+        pod = self._found(ref)
+        if pod is None or pod.gone:
+            raise BackendFailed(f"its pod {ref} was deleted")
+        if pod.facts.node is not None and self._pod_of(pod.bound_for or "") != ref:
+            raise BackendFailed(f"its pod {ref}: {_taken(pod.facts.node)}")
+
+    @contextmanager
+    def _naming(self, ref: PodRef) -> Iterator[None]:
+        try:
+            yield
+        except NoSuchObject:
+            raise BackendFailed(f"its pod {ref} was deleted") from None
+        except ObjectChanged as error:
+            raise BackendFailed(f"its pod {ref} cannot be bound: {error}") from None
+        except (Rejected, MissingRight) as error:
+            # A policy or a right of the cluster's: nobody else binds the pod, so it waits until that has changed.
+            raise NodeLacks(f"its pod {ref} cannot be bound: {error}") from None
+
+
+def pod_of_launch(jobs: PodJobs, launch_id: str) -> PodRef | None:
+    """The pod that a launch is to bind, None where the ledger knows none. The id may be anybody's text."""
+    try:
+        allocation_id, rank = member_of(checked_launch_id(launch_id))
+    except Refused:
+        return None
+    job = jobs.find(job_of(allocation_id))
+    return job.spec.pods[rank] if job is not None and rank < len(job.spec.pods) else None
+
+
+def _taken(node: str) -> str:
+    return f"another scheduler has bound it to {node}"
+
+
+def _report(launch_id: str, pod: PodOfOthers, *, asked: bool) -> LaunchReport:
+    facts = pod.facts
+    if facts.node is None:
+        return LaunchReport(launch_id, LaunchPhase.CLAIMED if asked else LaunchPhase.UNKNOWN)
+    if pod.bound_for != launch_id:
+        return LaunchReport(launch_id, LaunchPhase.DECLARED_LOST, reason=_taken(facts.node))
+    if not facts.ended:
+        if facts.phase == "Running":
+            return LaunchReport(launch_id, LaunchPhase.RUNNING, started_at=facts.started_at_s)
+        return LaunchReport(launch_id, LaunchPhase.CLAIMED, reason=_why_it_has_not_begun(facts))
+    return _ended(launch_id, facts)
+
+
+def _why_it_has_not_begun(facts: PodFacts) -> str:
+    for one in facts.containers:
+        if one.init and one.state == "running":
+            return f"its init container {one.name} runs"
+        if one.state == "waiting" and one.reason not in (None, "PodInitializing"):
+            words = f"{one.reason}: {one.message}" if one.message else one.reason
+            return _printable(f"its container {one.name} is not made yet ({words})")
+    return f"node {facts.node} has not taken its pod yet"
+
+
+def _ended(launch_id: str, facts: PodFacts) -> LaunchReport:
+    ended = [one for one in facts.containers if one.exit_code is not None]
+    failed = next((one for one in ended if one.exit_code), None)
+    times = [one.finished_at_s for one in ended if one.finished_at_s is not None]
+    ending = Phase.SUCCEEDED if facts.phase == "Succeeded" else Phase.FAILED
+    if facts.reason == "DeadlineExceeded":
+        ending = Phase.TIMED_OUT
+    return LaunchReport(
+        launch_id,
+        LaunchPhase.EXITED,
+        started_at=facts.started_at_s,
+        ended_at=max(times, default=None),
+        exit_code=0 if ending is Phase.SUCCEEDED else None if failed is None else failed.exit_code,
+        signal=None if failed is None else failed.signal,
+        ending=ending,
+        reason=None if ending is Phase.SUCCEEDED else _why_it_failed(facts, failed),
+    )
+
+
+def _why_it_failed(facts: PodFacts, failed: ContainerFacts | None) -> str | None:
+    words: Sequence[str | None] = (facts.reason, facts.message)
+    if facts.reason is None and failed is not None and failed.reason not in (None, "Error"):
+        words = (f"container {failed.name}: {failed.reason}", failed.message)
+    return _printable(": ".join(word for word in words if word)) or None
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)[:500]

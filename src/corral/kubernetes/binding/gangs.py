@@ -1,0 +1,96 @@
+"""Pods that start together: gathered by their name until all are there. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from corral.kubernetes.binding.pod_ask import PodAsk
+from corral.kubernetes.cluster.objects import mapping, sequence
+from corral.model.errors import Refused
+from corral.model.pod_ref import PodRef
+
+GangName = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(slots=True)
+class Gangs:
+    """The pods of gangs that are not whole yet, by gang."""
+
+    _waiting: dict[GangName, dict[str, PodAsk]] = field(default_factory=dict)
+    _gang_of: dict[str, GangName] = field(default_factory=dict)
+    """By the UID of a pod that waits."""
+
+    def add(self, ask: PodAsk, size: int) -> tuple[PodAsk, ...] | None:
+        """The members, by name, once the gang is whole; None while pods are missing.
+
+        Raises Refused, and leaves the others as they are, where one that came before says another size.
+        """
+        assert ask.gang is not None, "only members of a gang are gathered"
+        name = ask.gang.namespace, ask.gang.name
+        if self._gang_of.get(ask.pod.uid, name) != name:
+            self.drop(ask.pod)
+        waiting = self._waiting.setdefault(name, {})
+        other = next((one for one in waiting.values() if one.gang != ask.gang), None)
+        if other is not None:
+            raise Refused(
+                f"the pods of gang {ask.gang.name:.80} must say the same size of it, and {other.pod.name} says "
+                "another; make them alike, or two gangs"
+            )
+        waiting[ask.pod.uid] = ask
+        self._gang_of[ask.pod.uid] = name
+        if len(waiting) < size:
+            return None
+        members = sorted(waiting.values(), key=lambda one: (len(one.pod.name), one.pod))[:size]
+        for one in members:
+            self.drop(one.pod)
+        return tuple(members)
+
+    def drop(self, pod: PodRef) -> None:
+        """The pod is gone."""
+        name = self._gang_of.pop(pod.uid, None)
+        if name is None:
+            return
+        del self._waiting[name][pod.uid]
+        if not self._waiting[name]:
+            del self._waiting[name]
+
+    def there(self, ask: PodAsk) -> int:
+        """How many of its gang are there."""
+        assert ask.gang is not None, "only members of a gang are gathered"
+        return len(self._waiting.get((ask.gang.namespace, ask.gang.name), {}))
+
+
+def jobset_size(jobset: Mapping[str, object]) -> int | None:
+    """How many pods a JobSet runs at a time; None where that cannot be read."""
+    total = 0
+    for one in sequence(mapping(jobset.get("spec")).get("replicatedJobs")):
+        job = mapping(mapping(one.get("template")).get("spec"))
+        replicas, parallelism = one.get("replicas", 1), job.get("parallelism", 1)
+        if not isinstance(replicas, int) or not isinstance(parallelism, int):
+            return None
+        total += replicas * parallelism
+    return total or None
+
+
+def refuse_different(members: Sequence[PodAsk], user_of: Callable[[PodAsk], str]) -> None:
+    """Raise Refused where the members of a gang do not ask for the same, or are not one user's."""
+    first = members[0]
+    for other in members[1:]:
+        if user_of(first) != user_of(other):
+            raise Refused(
+                f"the pods of a gang must be one user's: {first.pod.name} is of {user_of(first)} and {other.pod.name} "
+                f"of {user_of(other)}, by their service accounts; give them the same, or make two gangs"
+            )
+        for what in ("request", "queue", "project", "priority"):
+            if _compared(first, what) != _compared(other, what):
+                raise Refused(
+                    f"the pods of a gang must ask for the same, and {first.pod.name} and {other.pod.name} differ in "
+                    f"their {'resources or rules' if what == 'request' else what}; make them alike, or two gangs"
+                )
+
+
+def _compared(ask: PodAsk, what: str) -> object:
+    if what == "request" and ask.request.rules is not None:
+        # Labels that number the members, as Jobs and StatefulSets set them, make no difference to their places.
+        return replace(ask.request, rules=replace(ask.request.rules, tags=()))
+    return getattr(ask, what)

@@ -1,0 +1,122 @@
+"""Tells on a pod why it waits: an event and the condition `PodScheduled`, at a bounded rate."""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from corral.kubernetes.cluster.client import Cluster
+from corral.kubernetes.cluster.errors import AlreadyExists, NoSuchObject
+from corral.kubernetes.cluster.resource import EVENTS, PODS
+from corral.model.errors import CorralError
+from corral.model.pod_ref import PodRef
+
+log = logging.getLogger(__name__)
+
+FIRST_AFTER_S = 3.0
+"""Most pods are bound before."""
+
+LONGEST_PAUSE_S = 300.0
+MOST_A_ROUND = 10
+ROUND_S = 0.1
+"""So many pods are told each second or so, and no more once that has taken so long: to find out why a job waits costs
+what a plan does, and API server and planner have other things to do."""
+
+UNSCHEDULABLE = "Unschedulable"
+"""The reason of a pod that waits in its queue: another node may help, and who adds nodes looks for this word."""
+NOT_QUEUED = "NotQueued"
+"""That of a pod of which no job was made: it was refused, or others of its gang are missing."""
+
+MOST_CHARACTERS = 1000
+"""An event's message may have 1,024."""
+
+
+class _Told:
+    """What was told on one pod, how often, and when it may be told anew."""
+
+    def __init__(self, now_s: float) -> None:
+        self.next_s = now_s + FIRST_AFTER_S
+        self.pause_s = 10.0
+        self.text: str | None = None
+        self.count = 0
+
+
+class Notices:
+    """Waiting pods and what they were told. For one thread."""
+
+    def __init__(self, cluster: Cluster, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
+        self._monotonic_s = monotonic_s
+        self._told: dict[PodRef, _Told] = {}
+
+    def begin(self, pod: PodRef) -> None:
+        """The pod waits from now on."""
+        self._told.setdefault(pod, _Told(self._monotonic_s()))
+
+    def end(self, pod: PodRef) -> None:
+        """The pod waits no more."""
+        self._told.pop(pod, None)
+
+    def due(self) -> list[PodRef]:
+        """The pods that are to be told now why they wait, those that waited longest for it first."""
+        now_s = self._monotonic_s()
+        late = sorted((told.next_s, pod) for pod, told in self._told.items() if told.next_s <= now_s)
+        return [pod for _, pod in late[:MOST_A_ROUND]]
+
+    def later(self, pod: PodRef) -> None:
+        """Whatever comes of telling it now, the pod is not due again at once."""
+        if (told := self._told.get(pod)) is not None:
+            told.next_s = self._monotonic_s() + told.pause_s
+
+    def tell(self, pod: PodRef, text: str, reason: str) -> None:
+        """Write why it waits on the pod, unless it says so already; `reason` is the word for it."""
+        told = self._told.get(pod)
+        if told is None:
+            return
+        text = "".join(c if c.isprintable() else " " for c in text)[:MOST_CHARACTERS]
+        if text == told.text:
+            return
+        told.pause_s = min(2 * told.pause_s, LONGEST_PAUSE_S)
+        told.count += 1
+        try:
+            self._write(pod, text, reason, told.count)
+        except CorralError as error:
+            log.warning("pod %s cannot be told why it waits: %s", pod, error)
+            return
+        told.text = text
+
+    def _write(self, pod: PodRef, text: str, reason: str, count: int) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": text}
+        body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
+        try:
+            self._cluster.patch(PODS, pod.name, body, pod.namespace, patch_type="strategic", subresource="status")
+        except NoSuchObject:
+            return
+        self._write_event(pod, text, count)
+
+    def _write_event(self, pod: PodRef, text: str, count: int) -> None:
+        """One event a pod, which counts: a pod that waits for days has no list of them."""
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        changing = {"message": text, "count": count, "lastTimestamp": now}
+        # A name that is cut may end with what no name has before a dot.
+        name = f"{pod.name[:200].rstrip('-.')}.{pod.uid[:36]}"
+        event = {
+            "metadata": {"name": name, "namespace": pod.namespace},
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "uid": pod.uid,
+            },
+            "type": "Warning",
+            "reason": "FailedScheduling",
+            "source": {"component": "corral"},
+            "reportingComponent": "corral",
+            "firstTimestamp": now,
+            **changing,
+        }
+        try:
+            self._cluster.create(EVENTS, event, pod.namespace)
+        except AlreadyExists:
+            self._cluster.patch(EVENTS, name, changing, pod.namespace)

@@ -1,0 +1,84 @@
+"""The pods that name Corral as their scheduler, as the watch tells of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from corral.kubernetes.binding.pod_ask import PodAsk, is_gated, read_ask
+from corral.kubernetes.cluster.cache import Cache
+from corral.kubernetes.cluster.object_watch import ObjectWatch
+from corral.kubernetes.cluster.objects import mapping
+from corral.kubernetes.cluster.pod_facts import PodFacts, read_pod
+from corral.model.errors import Refused
+from corral.model.pod_ref import PodRef
+
+SCHEDULER = "corral"
+"""The `schedulerName` of pods that Corral binds, unless the site chooses another."""
+
+BOUND_FOR = "corral.dev/bound-for"
+"""The annotation that a Binding of Corral's writes on the pod: for which launch."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodOfOthers:
+    """A pod that others made and that Corral binds.
+
+    Attributes:
+        facts: what is known of any pod.
+        gated: somebody keeps it from being scheduled yet.
+        ask: what it asks for; None where Corral cannot serve it, and once it is on a node, where that matters no more.
+        refusal: why it cannot; None where it can.
+    """
+
+    facts: PodFacts
+    gated: bool
+    ask: PodAsk | None
+    refusal: str | None = None
+
+    @property
+    def ref(self) -> PodRef:
+        """Which pod it is."""
+        return PodRef(self.facts.namespace, self.facts.name, self.facts.uid)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is to be bound."""
+        facts = self.facts
+        return facts.node is None and facts.deleting_at_s is None and not facts.ended and not self.gated
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has been asked to go, or has ended."""
+        return self.facts.deleting_at_s is not None or self.facts.ended
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether it has ended, and not because it was deleted."""
+        return self.facts.phase == "Succeeded" or (self.facts.ended and self.facts.deleting_at_s is None)
+
+    @property
+    def bound_for(self) -> str | None:
+        """The launch for which Corral bound it."""
+        return self.facts.annotations.get(BOUND_FOR) if self.facts.node is not None else None
+
+
+def keep(item: Mapping[str, Any], scheduler: str) -> PodOfOthers | None:
+    """What is kept of a Pod object; None of one that names another scheduler."""
+    return read(item) if mapping(item.get("spec")).get("schedulerName") == scheduler else None
+
+
+def read(item: Mapping[str, Any]) -> PodOfOthers:
+    """What is kept of a Pod object, whoever is its scheduler."""
+    facts = read_pod(item)
+    if facts.node is not None:
+        return PodOfOthers(facts, gated=False, ask=None)
+    try:
+        return PodOfOthers(facts, is_gated(item), read_ask(item))
+    except Refused as refused:
+        return PodOfOthers(facts, is_gated(item), None, str(refused))
+
+
+def pods_of_others(pods: ObjectWatch, *, scheduler: str = SCHEDULER) -> Cache[PodOfOthers]:
+    """Those of these pods that have this `schedulerName`."""
+    return pods.cache(partial(keep, scheduler=scheduler))

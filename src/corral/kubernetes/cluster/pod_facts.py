@@ -1,0 +1,193 @@
+"""What Corral keeps of a pod."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from sys import intern
+from typing import Any
+
+from corral.kubernetes.cluster.amounts import NOTHING, Amounts, requests_of, shared
+from corral.kubernetes.cluster.objects import (
+    Owner,
+    annotations,
+    labels,
+    mapping,
+    number,
+    owner,
+    sequence,
+    text,
+    time_s,
+)
+from corral.kubernetes.cluster.quantities import BadQuantity
+
+ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerFacts:
+    """One container of a pod, as its kubelet says.
+
+    Attributes:
+        name: its name within the pod.
+        init: whether it is an init container.
+        state: waiting, running or terminated.
+        reason: one word of Kubernetes, such as ImagePullBackOff, OOMKilled, Completed.
+        message: what is said besides.
+        exit_code: of one that has terminated.
+        signal: that ended it, where its runtime says so.
+        started_at_s: seconds since 1970.
+        finished_at_s: the same.
+        restarts: how often it was started again.
+        ready: whether it passes its readiness probe.
+    """
+
+    name: str
+    init: bool
+    state: str
+    reason: str | None = None
+    message: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    started_at_s: float | None = None
+    finished_at_s: float | None = None
+    restarts: int = 0
+    ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodCondition:
+    """One condition of a pod, such as PodScheduled, Ready or DisruptionTarget."""
+
+    type: str
+    status: str
+    reason: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """One pod. Its times are the cluster's, whose clock may differ from ours.
+
+    Attributes:
+        namespace: where it is.
+        name: its name there.
+        uid: another one if it was deleted and made again.
+        labels: all of them.
+        annotations: those that mean something to Corral.
+        owner: its controller, such as a Job's ReplicaSet.
+        created_at_s: seconds since 1970.
+        deleting_at_s: by when it is to be gone, once it was asked to go; None before.
+        node: where it was bound; None before.
+        scheduler: who is to bind it.
+        priority: as its PriorityClass has it.
+        requests: what it takes of its node.
+        phase: Pending, Running, Succeeded, Failed or Unknown.
+        reason: of its phase, one word of Kubernetes such as Evicted.
+        message: what is said besides.
+        conditions: all of them.
+        containers: init containers first; none before its kubelet has seen it.
+        address: its IP address.
+        started_at_s: when its kubelet took it.
+        unreadable: why `requests` cannot be read, which are then nothing: count its node as full. None if they can.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    owner: Owner | None
+    created_at_s: float | None
+    deleting_at_s: float | None
+    node: str | None
+    scheduler: str
+    priority: int
+    requests: Amounts
+    phase: str
+    reason: str | None
+    message: str | None
+    conditions: tuple[PodCondition, ...]
+    containers: tuple[ContainerFacts, ...]
+    address: str | None
+    started_at_s: float | None
+    unreadable: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it takes nothing of its node any more."""
+        return self.phase in ENDED
+
+    def condition(self, type_: str) -> PodCondition | None:
+        return next((condition for condition in self.conditions if condition.type == type_), None)
+
+
+def read_pod(item: Mapping[str, Any]) -> PodFacts:
+    """The facts of a Pod object, which its user, its kubelet and others wrote."""
+    metadata, spec, status = (mapping(item.get(part)) for part in ("metadata", "spec", "status"))
+    requests, unreadable = read_requests(spec)
+    return PodFacts(
+        namespace=intern(str(metadata.get("namespace") or "")),
+        name=str(metadata.get("name") or ""),
+        uid=str(metadata.get("uid") or ""),
+        labels=labels(metadata),
+        annotations=annotations(metadata),
+        owner=owner(metadata),
+        created_at_s=time_s(metadata.get("creationTimestamp")),
+        deleting_at_s=time_s(metadata.get("deletionTimestamp")),
+        node=_interned(spec.get("nodeName")),
+        scheduler=intern(str(spec.get("schedulerName") or "")),
+        priority=number(spec.get("priority")) or 0,
+        requests=requests,
+        phase=intern(str(status.get("phase") or "Unknown")),
+        reason=_interned(status.get("reason")),
+        message=text(status.get("message")),
+        conditions=tuple(_condition(condition) for condition in sequence(status.get("conditions"))),
+        containers=(
+            *(_container(part, init=True) for part in sequence(status.get("initContainerStatuses"))),
+            *(_container(part, init=False) for part in sequence(status.get("containerStatuses"))),
+        ),
+        address=text(status.get("podIP")),
+        started_at_s=time_s(status.get("startTime")),
+        unreadable=unreadable,
+    )
+
+
+def read_requests(spec: Mapping[str, Any]) -> tuple[Amounts, str | None]:
+    """What a pod takes of its node, and why that cannot be read; then it is nothing."""
+    try:
+        return shared(requests_of(spec)), None
+    except (BadQuantity, AttributeError, TypeError) as error:
+        # The API server lets no such pod in; a version of it that is not known yet may.
+        return NOTHING, f"its requests cannot be read: {error}"
+
+
+def _condition(written: Mapping[str, Any]) -> PodCondition:
+    return PodCondition(
+        intern(str(written.get("type") or "")),
+        intern(str(written.get("status") or "Unknown")),
+        _interned(written.get("reason")),
+        _interned(written.get("message")),
+    )
+
+
+def _container(written: Mapping[str, Any], *, init: bool) -> ContainerFacts:
+    states = mapping(written.get("state"))
+    state = next((known for known in ("terminated", "running", "waiting") if known in states), "waiting")
+    said = mapping(states.get(state))
+    return ContainerFacts(
+        name=intern(str(written.get("name") or "")),
+        init=init,
+        state=state,
+        reason=_interned(said.get("reason")),
+        message=text(said.get("message")),
+        exit_code=number(said.get("exitCode")),
+        signal=number(said.get("signal")) or None,
+        started_at_s=time_s(said.get("startedAt")),
+        finished_at_s=time_s(said.get("finishedAt")),
+        restarts=number(written.get("restartCount")) or 0,
+        ready=written.get("ready") is True,
+    )
+
+
+def _interned(value: object) -> str | None:
+    found = text(value)
+    return None if found is None else intern(found)

@@ -1,0 +1,172 @@
+"""The nodes of a Kubernetes cluster as a server's nodes, on which jobs run as pods."""
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+
+from corral.clock import SystemClock
+from corral.config import Settings
+from corral.control.watching.patrol import Patrol
+from corral.kubernetes.binding.pod_binding import PodBinding
+from corral.kubernetes.cluster.client import Cluster
+from corral.kubernetes.cluster.node_facts import read_node
+from corral.kubernetes.cluster.object_watch import ObjectWatch
+from corral.kubernetes.cluster.resource import NODES, PODS
+from corral.kubernetes.cluster.rights import require_namespace, require_rights
+from corral.kubernetes.engine.cluster_feed import ClusterFeed
+from corral.kubernetes.engine.cluster_health import ClusterHealth
+from corral.kubernetes.engine.cluster_launches import ClusterLaunches
+from corral.kubernetes.engine.gpu_readings import LEAST_INTERVAL_S, GpuReadings
+from corral.kubernetes.engine.node_agent import DEFAULT_RUNTIME, ClusterNodeAgent
+from corral.kubernetes.engine.node_book import NodeBook
+from corral.kubernetes.engine.runtimes import ClusterRuntime
+from corral.kubernetes.inventory.occupants import keep_occupant
+from corral.kubernetes.inventory.readings.cluster_readings import ReadingSources
+from corral.kubernetes.pods.pod_patrol import INTERVAL_S, PodPatrol
+from corral.kubernetes.pods.runtime import PodRuntime
+from corral.kubernetes.pods.server_tag import names_of_server
+from corral.kubernetes.pods.site import PodSite
+from corral.kubernetes.pods.volume_objects import absence
+from corral.model.home import Home
+from corral.ports.engine import EngineTraits, Joined, Left
+from corral.ports.node import NodeAgent
+from corral.ports.pod_jobs import PodJobs
+
+log = logging.getLogger(__name__)
+
+BINDING_RUNTIME = "binding"
+"""The runtime of launches that bind pods of others."""
+
+THREADS = 16
+"""So many calls to the API server are made at a time for what is done on nodes, and as many for what they are asked."""
+
+SYNC_S = 60.0
+"""Where no nodes or pods are told for so long before all are known, the server does not start."""
+
+
+def make_engine(home: Home, settings: Settings, clock: SystemClock) -> "KubernetesEngine":
+    """The engine of the cluster that the settings name; asks it nothing yet. Raises Refused for a bad kubeconfig."""
+    named = settings.kubernetes
+    cluster = Cluster.connect(named.kubeconfig, named.context, named.namespace)
+    return KubernetesEngine(cluster, home, settings, clock)
+
+
+class KubernetesEngine:
+    """Implements `corral.ports.engine.NodeEngine`.
+
+    All calls go to one API server, so its nodes share threads and a feed.
+    """
+
+    def __init__(self, cluster: Cluster, home: Home, settings: Settings, clock: SystemClock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._book = NodeBook(clock)
+        self._nodes, self._pods = ObjectWatch(cluster, NODES), ObjectWatch(cluster, PODS)
+        self._nodes.cache(read_node).subscribe(self._book.nodes_changed)
+        self._pods.cache(keep_occupant).subscribe(self._book.occupants_changed)
+        site = _pod_site(cluster, settings)
+        pods = PodRuntime(
+            cluster,
+            names_of_server(home.cluster_tag_file),
+            site,
+            clock,
+            self._book.launch_changed,
+            pods=self._pods,
+            logs=home.logs,
+            kill_grace_s=settings.kill_grace_s,
+            log_max_bytes=settings.log_max_mib << 20,
+        )
+        pod_patrol = PodPatrol(pods, kill_grace_s=settings.kill_grace_s)
+        self._binding = PodBinding(
+            cluster,
+            self._pods,
+            self._book.launch_changed,
+            scheduler=settings.kubernetes.scheduler_name,
+            users=dict(settings.kubernetes.pod_users),
+        )
+        self._runtimes: Mapping[str, ClusterRuntime] = {DEFAULT_RUNTIME: pods, BINDING_RUNTIME: self._binding.runtime}
+        self._records = ClusterLaunches(
+            self._runtimes, lambda job_id: BINDING_RUNTIME if self._binding.has(job_id) else None
+        )
+        health = ClusterHealth(cluster, self._nodes, self._pods)
+        self.traits = EngineTraits(
+            "kubernetes",
+            feed=ClusterFeed(self._book, clock, members=self._tell_members, trouble=health.trouble),
+            max_threads=THREADS,
+            least_sample_interval_s=LEAST_INTERVAL_S,
+            containers=site,
+        )
+        readings = _gpu_readings(cluster, self._book, settings, clock)
+        self._patrols = (
+            Patrol("pod-patrol", pod_patrol.look, INTERVAL_S),
+            # Jobs run and start without readings.
+            Patrol("gpu-readings", readings.look, readings.interval_s, vital=False, at_once=True),
+        )
+        self._members: frozenset[str] = frozenset()
+        self._watchers: tuple[Joined, Left] | None = None
+
+    def log_path(self, node: str, job_id: str, rank: int) -> str | None:
+        """Logs are read from the cluster."""
+        return None
+
+    def start(self) -> Mapping[str, NodeAgent]:
+        require_rights(self._cluster)
+        require_namespace(self._cluster)
+        for watch in (self._nodes, self._pods):
+            watch.start()
+        for watch in (self._nodes, self._pods):
+            watch.wait_until_synced(SYNC_S)
+        for patrol in self._patrols:
+            patrol.start()
+        self._members = self._book.names()
+        log.info("%s has %d nodes", self._cluster, len(self._members))
+        return {name: self._agent(name) for name in sorted(self._members)}
+
+    def departed(self, node: str) -> NodeAgent | None:
+        return self._agent(node, departed=True)
+
+    def attend(self, jobs: PodJobs) -> None:
+        self._binding.attend(jobs)
+
+    def watch(self, joined: Joined, left: Left) -> None:
+        self._watchers = joined, left
+        self._binding.begin()
+
+    def close(self) -> None:
+        self._binding.close()
+        for patrol in self._patrols:
+            patrol.close()
+        for runtime in self._runtimes.values():
+            runtime.close()
+        # The feed may wait for news: it is woken, and nothing is told any more.
+        self._book.wake()
+        for watch in (self._nodes, self._pods):
+            watch.stop()
+        self._cluster.close()
+
+    def _tell_members(self, now: frozenset[str]) -> None:
+        """Tell which nodes came and went since that was told; for the feed's thread."""
+        if self._watchers is None:
+            return
+        joined, left = self._watchers
+        for name in sorted(self._members - now):
+            left(name)
+        for name in sorted(now - self._members):
+            joined(name, self._agent(name))
+        self._members = now
+
+    def _agent(self, name: str, *, departed: bool = False) -> ClusterNodeAgent:
+        return ClusterNodeAgent(name, self._book, self._runtimes, self._records, self._clock, departed=departed)
+
+
+def _pod_site(cluster: Cluster, settings: Settings) -> PodSite:
+    named = settings.kubernetes
+    return PodSite(
+        named.image, named.host_paths, named.service_accounts, named.privileged_templates, partial(absence, cluster)
+    )
+
+
+def _gpu_readings(cluster: Cluster, book: NodeBook, settings: Settings, clock: SystemClock) -> GpuReadings:
+    named = settings.kubernetes
+    sources = ReadingSources(named.prometheus_url, exec_nvidia_smi=named.exec_nvidia_smi)
+    return GpuReadings(cluster, book, sources, clock, max(LEAST_INTERVAL_S, settings.sample_interval_s))

@@ -1,0 +1,259 @@
+"""What is known of each node of a cluster: what its caches tell, and what jobs have of it. Does no I/O."""
+
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from corral.clock import Clock
+from corral.kubernetes.cluster.node_facts import NodeFacts
+from corral.kubernetes.cluster.watch_state import Change
+from corral.kubernetes.inventory.devices import slot_count, slot_of_id
+from corral.kubernetes.inventory.occupants import Occupant, PodName
+from corral.kubernetes.inventory.readings.cluster_readings import GpuContainer, is_exporter
+from corral.kubernetes.inventory.readings.gpu_reading import NO_READINGS, GpuReading, NodeReadings
+from corral.kubernetes.inventory.seen_node import SeenNode, see_node, silence_of, with_readings
+from corral.model.launch import Launch
+
+CHOSEN_S = 10.0
+"""Devices that were asked for before a start are kept free of other pods' for so long, as far as telling them goes."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a launch has of its node: slots, and the pod that it is, or will be."""
+
+    slots: tuple[int, ...]
+    pod: PodName
+
+
+@dataclass(slots=True)
+class _KnownNode:
+    facts: NodeFacts | None = None
+    occupants: dict[PodName, Occupant] = field(default_factory=dict)
+    held: dict[str, _Held] = field(default_factory=dict)
+    chosen: dict[int, float] = field(default_factory=dict)
+    """Slots that are about to be held, and until when that counts, by the monotonic clock."""
+    read: NodeReadings = NO_READINGS
+    seen: SeenNode | None = None
+    changed: bool = True
+    """Whether anything but its readings is new since it was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """What is new since it was asked for last: nodes of which something changed, and launches by node."""
+
+    nodes: Collection[str]
+    launches: dict[str, tuple[str, ...]]
+
+
+class NodeBook:
+    """The nodes of one cluster. Safe from any thread; each call returns at once, but `wait`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._nodes: dict[str, _KnownNode] = {}
+        self._dirty: dict[str, None] = {}
+        self._launches: dict[str, dict[str, None]] = {}
+        self._places: dict[str, str] = {}
+        """The node of each launch that holds something."""
+
+    # What the caches tell
+
+    def nodes_changed(self, changes: Iterable[Change[NodeFacts]]) -> None:
+        """Nodes came, changed or went."""
+        with self._changed:
+            for old, new in changes:
+                told = new or old
+                assert told is not None, "a change has an object before or after it"
+                self._known(told.name).facts = new
+                self._touch(told.name)
+                self._drop_if_empty(told.name)
+
+    def occupants_changed(self, changes: Iterable[Change[Occupant]]) -> None:
+        """Pods came to nodes, changed there, or left them."""
+        with self._changed:
+            for old, new in changes:
+                if old is not None:
+                    self._known(old.node).occupants.pop(old.key, None)
+                    self._touch(old.node)
+                    self._drop_if_empty(old.node)
+                if new is not None:
+                    self._known(new.node).occupants[new.key] = new
+                    self._touch(new.node)
+
+    def readings_taken(self, found: Mapping[str, Sequence[GpuReading]], taken_at: float, oldest: float) -> None:
+        """These were read at that time (Unix seconds), by node. Readings from before `oldest` are none any more."""
+        with self._changed:
+            for name, known in self._nodes.items():
+                gpus = found.get(name)
+                if gpus:
+                    known.read = NodeReadings(taken_at, tuple(gpus))
+                elif known.read.gpus and known.read.taken_at < oldest:
+                    known.read = NO_READINGS
+                else:
+                    continue
+                self._tell(name)
+
+    def launch_changed(self, launch_id: str) -> None:
+        """The report of a launch may be new."""
+        with self._changed:
+            node = self._places.get(launch_id)
+            if node is not None:
+                self._launches.setdefault(node, {})[launch_id] = None
+                self._changed.notify_all()
+
+    # What jobs have
+
+    def choose(self, node: str, slots: Iterable[int]) -> None:
+        """These slots are about to be given to a job."""
+        until_s = self._clock.monotonic() + CHOSEN_S
+        with self._changed:
+            known = self._known(node)
+            known.chosen.update(dict.fromkeys(slots, until_s))
+            known.changed = True
+
+    def hold(self, launch: Launch, pod: PodName) -> None:
+        """The launch has its devices, and this is its pod."""
+        slots = tuple(slot_of_id(use.device.uuid) for use in launch.uses)
+        with self._changed:
+            known = self._known(launch.node)
+            known.held[launch.id] = _Held(slots, pod)
+            for slot in slots:
+                known.chosen.pop(slot, None)
+            self._places[launch.id] = launch.node
+            self._touch(launch.node)
+
+    def release(self, launch_id: str) -> None:
+        """The launch has nothing any more."""
+        with self._changed:
+            node = self._places.pop(launch_id, None)
+            if node is not None:
+                self._known(node).held.pop(launch_id, None)
+                self._touch(node)
+
+    def hold_alone(self, node: str, launches: Collection[Launch]) -> None:
+        """Launches that have something of the node, and are not among these, have nothing any more."""
+        kept = {launch.id for launch in launches}
+        with self._changed:
+            gone = [launch_id for launch_id in self._known(node).held if launch_id not in kept]
+        for launch_id in gone:
+            self.release(launch_id)
+
+    # What is known
+
+    def wait(self, timeout_s: float) -> Happened:
+        """Wait until something is new, or the time is up. What was told once is not told again."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._dirty or self._launches), timeout_s)
+            dirty, self._dirty = self._dirty, {}
+            launches, self._launches = self._launches, {}
+        return Happened(tuple(dirty), {node: tuple(ids) for node, ids in launches.items()})
+
+    def tell_again(self, happened: Happened) -> None:
+        """What was told could not be passed on."""
+        with self._changed:
+            self._dirty.update(dict.fromkeys(happened.nodes))
+            for node, ids in happened.launches.items():
+                self._launches.setdefault(node, {}).update(dict.fromkeys(ids))
+
+    def wake(self) -> None:
+        """Let whoever waits go on."""
+        with self._changed:
+            self._dirty.setdefault("", None)
+            self._changed.notify_all()
+
+    def names(self) -> frozenset[str]:
+        """The nodes that the cluster has now."""
+        with self._changed:
+            return frozenset(name for name, known in self._nodes.items() if known.facts is not None)
+
+    def gpu_nodes(self) -> list[NodeFacts]:
+        """The nodes that have GPUs now."""
+        with self._changed:
+            return [known.facts for known in self._nodes.values() if known.facts and slot_count(known.facts)]
+
+    def exporters(self) -> dict[str, PodName]:
+        """The pod of dcgm-exporter on each node that has one, of a DaemonSet: any pod can have any label."""
+        with self._changed:
+            return {
+                name: pod
+                for name, known in self._nodes.items()
+                for pod, one in known.occupants.items()
+                if is_exporter(one.tags) and (one.pod.owner or "").startswith("DaemonSet/")
+            }
+
+    def gpu_containers(self) -> list[GpuContainer]:
+        """The containers that run, of pods with GPUs."""
+        with self._changed:
+            return [
+                GpuContainer(name, *pod, container)
+                for name, known in self._nodes.items()
+                for pod, one in known.occupants.items()
+                for container in one.running
+            ]
+
+    def unattributed(self) -> dict[str, tuple[GpuReading, ...]]:
+        """The readings of nodes of which not one belongs to a device."""
+        with self._changed:
+            return {
+                name: known.read.gpus
+                for name, known in self._nodes.items()
+                if known.read.gpus and known.seen and not any(sample.metered for sample in known.seen.samples)
+            }
+
+    def silences(self) -> dict[str, str | None]:
+        """Of each node why nothing can start there, None where it can."""
+        with self._changed:
+            return {name: silence_of(known.facts) for name, known in self._nodes.items() if known.facts is not None}
+
+    def silence(self, node: str) -> str | None:
+        """Why nothing can start on a node, None where it can."""
+        with self._changed:
+            known = self._nodes.get(node)
+            if known is None or known.facts is None:
+                return f"the cluster has no node {node} any more"
+            return silence_of(known.facts)
+
+    def see(self, node: str) -> SeenNode | None:
+        """The node as it is now, None where the cluster has none of that name."""
+        now, now_s = self._clock.now(), self._clock.monotonic()
+        with self._changed:
+            known = self._nodes.get(node)
+            if known is None or known.facts is None:
+                return None
+            if known.seen is None or known.changed:
+                known.seen, known.changed = _seen(known, known.facts, now, now_s), False
+            if known.seen.read is not known.read:
+                known.seen = with_readings(known.seen, known.read, now)
+            return known.seen
+
+    def _known(self, node: str) -> _KnownNode:
+        known = self._nodes.get(node)
+        if known is None:
+            known = self._nodes[node] = _KnownNode()
+        return known
+
+    def _drop_if_empty(self, node: str) -> None:
+        known = self._nodes[node]
+        if known.facts is None and not known.occupants and not known.held:
+            del self._nodes[node]
+
+    def _touch(self, node: str) -> None:
+        """Something but its readings is new of a node."""
+        self._nodes[node].changed = True
+        self._tell(node)
+
+    def _tell(self, node: str) -> None:
+        self._dirty[node] = None
+        self._changed.notify_all()
+
+
+def _seen(known: _KnownNode, facts: NodeFacts, now: float, now_s: float) -> SeenNode:
+    """The node by everything but its readings; `now` is in Unix seconds, `now_s` by the monotonic clock."""
+    own = {held.pod: held.slots for held in known.held.values()}
+    slots = {slot for held in known.held.values() for slot in held.slots}
+    chosen = {slot for slot, until_s in known.chosen.items() if until_s > now_s}
+    others = [one for key, one in known.occupants.items() if key not in own]
+    return see_node(facts, others, slots, known.seen, now, chosen=chosen, own=own)

@@ -1,0 +1,57 @@
+"""What runs launches in a cluster, as the engine and its agents use it."""
+
+from typing import Protocol
+
+from corral.kubernetes.inventory.occupants import PodName
+from corral.model.launch import Launch, LaunchReport
+from corral.ports.node import LogChunk, Rendezvous
+
+
+class LaunchedHere(Protocol):
+    """A launch that a runtime has on record: its id, and the node that it is on, "" where that is none."""
+
+    @property
+    def launch_id(self) -> str: ...
+
+    @property
+    def node(self) -> str: ...
+
+
+class ClusterRuntime(Protocol):
+    """Runs launches as pods of a cluster; as `corral.ports.runtime.Runtime`, for all nodes together."""
+
+    def launch(self, launch: Launch) -> None: ...
+
+    def stop(self, launch_id: str) -> None: ...
+
+    def signal(self, launch_id: str, word: str) -> None: ...
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None: ...
+
+    def report(self, launch_id: str) -> LaunchReport: ...
+
+    def look(self, launch_id: str) -> None:
+        """Ask the API server for the pod of a launch, so that its report is as new as that. Raises NodeUnreachable."""
+        ...
+
+    def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool: ...
+
+    def forget(self, launch_id: str) -> None: ...
+
+    def rendezvous(self, launch_id: str) -> Rendezvous: ...
+
+    def pod_name(self, launch_id: str) -> PodName:
+        """The pod that runs a launch, or would."""
+        ...
+
+    def on_record(self) -> tuple[LaunchedHere, ...]:
+        """Every launch that there is a pod of, ended ones too."""
+        ...
+
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk: ...
+
+    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None: ...
+
+    def note(self, job_id: str, rank: int, line: str) -> None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,89 @@
+"""What of a node a pod takes, for as long as it has not ended."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from sys import intern
+from typing import Any
+
+from corral.kubernetes.cluster.amounts import GPU, Amounts
+from corral.kubernetes.cluster.objects import labels, mapping, owner, sequence, text, time_s
+from corral.kubernetes.cluster.pod_facts import ENDED, read_requests
+from corral.kubernetes.inventory.pod_placement import repelled_by
+from corral.model.device import HoldingPod
+from corral.model.placement_rules import NAMESPACE_TAG, Labels, Selector
+
+PodName = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """A pod that is bound to a node and has not ended.
+
+    Attributes:
+        gpus: how many devices it takes.
+        requests: what else, as Kubernetes counts it.
+        tags: its labels and its namespace, as rules on neighbours know it.
+        apart: what it keeps off its node.
+        running: its containers that run, if it has devices.
+        unreadable: why its requests cannot be read, which then count as the whole node; None where they can.
+    """
+
+    uid: str
+    node: str
+    pod: HoldingPod
+    requests: Amounts
+    tags: Labels
+    apart: tuple[Selector, ...] = ()
+    unreadable: str | None = None
+    running: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> PodName:
+        """Its namespace and its name."""
+        return self.pod.namespace, self.pod.name
+
+    @property
+    def gpus(self) -> int:
+        """How many devices it takes."""
+        return self.requests.of(GPU)
+
+
+def keep_occupant(item: Mapping[str, Any]) -> Occupant | None:
+    """What is kept of a Pod object: None of one that takes nothing of any node, now or any more."""
+    metadata, spec, status = (mapping(item.get(part)) for part in ("metadata", "spec", "status"))
+    # Most pods of a cluster that has run for long have ended: they are not read further.
+    if status.get("phase") in ENDED or not (node := text(spec.get("nodeName"))):
+        return None
+    namespace, marked, controller = intern(str(metadata.get("namespace") or "")), labels(metadata), owner(metadata)
+    requests, unreadable = read_requests(spec)
+    return Occupant(
+        uid=str(metadata.get("uid") or ""),
+        node=intern(node),
+        pod=HoldingPod(
+            namespace,
+            str(metadata.get("name") or ""),
+            None if controller is None else intern(str(controller)),
+            time_s(metadata.get("creationTimestamp")),
+        ),
+        requests=requests,
+        tags=_shared(tuple(sorted({**marked, NAMESPACE_TAG: namespace}.items()))),
+        apart=repelled_by(spec, marked, namespace) if spec.get("affinity") else (),
+        unreadable=unreadable,
+        running=_running(status) if requests.of(GPU) else (),
+    )
+
+
+def _running(status: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(
+        intern(str(one.get("name") or ""))
+        for one in sequence(status.get("containerStatuses"))
+        if "running" in mapping(one.get("state")) and "terminated" not in mapping(one.get("state"))
+    )
+
+
+@lru_cache(maxsize=10_000)
+def _shared(tags: Labels) -> Labels:
+    """One value for all pods with the same labels, as those of one controller have."""
+    return tags

@@ -1,0 +1,42 @@
+"""What `nvidia-smi` says in a pod of the GPUs that the pod has. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from corral.kubernetes.inventory.occupants import PodName
+from corral.kubernetes.inventory.readings.gpu_reading import MOST_GPUS, GpuReading, measured
+
+COMMAND = (
+    "nvidia-smi",
+    "--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu",
+    "--format=csv,noheader,nounits",
+)
+"""MiB, percent and degrees Celsius. Its indices are of the pod, so they are not asked for."""
+
+
+def readings_of_nvidia_smi(texts: Iterable[tuple[PodName, str]]) -> tuple[GpuReading, ...]:
+    """The GPUs that the pods of one node see, numbered by UUID, each once. What makes no sense is left out.
+
+    A GPU is the pod's that sees it; one that several see is nobody's.
+    """
+    found: dict[str | None, GpuReading] = {}
+    for pod, text in texts:
+        for reading in filter(None, map(_reading, text.splitlines()[:MOST_GPUS])):
+            alone = reading.uuid not in found or found[reading.uuid].pod == pod
+            found[reading.uuid] = replace(reading, pod=pod if alone else None)
+    return tuple(replace(found[uuid], index=number) for number, uuid in enumerate(sorted(found, key=str)))
+
+
+def _reading(line: str) -> GpuReading | None:
+    cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) != 5 or not cells[0].startswith(("GPU-", "MIG-")):
+        return None
+    used_pct, used, total, temperature = map(measured, cells[1:])
+    return GpuReading(
+        0,
+        cells[0],
+        used_pct if used_pct is not None and used_pct <= 100 else None,
+        None if used is None else round(used),
+        None if total is None else round(total),
+        temperature,
+    )

@@ -1,0 +1,220 @@
+"""A node of a cluster as the model knows nodes: its devices, what others take of it, and how each device is. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from corral.kubernetes.cluster.amounts import Amounts
+from corral.kubernetes.cluster.gpu_labels import read_gpu_labels
+from corral.kubernetes.cluster.node_facts import NodeFacts
+from corral.kubernetes.inventory.devices import devices_of, sick_count, slot_count
+from corral.kubernetes.inventory.occupants import Occupant, PodName
+from corral.kubernetes.inventory.readings.gpu_reading import NO_READINGS, GpuReading, NodeReadings
+from corral.kubernetes.inventory.readings.slot_readings import readings_by_slot
+from corral.kubernetes.inventory.slots import PodClaim, SlotUse, assign
+from corral.model.device import DeviceSample, HoldingPod, HostUse, Node
+from corral.model.placement_rules import HOSTNAME_LABEL, Labels, Resident
+from corral.model.version_labels import VERSION_LABELS
+
+MIB = 1024 * 1024
+
+NOTHING_HELD: Mapping[PodName, Collection[int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNode:
+    """What is known of one node at one moment.
+
+    Attributes:
+        facts: what its cluster says of it.
+        node: its inventory.
+        use: who has which of its slots.
+        holders: the slots of each pod that has some, for readings to be told apart by; None where slots are slices or
+            shares of GPUs, of which readings of whole GPUs say nothing.
+        samples: of each device: who has it, whether it is sick, and what is read of it, if anything.
+        read: the readings that the samples have.
+    """
+
+    facts: NodeFacts
+    node: Node
+    use: SlotUse
+    holders: Mapping[PodName, Collection[int]] | None
+    samples: tuple[DeviceSample, ...]
+    read: NodeReadings = NO_READINGS
+
+
+def see_node(
+    facts: NodeFacts,
+    others: Iterable[Occupant],
+    held: Collection[int],
+    before: SeenNode | None,
+    now: float,
+    *,
+    chosen: Collection[int] = (),
+    own: Mapping[PodName, Collection[int]] = NOTHING_HELD,
+) -> SeenNode:
+    """The node as its cluster has it, without readings: `with_readings` adds them.
+
+    Args:
+        facts: the node.
+        others: pods on it that are no job's.
+        held: its slots that jobs have.
+        before: the node when it was looked at last.
+        now: Unix seconds.
+        chosen: its slots that jobs are about to get.
+        own: the slots that jobs have, by their pods.
+    """
+    # A device that a job has stays known, whatever has become of it.
+    slots = max(slot_count(facts), max(held, default=-1) + 1)
+    sick = sick_count(facts) + slots - slot_count(facts)
+    ordered = sorted(others, key=lambda one: (one.pod.created_at or 0.0, one.pod.namespace, one.pod.name))
+    claims = [PodClaim(one.uid, slots if one.unreadable is not None else one.gpus) for one in ordered]
+    use = assign(slots, held, claims, sick, SlotUse() if before is None else before.use, chosen=chosen)
+    same = before is not None and before.facts is facts and len(before.node.devices) == slots
+    bare = before.node if before is not None and same else _bare_node(facts, slots)
+    node = replace(
+        bare,
+        taken=_taken(facts.allocatable, ordered),
+        most_members=max(0, facts.allocatable.pods - len(ordered)),
+        others=tuple(Resident(one.tags, one.apart, foreign=True) for one in ordered),
+    )
+    pods = {one.uid: one.pod for one in ordered}
+    holders = None if _in_parts(facts) else _holders(use, pods, own)
+    return SeenNode(facts, node, use, holders, _samples(node, pods, use, now))
+
+
+def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
+    """The node with these readings in place of those it had.
+
+    Readings are new every few seconds on all nodes at once, so nothing is looked at here but what they change.
+
+    Args:
+        seen: the node, with any readings or none.
+        read: what is read of its GPUs.
+        now: when a device has no readings any more, Unix seconds.
+    """
+    by_slot: Mapping[int, GpuReading] = {}
+    if read.gpus and seen.holders is not None:
+        by_slot = readings_by_slot(len(seen.samples), seen.holders, read.gpus)
+    samples = tuple(
+        _metered(sample, by_slot[slot], read.taken_at) if slot in by_slot else _unmetered(sample, now)
+        for slot, sample in enumerate(seen.samples)
+    )
+    return SeenNode(seen.facts, seen.node, seen.use, seen.holders, samples, read)
+
+
+def silence_of(facts: NodeFacts) -> str | None:
+    """Why nothing can start on a node, a sentence without its full stop; None where its kubelet is there."""
+    if facts.unreadable is not None:
+        return f"node {facts.name} cannot be used: {facts.unreadable}"
+    if facts.ready is True:
+        return None
+    return f"node {facts.name} is not ready" + (f": {facts.not_ready_why}" if facts.not_ready_why else "")
+
+
+def _bare_node(facts: NodeFacts, slots: int) -> Node:
+    """The node without what runs on it."""
+    total, found = facts.allocatable, read_gpu_labels(facts.labels)
+    return Node(
+        name=facts.name,
+        devices=devices_of(facts, slots),
+        cpu_milli=total.cpu_milli,
+        memory_mib=total.memory_bytes // MIB,
+        disk_mib=total.ephemeral_storage_bytes // MIB,
+        labels=_labels(facts, found.driver_version, found.cuda_version),
+        driver_version=found.driver_version,
+        cuda_version=found.cuda_version,
+        cordoned=_cordon(facts),
+        taints=facts.taints,
+    )
+
+
+def _taken(total: Amounts, others: Sequence[Occupant]) -> HostUse:
+    if any(one.unreadable is not None for one in others):
+        return HostUse(total.cpu_milli, total.memory_bytes // MIB, total.ephemeral_storage_bytes // MIB)
+    return HostUse(
+        sum(one.requests.cpu_milli for one in others),
+        _mib(sum(one.requests.memory_bytes for one in others)),
+        _mib(sum(one.requests.ephemeral_storage_bytes for one in others)),
+    )
+
+
+def _mib(size_bytes: int) -> int:
+    """In whole MiB, rounded up: what is taken of one is not free."""
+    return -(-size_bytes // MIB)
+
+
+def _labels(facts: NodeFacts, driver: str | None, cuda: tuple[int, int] | None) -> Labels:
+    """Its labels and those of its versions. Nodes that differ by their own name alone are alike to the planner."""
+    major, minor = (None, None) if cuda is None else map(str, cuda)
+    versions = {label: value for label, value in zip(VERSION_LABELS, (driver, major, minor), strict=True) if value}
+    kept = {key: value for key, value in facts.labels.items() if (key, value) != (HOSTNAME_LABEL, facts.name)}
+    return _shared(tuple(sorted({**kept, **versions}.items())))
+
+
+@lru_cache(maxsize=1_000)
+def _shared(labels: Labels) -> Labels:
+    """One value for all nodes that are alike."""
+    return labels
+
+
+def _cordon(facts: NodeFacts) -> str | None:
+    if not facts.unschedulable:
+        return None
+    return f"cordoned in Kubernetes; kubectl uncordon {facts.name} lets jobs start there again"
+
+
+def _in_parts(facts: NodeFacts) -> bool:
+    """Whether its slots are slices or shares of GPUs, of which readings of whole GPUs say nothing."""
+    found = read_gpu_labels(facts.labels)
+    return found.profile is not None or (found.replicas or 1) > 1
+
+
+def _holders(
+    use: SlotUse, pods: Mapping[str, HoldingPod], own: Mapping[PodName, Collection[int]]
+) -> Mapping[PodName, Collection[int]]:
+    holders = {name: set(of_pod) for name, of_pod in own.items()}
+    for slot, uid in use.pods.items():
+        if (pod := pods.get(uid)) is not None:
+            holders.setdefault((pod.namespace, pod.name), set()).add(slot)
+    return holders
+
+
+def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> DeviceSample:
+    """What the cluster says in a sample, with a reading."""
+    used, total = reading.memory_used_mib, reading.memory_total_mib
+    return DeviceSample(
+        sample.uuid,
+        taken_at,
+        utilization_pct=None if reading.utilization_pct is None else round(reading.utilization_pct),
+        memory_used_mib=used,
+        memory_free_mib=None if used is None or total is None else max(0, total - used),
+        memory_total_mib=total,
+        temperature_c=None if reading.temperature_c is None else round(reading.temperature_c),
+        pod=sample.pod,
+        illness=sample.illness,
+        counted=True,
+    )
+
+
+def _unmetered(sample: DeviceSample, now: float) -> DeviceSample:
+    """What the cluster says in a sample, without any reading."""
+    if not sample.metered:
+        return sample
+    return DeviceSample(sample.uuid, now, metered=False, pod=sample.pod, illness=sample.illness, counted=True)
+
+
+def _samples(node: Node, pods: Mapping[str, HoldingPod], use: SlotUse, now: float) -> tuple[DeviceSample, ...]:
+    healthy, slots = len(node.devices) - len(use.sick), len(node.devices)
+    illness = f"only {healthy} of {slots} GPUs of node {node.name} are healthy, and its cluster does not tell which"
+    return tuple(
+        DeviceSample(
+            device.uuid,
+            now,
+            metered=False,
+            pod=pods.get(use.pods.get(device.index, "")),
+            illness=illness if device.index in use.sick else None,
+            counted=True,
+        )
+        for device in node.devices
+    )

@@ -1,0 +1,268 @@
+"""Logs of pods, copied to the server's own as somebody reads them, and once more before a pod goes.
+
+Kubernetes reads a log from a time on, not from a byte, and forgets it with its pod. So how far it was read, the time of
+its last line, is kept beside the copy. No thread follows a log, however many pods there are, but those of pods that are
+being deleted: with the container of such a pod its kubelet removes the log.
+"""
+
+import json
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from corral.kubernetes.cluster.client import Cluster
+from corral.kubernetes.cluster.connection import ResponseStream
+from corral.kubernetes.cluster.errors import NoSuchObject
+from corral.kubernetes.pods.log_follower import LogFollower, Opened
+from corral.kubernetes.pods.manifest import CONTAINER
+from corral.kubernetes.pods.own_pods import OwnPods
+from corral.kubernetes.pods.stamped_lines import LogPosition, new_lines
+from corral.kubernetes.pods.state import LaunchedPod
+from corral.model.errors import BackendFailed, CorralError
+from corral.model.home import log_name
+from corral.model.launch import Launch, job_of, member_of
+from corral.node.job_logs import JobLogs
+from corral.ports.node import LogChunk
+
+LOOK_S = 0.5
+"""The API server is asked for a log at most so often."""
+TIMEOUT_S = 10.0
+MARGIN_S = 10
+"""So much more is asked for than what was written since the last look."""
+PIECE_BYTES = 256 * 1024
+LAST_S = 5.0
+"""So long the last lines of a container that has ended may take to come."""
+MOST_FOLLOWED = 64
+"""So many logs are followed at a time. Of further pods that are deleted then, the last lines may be lost."""
+
+
+class PodLogs:
+    """The logs of one server's jobs. Safe from any thread; reading one log waits for no other."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        pods: OwnPods,
+        namespace: str,
+        directory: Path,
+        now: Callable[[], float],
+        *,
+        max_bytes: int,
+    ) -> None:
+        """`now` is the server's time."""
+        self._cluster = cluster
+        self._pods = pods
+        self._namespace = namespace
+        self._directory = directory
+        self._logs = JobLogs(directory, now)
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._copies: dict[str, _Copy] = {}
+        self._may_follow = threading.BoundedSemaphore(MOST_FOLLOWED)
+
+    def begin(self, launch: Launch) -> None:
+        """Write the lines for the head of the log."""
+        if launch.notes:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._logs.tell(launch.job.id, launch.notes, None, rank=launch.rank)
+
+    def read(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+        """A piece of a member's log, with what its pod has written until now. Raises BackendFailed, Refused."""
+        pod = self._pods.newest(job_id, rank)
+        if pod is not None:
+            # What is there already can be read also while the pod's node cannot be asked.
+            with suppress(CorralError):
+                self.catch_up(pod)
+        return self._logs.read(job_id, rank, offset, max_bytes)
+
+    def written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+        """As `corral.node.job_logs.JobLogs.written_since`, of what was read from pods."""
+        return self._logs.written_since(job_id, rank, ago_s)
+
+    def note(self, job_id: str, rank: int, line: str) -> None:
+        """Write a line of Corral's own into the log."""
+        self._logs.note(job_id, rank, line)
+
+    def follow(self, pod: LaunchedPod, grace_s: float, *, wait_s: float = 0.0) -> None:
+        """The pod is deleted, or will be now, and has `grace_s` to end: copy what it writes until then as it comes.
+
+        Returns once that has begun, or `wait_s` later.
+        """
+        copy = self._copy_of(pod)
+        if copy is None or copy.complete:
+            return
+        with self._lock:
+            if copy.follower is not None or not self._may_follow.acquire(blocking=False):
+                return
+            copy.follower = LogFollower(lambda opened: self._follow(pod, copy, opened, grace_s + TIMEOUT_S))
+        copy.follower.begin(wait_s)
+
+    def finish(self, pod: LaunchedPod, *, last_try: bool = True) -> bool:
+        """Read the rest of the log, for its pod is about to go. Whether that is done; where it fails at the last try,
+        the log says so, and it is done.
+
+        Nothing more is read then. How far it was read stays known until `forget`: the pod may be there for a while.
+        """
+        copy = self._copy_of(pod)
+        if copy is None:
+            return True
+        if copy.follower is not None:
+            copy.follower.finish(LAST_S if pod.over else 0.0)
+        try:
+            self.catch_up(pod, at_once=True)
+        except CorralError as error:
+            if copy.follower is None or not copy.follower.saw_the_end:
+                if not last_try:
+                    return False
+                self._tell_loss(pod, error)
+        copy.complete = True
+        return True
+
+    def close(self) -> None:
+        """Follow no log any more."""
+        with self._lock:
+            followers = [copy.follower for copy in self._copies.values() if copy.follower is not None]
+        for one in followers:
+            one.finish(0.0)
+
+    def forget(self, launch_id: str) -> None:
+        """Its pod was let go, and is not held any more."""
+        with self._lock:
+            self._copies.pop(launch_id, None)
+        with suppress(OSError):
+            self._position_file(launch_id).unlink(missing_ok=True)
+
+    def catch_up(self, pod: LaunchedPod, *, at_once: bool = False) -> None:
+        """Copy what the pod has written since it was looked at last. Raises CorralError."""
+        copy = self._copy_of(pod)
+        if copy is None:
+            return
+        if copy.follower is not None and copy.follower.active:
+            if not pod.over:
+                return
+            copy.follower.finish(LAST_S)
+        with copy.lock:
+            now = time.monotonic()
+            recent = copy.looked_at is not None and now - copy.looked_at < LOOK_S and not at_once
+            if not (recent or copy.complete or copy.written >= self._max_bytes):
+                self._copy(pod, copy, now)
+
+    def _copy_of(self, pod: LaunchedPod) -> "_Copy | None":
+        """How far the pod's log was copied; None where it has none, or it was read to its end before."""
+        if pod.tombstone or not pod.has_run:
+            return None
+        with self._lock:
+            copy = self._copies.get(pod.launch_id)
+            if copy is None:
+                # Asked again: it may have been let go meanwhile. A pod that is not held was read to its end before.
+                known = self._pods.get(pod.launch_id)
+                if known is None or not known.held:
+                    return None
+                copy = self._copies[pod.launch_id] = _Copy(*self._position_of(pod.launch_id))
+        return copy
+
+    def _tell_loss(self, pod: LaunchedPod, error: CorralError) -> None:
+        job_id, rank = job_of(pod.launch_id), member_of(pod.launch_id)[1]
+        with suppress(CorralError):
+            # A note is written where there is a log, and of this one nothing may have come.
+            self._write(job_id, rank, b"")
+        self.note(job_id, rank, f"the rest of the log is lost: {error}")
+
+    def _copy(self, pod: LaunchedPod, copy: "_Copy", now: float) -> None:
+        whole = pod.over
+        try:
+            stream = self._open(pod, copy, now, silence_s=TIMEOUT_S)
+        except NoSuchObject:
+            return
+        with closing(stream):
+            self._append(pod.launch_id, copy, new_lines(stream.blocks(), copy.position, whole=whole))
+        copy.looked_at, copy.complete = now, whole
+
+    def _follow(self, pod: LaunchedPod, copy: "_Copy", opened: Opened, silence_s: float) -> None:
+        try:
+            with copy.lock:
+                stream = self._open(pod, copy, time.monotonic(), silence_s=silence_s, follow=True)
+                opened(stream)
+                lines = new_lines(stream.blocks(), copy.position, whole=True)
+                self._append(pod.launch_id, copy, lines, as_they_come=True)
+        finally:
+            self._may_follow.release()
+
+    def _open(
+        self, pod: LaunchedPod, copy: "_Copy", now: float, *, silence_s: float, follow: bool = False
+    ) -> ResponseStream:
+        since_s = None if copy.looked_at is None else math.ceil(now - copy.looked_at) + MARGIN_S
+        return self._cluster.read_log(
+            pod.name,
+            self._namespace,
+            container=CONTAINER,
+            follow=follow,
+            timestamps=True,
+            since_s=since_s,
+            silence_s=silence_s,
+            timeout_s=TIMEOUT_S,
+        )
+
+    def _append(
+        self, launch_id: str, copy: "_Copy", lines: Iterable[tuple[bytes, LogPosition]], *, as_they_come: bool = False
+    ) -> None:
+        job_id, rank = job_of(launch_id), member_of(launch_id)[1]
+        piece, position = bytearray(), copy.position
+        for line, position in lines:
+            piece += line[: self._max_bytes - copy.written - len(piece)]
+            full = copy.written + len(piece) >= self._max_bytes
+            if as_they_come or full or len(piece) >= PIECE_BYTES:
+                self._keep(launch_id, copy, bytes(piece), position)
+                piece.clear()
+            if full:
+                self.note(
+                    job_id, rank, f"the log has reached its limit of {self._max_bytes >> 20} MiB; the rest is lost"
+                )
+                return
+        if piece:
+            self._keep(launch_id, copy, bytes(piece), position)
+
+    def _keep(self, launch_id: str, copy: "_Copy", piece: bytes, position: LogPosition) -> None:
+        self._write(job_of(launch_id), member_of(launch_id)[1], piece)
+        copy.position, copy.written = position, copy.written + len(piece)
+        kept = {"stamp": position.stamp, "lines": position.lines, "written": copy.written}
+        self._write_position(self._position_file(launch_id), json.dumps(kept))
+
+    def _write(self, job_id: str, rank: int, piece: bytes) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._logs.append(job_id, rank, piece)
+
+    @staticmethod
+    def _write_position(file: Path, text: str) -> None:
+        new = file.with_suffix(".new")
+        try:
+            new.write_text(text)
+            new.replace(file)
+        except OSError as error:
+            raise BackendFailed(f"cannot write {new}: {error.strerror}") from None
+
+    def _position_file(self, launch_id: str) -> Path:
+        return self._directory / f"{log_name(job_of(launch_id), member_of(launch_id)[1])}.{launch_id}.position"
+
+    def _position_of(self, launch_id: str) -> tuple[LogPosition, int]:
+        """How far an earlier server had read it; from the beginning where that is not known."""
+        try:
+            kept = json.loads(self._position_file(launch_id).read_bytes())
+            return LogPosition(str(kept["stamp"]), int(kept["lines"])), int(kept["written"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return LogPosition(), 0
+
+
+class _Copy:
+    """How far one pod's log was copied."""
+
+    def __init__(self, position: LogPosition, written: int) -> None:
+        self.lock = threading.Lock()
+        self.position = position
+        self.written = written
+        self.looked_at: float | None = None
+        self.complete = False
+        self.follower: LogFollower | None = None

@@ -1,0 +1,30 @@
+"""By what the pods of one server are known from those of others in the same cluster."""
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from corral.kubernetes.pods.names import Names
+from corral.model.errors import BackendFailed
+
+TAG_BYTES = 4
+
+
+def names_of_server(file: Path) -> Names:
+    """The names that the server of a home gives. Its tag is in the file, which is made where there is none.
+
+    It belongs to the ledger: with another tag the server would know none of the pods that its ledger has. Raises
+    BackendFailed where the file cannot be read or made, or has no tag.
+    """
+    try:
+        with suppress(FileExistsError):
+            draft = file.with_name(f"{file.name}.{os.getpid()}")
+            draft.write_text(f"{secrets.token_hex(TAG_BYTES)}\n")
+            try:
+                os.link(draft, file)
+            finally:
+                draft.unlink()
+        return Names(file.read_text().strip())
+    except (OSError, ValueError) as error:
+        raise BackendFailed(f"cannot read the tag of this server's pods in {file}: {error}") from None

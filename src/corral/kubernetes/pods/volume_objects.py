@@ -1,0 +1,35 @@
+"""Whether what a job mounts is there: the claim, configuration or secret of a volume."""
+
+from collections.abc import Mapping
+
+from corral.kubernetes.cluster.client import Cluster
+from corral.kubernetes.cluster.errors import NoSuchObject
+from corral.kubernetes.cluster.resource import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, ResourceType
+from corral.model.container import Volume, VolumeKind
+from corral.model.errors import CorralError
+
+LOOK_S = 2.0
+"""A submission waits no longer for the API server's answer."""
+
+OBJECTS: Mapping[VolumeKind, ResourceType] = {
+    VolumeKind.CLAIM: PERSISTENT_VOLUME_CLAIMS,
+    VolumeKind.CONFIG_MAP: CONFIG_MAPS,
+    VolumeKind.SECRET: SECRETS,
+}
+
+
+def absence(cluster: Cluster, volume: Volume) -> str | None:
+    """What the volume needs and the namespace of jobs does not have, such as "Secret keys in namespace jobs".
+
+    None where it is there, and where who asks may not look, or is not answered: then the pod's events tell.
+    """
+    resource = OBJECTS.get(volume.kind)
+    if resource is None:
+        return None
+    try:
+        cluster.get(resource, volume.source, cluster.namespace, timeout_s=LOOK_S)
+    except NoSuchObject:
+        return f"{resource.kind} {volume.source} in namespace {cluster.namespace}"
+    except CorralError:
+        return None
+    return None

@@ -1,0 +1,80 @@
+"""OME and KServe: where each has its services, models and runtimes, and what a service of it is made of."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from corral.kubernetes.cluster.resource import ResourceType
+from corral.kubernetes.services.manifests import (
+    KSERVE_GROUP,
+    OME_GROUP,
+    NodeWish,
+    ServiceWanted,
+    kserve_rules,
+    kserve_service,
+    ome_rules,
+    ome_service,
+)
+from corral.kubernetes.services.pod_rules import Rules
+from corral.model.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceKind:
+    """One operator of model services.
+
+    Attributes:
+        via: its word on the command line.
+        title: its name for people.
+        models: where its models are; None where a service names its model by address.
+        runtimes: where its runtimes are, first those of the whole cluster.
+        pod_label: has the service's name on its pods.
+        container: the one of a pod in which the server is.
+        rules: what a runtime says of its pods.
+        manifest: the service as its user wants it, with a runtime and a node.
+    """
+
+    via: str
+    title: str
+    services: ResourceType
+    models: ResourceType | None
+    runtimes: tuple[ResourceType, ...]
+    pod_label: str
+    container: str
+    rules: Callable[[Mapping[str, Any]], Rules]
+    manifest: Callable[[ServiceWanted, Mapping[str, Any], NodeWish | None], dict[str, Any]]
+
+
+OME = ServiceKind(
+    "ome",
+    "OME",
+    ResourceType(OME_GROUP, "v1beta1", "inferenceservices", "InferenceService"),
+    ResourceType(OME_GROUP, "v1beta1", "clusterbasemodels", "ClusterBaseModel", namespaced=False),
+    (ResourceType(OME_GROUP, "v1beta1", "clusterservingruntimes", "ClusterServingRuntime", namespaced=False),),
+    "ome.io/inferenceservice",
+    "ome-container",
+    ome_rules,
+    ome_service,
+)
+KSERVE = ServiceKind(
+    "kserve",
+    "KServe",
+    ResourceType(KSERVE_GROUP, "v1beta1", "inferenceservices", "InferenceService"),
+    None,
+    (
+        ResourceType(KSERVE_GROUP, "v1alpha1", "clusterservingruntimes", "ClusterServingRuntime", namespaced=False),
+        ResourceType(KSERVE_GROUP, "v1alpha1", "servingruntimes", "ServingRuntime"),
+    ),
+    "serving.kserve.io/inferenceservice",
+    "kserve-container",
+    kserve_rules,
+    kserve_service,
+)
+KINDS = {kind.via: kind for kind in (OME, KSERVE)}
+
+
+def kind_via(via: str) -> ServiceKind:
+    """The kind that goes by this word."""
+    if via not in KINDS:
+        raise Refused(f"{via!r} is not known; services are deployed by {' or '.join(KINDS)}", field="via")
+    return KINDS[via]

@@ -1,0 +1,23 @@
+from pathlib import Path
+
+import pytest
+
+from tests.kubernetes.control_plane import Processes
+from tests.kubernetes.soak.soak import Soak
+
+pytestmark = pytest.mark.long
+
+PODS, SEED = 500, 20
+PATIENCE_S = 150.0
+
+
+@pytest.mark.timeout(900)  # a busy machine takes several times as long as others
+def test_what_comes_during_faults_is_placed_once_and_ends(
+    own_control_plane: Processes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    soak = Soak(tmp_path, own_control_plane, PODS, SEED, patience_s=PATIENCE_S, to_the_last=False)
+    soak.run()
+    said = "\n".join(soak.summary())
+    with capsys.disabled():
+        print(f"\n{said}")
+    assert all(claim.holds for claim in soak.claims), said
