@@ -1,0 +1,99 @@
+"""What containers of others are called, for those who look at a GPU: asked of Docker on a thread, never waited for."""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from corral.model.device import ContainerOfOthers
+from corral.model.printable import printable
+from corral.runtimes.docker.presence import socket_there
+
+_GOOD_S = 60.0
+"""A container may be given another name, so that what is known is asked again after so long."""
+_RETRY_S = 10.0
+"""So long after Docker did not answer it is asked again."""
+_MOST = 512
+"""So many are known at a time; a host that has more on its GPUs is asked for some of them again and again."""
+_WORD_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    container: ContainerOfOthers | None
+    good_until_s: float
+
+
+class ContainerNames:
+    """Names and images by the ids of containers. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answers: dict[str, _Answer] = {}
+        self._wanted: dict[str, None] = {}
+        self._asks = False
+
+    def of(self, container_id: str) -> ContainerOfOthers | None:
+        """What it is called, as far as that is known by now. What is not known is found out on a thread."""
+        with self._lock:
+            known = self._answers.get(container_id)
+            if (known is None or known.good_until_s < time.monotonic()) and len(self._wanted) < _MOST:
+                self._wanted[container_id] = None
+                self._ask()
+            return None if known is None else known.container
+
+    def _ask(self) -> None:
+        if not self._asks:
+            self._asks = True
+            threading.Thread(target=self._run, name="container-names", daemon=True).start()
+
+    def _run(self) -> None:
+        """Ask for what is wanted, until nothing is."""
+        while True:
+            with self._lock:
+                wanted, self._wanted = list(self._wanted), {}
+                if not wanted:
+                    self._asks = False
+                    return
+            self._take(_asked(wanted))
+
+    def _take(self, found: Mapping[str, _Answer]) -> None:
+        with self._lock:
+            if len(self._answers) + len(found) > _MOST:
+                self._answers.clear()
+            self._answers.update(found)
+
+
+def _asked(container_ids: list[str]) -> dict[str, _Answer]:
+    """What Docker says of each; what it did not say is unknown for a while."""
+    answers: dict[str, _Answer] = {}
+    if socket_there():
+        # Here, because these libraries are large, and few GPUs are used by containers of others.
+        from corral.runtimes.docker.daemon_calls import LOOK_TIMEOUT_S, Daemon, DaemonRefused, DaemonUnreachable
+
+        try:
+            daemon = Daemon(LOOK_TIMEOUT_S)
+            try:
+                for container_id in container_ids:
+                    named = called(daemon.inspect(container_id))
+                    answers[container_id] = _Answer(named, time.monotonic() + _GOOD_S)
+            finally:
+                daemon.close()
+        except (DaemonUnreachable, DaemonRefused):
+            pass
+    later_s = time.monotonic() + _RETRY_S
+    return {one: answers.get(one) or _Answer(None, later_s) for one in container_ids}
+
+
+def called(found: Mapping[str, Any] | None) -> ContainerOfOthers | None:
+    """What an inspected container is called; None for one that Docker does not know (Kubernetes may)."""
+    config = None if found is None else found.get("Config")
+    if found is None or not isinstance(config, Mapping):
+        return None
+    return ContainerOfOthers(_word(str(found.get("Name", "")).removeprefix("/")), _word(str(config.get("Image", ""))))
+
+
+def _word(text: str) -> str:
+    """A word of somebody else's, for people to read: it tells nothing to a terminal, and fills no page."""
+    return printable(text[:_WORD_CHARS]) or "?"

@@ -1,0 +1,170 @@
+"""Calls to the Docker daemon of this host. Docker's own variables say where it is (DOCKER_HOST and its like)."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any, TypeVar
+
+import docker
+import requests
+import urllib3
+from docker.errors import APIError, DockerException, NotFound
+from docker.utils import kwargs_from_env
+
+T = TypeVar("T")
+
+TIMEOUT_S = 60.0
+LOOK_TIMEOUT_S = 10.0
+"""How long a server waits for an answer; what is not known then is asked again."""
+_PAUSE_S = 0.2
+_MOST_PAUSE_S = 2.0
+_IN_TROUBLE = 500
+
+_UNREACHABLE = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
+
+
+def address() -> str:
+    """Where the daemon is, in words."""
+    return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+
+
+class DaemonUnreachable(Exception):
+    """The daemon does not answer; what was asked of it may have been done."""
+
+
+class DaemonRefused(Exception):
+    """The daemon answers, and says why not. `status` is that of HTTP."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Daemon:
+    """One connection, for one thread. Each call raises DaemonUnreachable or DaemonRefused."""
+
+    def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
+        with _told():
+            self._api = docker.APIClient(version="auto", timeout=timeout_s, **kwargs_from_env())
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._api.close()
+
+    def info(self) -> dict[str, Any]:
+        """What the daemon says of itself."""
+        with _told():
+            return dict(self._api.info())
+
+    def has_image(self, image: str) -> bool:
+        """Whether the image is there."""
+        with _told():
+            try:
+                self._api.inspect_image(image)
+            except NotFound:
+                return False
+            return True
+
+    def pull(self, image: str, credentials: dict[str, str] | None) -> Iterator[dict[str, Any]]:
+        """Have the image fetched; what the daemon tells of it meanwhile."""
+        with _told():
+            # Without credentials given, the library would look for some that are the server's own.
+            yield from self._api.pull(image, stream=True, decode=True, auth_config=credentials or {})
+
+    def create(self, name: str, body: dict[str, Any]) -> str:
+        """The id of the container that was made."""
+        with _told():
+            return str(self._api.create_container_from_config(body, name)["Id"])
+
+    def start(self, container: str) -> None:
+        """Start it, unless it runs."""
+        with _told():
+            self._api.start(container)
+
+    def inspect(self, container: str) -> dict[str, Any] | None:
+        """All that is known of it, by its id or name; None where there is none."""
+        with _told():
+            try:
+                return dict(self._api.inspect_container(container))
+            except NotFound:
+                return None
+
+    def stop(self, container: str, grace_s: float) -> None:
+        """Its stop signal, the grace, SIGKILL. Returns when it has ended."""
+        with _told():
+            self._api.stop(container, timeout=int(grace_s + 0.999))
+
+    def kill(self, container: str, signal: str) -> None:
+        """Send a signal to its first process; nothing where it does not run."""
+        with _told():
+            try:
+                self._api.kill(container, signal)
+            except APIError as error:
+                if error.response is None or error.response.status_code not in (404, 409):
+                    raise
+
+    def signals_sent(self, container: str) -> frozenset[int]:
+        """The signals that Docker has sent it, whoever asked for that; as far back as the daemon remembers."""
+        wanted = {"container": container, "event": "kill"}
+        with _told():
+            events = self._api.events(since=1, until=f"{time.time():.9f}", filters=wanted, decode=True)
+            sent = [dict(event.get("Actor") or {}).get("Attributes", {}).get("signal", "") for event in events]
+        return frozenset(int(number) for number in sent if number.isdecimal())
+
+    def remove(self, container: str) -> None:
+        """Remove it with its own volumes, and kill it first where it runs; nothing where there is none."""
+        with _told():
+            try:
+                self._api.remove_container(container, v=True, force=True)
+            except NotFound:
+                return
+
+    def output(self, container: str, since: str, *, follow: bool) -> Iterator[bytes]:
+        """What it has written with times, as Docker frames it, from a moment on ("" is its beginning)."""
+        url = f"{self._api.base_url}/v{self._api.api_version}/containers/{container}/logs"
+        asked = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": since or "0"}
+        with _told():
+            # While nothing is written nothing comes, however long that is.
+            answer = self._api.get(url, params=asked, stream=True, timeout=(TIMEOUT_S, None if follow else TIMEOUT_S))
+            with closing(answer):
+                answer.raise_for_status()
+                yield from answer.iter_content(None)
+
+
+def patiently(ask: Callable[[], T], *, for_s: float | None = None) -> T:
+    """What `ask` answers, asked again while the daemon does not answer: for ever, or for so long.
+
+    Raises DaemonRefused, and then DaemonUnreachable.
+    """
+    until = None if for_s is None else time.monotonic() + for_s
+    pause_s = _PAUSE_S
+    while True:
+        try:
+            return ask()
+        except DaemonUnreachable:
+            if until is not None and time.monotonic() >= until:
+                raise
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, _MOST_PAUSE_S)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except APIError as error:
+        status = _IN_TROUBLE if error.response is None else error.response.status_code
+        raise DaemonRefused(str(error.explanation or error).strip(), status) from error
+    except requests.HTTPError as error:
+        status = _IN_TROUBLE if error.response is None else error.response.status_code
+        raise DaemonRefused(str(error), status) from error
+    except (*_UNREACHABLE, DockerException) as error:
+        raise DaemonUnreachable(_why(error)) from error
+
+
+def _why(error: BaseException) -> str:
+    """The innermost reason, without the layers of libraries around it."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
