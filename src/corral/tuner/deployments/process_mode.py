@@ -1,0 +1,33 @@
+"""The mode `process`: an inference server that is installed on the host, as a job there."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from corral.model.tuning_spec import TuningSpec
+from corral.tuner.deployments.port_holder import HOST, PORT
+from corral.tuner.deployments.serving_job import JobMode, ServerWork
+from corral.tuner.deployments.shell_line import shell_line
+from corral.tuner.inference_engine import InferenceEngine
+
+SERVING_PORT = "8000"
+
+_KEPT_OF_USER = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL")
+
+
+class ProcessMode(JobMode):
+    """Servers as processes."""
+
+    def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
+        """Every task can try."""
+
+    def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
+        kept = {key: os.environ[key] for key in _KEPT_OF_USER if key in os.environ}
+        command = engine.command(spec.model.id_or_path, parameters, host=HOST, port=PORT)
+        return ServerWork(command, {**kept, **spec.env}, "/tmp")
+
+    def serving_command(
+        self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
+    ) -> str:
+        command = engine.command(spec.model.id_or_path, parameters, host="127.0.0.1", port=SERVING_PORT)
+        return f"corral run --gpus {gpus} -- {shell_line(command)}"

@@ -1,0 +1,196 @@
+"""Inference servers as data: the command line of each, what it calls its parameters, and what excludes what.
+
+A file in `engines/` is all that is known of one. What a file does not know is passed on as it is: the engine itself
+says what it thinks of it.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
+
+from corral.model.errors import Refused, nearest
+from corral.model.tuning_spec import DeploymentMode, TuningSpec
+from corral.tuner.presets import without_presets
+
+_GROUPS = ("__parallel__", "__quant__")
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "tp": ("tensor-parallel-size", "tp-size", "tp"),
+    "pp": ("pipeline-parallel-size", "pp-size", "pp"),
+    "dp": ("data-parallel-size", "dp-size", "dp"),
+    "cp": ("context-parallel-size", "prefill-context-parallel-size", "cp-size", "cp"),
+    "dcp": ("decode-context-parallel-size", "dcp-size", "dcp"),
+}
+_IN_CLUSTERS = {
+    "vllm": {"vllm", "huggingfaceserver"},
+    "sglang": {"sglang", "srt"},
+}
+"""Words in the names of runtimes, as OME and KServe bring them, by engine."""
+
+_NOTHING = (None, 1, False, "auto")
+"""Values by which a task asks for nothing that an engine would have to have."""
+
+_CANONICAL = {alias: name for name, aliases in _ALIASES.items() for alias in aliases}
+
+
+@dataclass(frozen=True)
+class InferenceEngine:
+    """One kind of inference server.
+
+    Attributes:
+        taken_from: the version whose flags these are.
+        program, arguments: the command line, in which {model}, {served}, {host} and {port} are put.
+        health: the path that answers 200 once requests are served.
+        image: where it is in a container, in which `python3` is Python.
+        flags: what it calls a parameter, by the name that tasks have for it.
+        defaults: what it does where nothing is said, by flag. --no-FLAG switches off one that is on by default.
+        instead: flags of values of a parameter for which it is another flag than for its other values.
+        left_out: by flag the value that means that it is not said.
+        refused: parameters that cannot be used with it.
+        multiples: pairs of parameters of which the first must be a multiple of the second.
+    """
+
+    name: str
+    taken_from: str
+    program: tuple[str, ...]
+    arguments: tuple[str, ...]
+    health: str
+    image: str = ""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    instead: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    left_out: Mapping[str, Any] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+    multiples: tuple[tuple[str, str], ...] = ()
+
+    def command(
+        self,
+        model: str,
+        parameters: Mapping[str, Any],
+        *,
+        host: str,
+        port: str,
+        served: str | None = None,
+        python: str = sys.executable,
+    ) -> tuple[str, ...]:
+        """The command line that serves a model.
+
+        `host` and `port` may be placeholders for whoever knows them later; `served` is what requests call the model,
+        None as it is called here.
+        """
+        words = {"model": model, "served": served or model, "host": host, "port": port, "python": python}
+        return (*self._filled(self.program, words), *self._filled(self.arguments, words), *self._flags_of(parameters))
+
+    def why_not(self, parameters: Mapping[str, Any]) -> str | None:
+        """Why this engine cannot run a combination; None as far as is known."""
+        named = {canonical(name): value for name, value in without_presets(parameters).items()}
+        for name in self.refused:
+            if named.get(name) not in _NOTHING and named[name] not in self.instead.get(name, ()):
+                return f"{name} cannot be used with {self.name}"
+        for larger, smaller in self.multiples:
+            whole, part = named.get(larger, 1), named.get(smaller, 1)
+            if type(whole) is type(part) is int and part > 1 and whole % part:
+                return f"{self.name} needs {larger} to be a multiple of {smaller}, and {whole} is none of {part}"
+        return None
+
+    def is_default(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether these parameters are what it does where nothing is said."""
+        return all(
+            (canonical(name) in self.refused and value in _NOTHING)
+            or (self._flag(name, value) in self.defaults and self.defaults[self._flag(name, value)] == value)
+            for name, value in without_presets(parameters).items()
+        )
+
+    @property
+    def known_flags(self) -> tuple[str, ...]:
+        """The flags that its file knows; it may have others."""
+        said = (flag for values in self.instead.values() for flag in values.values())
+        return tuple(sorted({*self.flags.values(), *self.defaults, *said}))
+
+    def _flag(self, name: str, value: Any) -> str:
+        other = self.instead.get(canonical(name), {}).get(value) if isinstance(value, str) else None
+        return other or self.flags.get(canonical(name), _bare(name).replace("_", "-"))
+
+    def options(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """By flag what is said on the command line; True is a flag without a value."""
+        said: dict[str, Any] = {}
+        for name, value in without_presets(parameters).items():
+            flag = self._flag(name, value)
+            if value is False and self.defaults.get(flag) is True:
+                said[f"no-{flag}"] = True
+            refused = canonical(name) in self.refused and flag not in self.instead.get(canonical(name), {}).values()
+            if value is False or value is None or value == self.left_out.get(flag) or refused:
+                continue
+            said[flag] = value
+        return said
+
+    def _flags_of(self, parameters: Mapping[str, Any]) -> Iterator[str]:
+        for flag, value in self.options(parameters).items():
+            yield f"--{flag}"
+            if value is not True:
+                yield str(value)
+
+    @staticmethod
+    def _filled(words: Sequence[str], values: Mapping[str, str]) -> Iterator[str]:
+        for word in words:
+            yield values[word[1:-1]] if word.startswith("{") else word
+
+
+def find_inference_engine(base_runtime: str) -> InferenceEngine:
+    """The engine that a task means: the one whose name `base_runtime` begins with. Raises Refused."""
+    known = sorted(entry.name.removesuffix(".toml") for entry in _files() if entry.name.endswith(".toml"))
+    for name in known:
+        if base_runtime.startswith(name):
+            return _read(name)
+    raise Refused(f"base_runtime: {base_runtime!r} is not known; {nearest(base_runtime, known)}", field="base_runtime")
+
+
+def engine_of(spec: TuningSpec) -> InferenceEngine:
+    """The engine of a task. Raises Refused.
+
+    In a cluster `base_runtime` is a runtime there, whose name tells the engine as a rule. Of one that does not, nothing
+    is known, and parameters are passed on as they are called.
+    """
+    if spec.deployment_mode not in (DeploymentMode.OME, DeploymentMode.KSERVE):
+        return find_inference_engine(spec.base_runtime)
+    words = set(re.split(r"[^a-z0-9]+", spec.base_runtime.lower()))
+    named = next((engine for engine, names in _IN_CLUSTERS.items() if words & names), None)
+    return _read(named) if named else InferenceEngine(spec.base_runtime, "nothing", (), (), "/health")
+
+
+def canonical(name: str) -> str:
+    """The short name of a parameter of parallelism, whatever a task calls it; other names without their group."""
+    bare = _bare(name)
+    return _CANONICAL.get(bare.replace("_", "-"), bare)
+
+
+def _bare(name: str) -> str:
+    for group in _GROUPS:
+        name = name.removeprefix(group)
+    return name
+
+
+def _files() -> Iterator[Any]:
+    return files("corral.tuner").joinpath("engines").iterdir()
+
+
+def _read(name: str) -> InferenceEngine:
+    text = files("corral.tuner").joinpath("engines", f"{name}.toml").read_text()
+    data = tomllib.loads(text)
+    return InferenceEngine(
+        name,
+        data["taken_from"],
+        tuple(data["program"]),
+        tuple(data["arguments"]),
+        data["health"],
+        data["image"],
+        data.get("flags", {}),
+        data.get("defaults", {}),
+        data.get("instead", {}),
+        data.get("left_out", {}),
+        tuple(data.get("refused", ())),
+        tuple((larger, smaller) for larger, smaller in data.get("multiples", ())),
+    )

@@ -1,0 +1,95 @@
+"""The search of one task: hands out candidates, says how long each is measured, and knows the best.
+
+All that it knows is its trials, so a search made of the trials of an earlier one goes on where that was.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from corral.tuner.search.front import not_beaten
+from corral.tuner.search.problem import Problem, SearchStrategy
+from corral.tuner.search.space import Parameters
+from corral.tuner.search.trial import Candidate, Finished, Later, LoadLevel, Trial
+
+
+class CandidateChooser(Protocol):
+    """Chooses candidates. It keeps nothing: the same trials give the same answer."""
+
+    def choose(self, trials: tuple[Trial, ...]) -> Parameters | None:
+        """What to try next, given all trials so far by number; None if nothing more is worth trying."""
+
+    def next_level(self, trial: Trial, trials: tuple[Trial, ...]) -> LoadLevel | None:
+        """What to measure next of a candidate that runs; None if it is known well enough."""
+
+
+class Search:
+    """Asks a strategy. Not for several threads at once."""
+
+    def __init__(self, problem: Problem, trials: Iterable[Trial] = ()) -> None:
+        self._problem = problem
+        self._trials = {trial.number: trial for trial in trials}
+        self._chooser = _chooser(problem)
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All candidates that were handed out, by number."""
+        return tuple(self._trials[number] for number in sorted(self._trials))
+
+    def ask(self) -> Candidate | Later | Finished:
+        """The next candidate. It is running from now on, until it is told as ended."""
+        trials = self.trials
+        running = sum(not trial.ended for trial in trials)
+        if len(trials) >= self._problem.max_iterations:
+            return self._nothing(running, f"all {self._problem.max_iterations:,} iterations were used")
+        if running >= self._problem.max_parallel:
+            return Later(f"{running:,} candidates are running, as many as may")
+        parameters = self._chooser.choose(trials)
+        if parameters is None:
+            return self._nothing(running, "nothing else is worth trying")
+        number = max(self._trials, default=0) + 1
+        self.tell(Trial(number, parameters))
+        return Candidate(number, parameters)
+
+    def next_level(self, number: int) -> LoadLevel | None:
+        """What to measure next of this running candidate; None if it is known well enough, or cannot win any more."""
+        return self._chooser.next_level(self._trials[number], self.trials)
+
+    def tell(self, trial: Trial) -> None:
+        """What is known of a candidate now, in place of what was known: a reading more, its end, its failure."""
+        self._trials[trial.number] = trial
+
+    def scores(self, number: int) -> tuple[float, ...] | None:
+        """One for each objective, lower is better. None for one that failed or was not measured at every level."""
+        return self._problem.scores(self._trials[number])
+
+    def best(self) -> tuple[Trial, ...]:
+        """The best one; for several objectives the Pareto front, none of which is beaten by another in all."""
+        scored = [(scores, trial) for trial in self.trials if (scores := self._problem.scores(trial))]
+        kept = not_beaten([scores for scores, _ in scored])
+        found = [scored[index][1] for index in kept]
+        return tuple(found[:1] if len(self._problem.scoring.objectives) == 1 else found)
+
+    @staticmethod
+    def _nothing(running: int, why: str) -> Later | Finished:
+        return Later(f"{why}; {running:,} candidates are running") if running else Finished(why)
+
+
+def _chooser(problem: Problem) -> CandidateChooser:
+    """Modules are loaded as they are needed: Optuna takes a second, and need not be installed for other strategies."""
+    match problem.strategy:
+        case SearchStrategy.GRID:
+            from corral.tuner.search.grid_search import GridSearch
+
+            return GridSearch(problem)
+        case SearchStrategy.RANDOM:
+            from corral.tuner.search.random_search import RandomSearch
+
+            return RandomSearch(problem)
+        case SearchStrategy.BAYESIAN:
+            from corral.tuner.search.tpe_search import TpeSearch
+
+            return TpeSearch(problem)
+        case SearchStrategy.RACING:
+            from corral.tuner.search.racing_search import RacingSearch
+
+            return RacingSearch(problem)

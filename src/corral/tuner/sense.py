@@ -1,0 +1,18 @@
+"""What the server asks of the tuner's rules. numpy, which the search needs, is loaded when it is first needed."""
+
+from corral.control.tuning.task_insight import TuningSense
+from corral.model.answers.tuning_findings import TaskEstimate
+from corral.model.tuning_spec import TuningSpec
+from corral.tuner.task_export import WINNERS, experiments_csv
+from corral.tuner.task_findings import best_and_default, findings
+
+
+def tuning_sense() -> TuningSense:
+    """What `TaskInsight` works with."""
+    return TuningSense(_estimate, best_and_default, findings, experiments_csv, WINNERS)
+
+
+def _estimate(spec: TuningSpec, node_gpus: tuple[int, ...]) -> TaskEstimate:
+    from corral.tuner.task_estimate import estimate
+
+    return estimate(spec, node_gpus)

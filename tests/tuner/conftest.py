@@ -1,0 +1,13 @@
+"""A server with two mock GPUs for the tasks of a module's tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.box import Box, described, serving
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Box]:
+    with serving(described(2)) as serving_box:
+        yield serving_box
