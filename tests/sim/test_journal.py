@@ -8,7 +8,8 @@ import pytest
 from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
 from corral.model.errors import Refused
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted, JobUpdated
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.sim.journal import Faults, read_journal, recorded_jobs, recorded_nodes, simulate
 from tests.scheduling.lab import A100, T0, job
 

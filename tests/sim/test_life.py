@@ -8,6 +8,8 @@ from corral.sim import faulty_node
 from corral.sim.faulty_node import WitnessedRuntime
 from corral.sim.life import simulate
 
+pytestmark = pytest.mark.long
+
 
 def test_a_life_with_faults_ends_with_every_job_accounted_for() -> None:
     found = simulate(nodes=2, gpus=3, jobs=40, seed=1)

@@ -11,6 +11,8 @@ from corral.model.errors import Refused
 from corral.sim.openb import SHIPPED, replay, run_openb, shipped_trace, target_mix
 from tests.sim.conftest import Recorded
 
+pytestmark = pytest.mark.long
+
 FGD_MILLI, BEST_FIT_MILLI = 5_919_410, 5_785_450
 """Milli-GPU that the authors' policies allocate on the default trace in the order of seed 42."""
 

@@ -3,9 +3,11 @@
 Time goes from event to event. The planner is given the same facts that the ledger would write.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from math import inf
+from types import MappingProxyType
 
 from corral.lifecycle import ending, starting, stopping
 from corral.lifecycle.step import Backoff
@@ -22,8 +24,9 @@ from corral.model.fact import (
     ServerPart,
     StartsPromised,
 )
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from corral.model.plan import Evict, Plan, Start
 from corral.scheduling.planner import Planner
 from corral.sim.faults import Breakdown, Trouble
@@ -31,6 +34,8 @@ from corral.sim.history import History, Run
 from corral.sim.progress import Progress, untold
 
 Speed = Callable[[Placement], float]
+
+NONE_RUN: Mapping[str, Placement] = MappingProxyType({})
 
 ROUNDS = 1_000
 """A planner that still starts or evicts jobs after so many plans for one time will never stop doing so."""
@@ -82,7 +87,11 @@ def inventory(nodes: Iterable[Node]) -> list[Delta]:
 
 @dataclass(slots=True)
 class Engine:
-    """One simulated cluster. While jobs wait, it also plans at multiples of `tick_s`, for policies with time slices."""
+    """One simulated cluster. While jobs wait, it also plans at multiples of `tick_s`, for policies with time slices.
+
+    It goes from `begin` up to `until` (Unix seconds), where these are given: earlier jobs come at the beginning, and
+    what has not ended then stays as it is.
+    """
 
     planner: Planner
     watches: Sequence[Callable[[float, Plan], None]] = ()
@@ -90,23 +99,36 @@ class Engine:
     breakdowns: Sequence[Breakdown] = ()
     history: History | None = None
     progress: Progress = untold
+    begin: float = 0.0
+    until: float = inf
     _works: dict[str, SimulatedWork] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _ends: list[tuple[float, int, str, int]] = field(default_factory=list)
     _troubles: list[Trouble] = field(default_factory=list)
     _waiting: int = 0
 
-    def run(self, works: Sequence[SimulatedWork], *, until_ended: Iterable[str] | None = None) -> None:
-        """Run these jobs, in order of submission, until all have ended, or until those named have."""
+    def run(
+        self,
+        works: Sequence[SimulatedWork],
+        *,
+        until_ended: Iterable[str] | None = None,
+        running: Mapping[str, Placement] = NONE_RUN,
+    ) -> None:
+        """Run these jobs, in order of submission, until all have ended, or until those named have.
+
+        Those of `running` have these devices from the beginning, by id; they must be submitted by then.
+        """
         arrivals = sorted(works, key=lambda work: (work.job.submitted_at, work.job.sequence))
         self._works = {work.job.id: work for work in arrivals}
         left = set(self._works if until_ended is None else until_ended)
         total = len(left)
         self._troubles = [trouble for one in self.breakdowns for trouble in one.troubles()]
         heapify(self._troubles)
-        next_arrival, now = 0, 0.0
+        next_arrival, now = 0, self.begin
         while left:
             now = self._next_time(arrivals, next_arrival, now)
+            if now > self.until:
+                return
             deltas = self._break_and_repair(now)
             while self._ends and self._ends[0][0] <= now:
                 _, _, job_id, attempt = heappop(self._ends)
@@ -119,6 +141,9 @@ class Engine:
                 next_arrival += 1
                 self._waiting += 1
             self.planner.advance(deltas)
+            for job_id, placement in running.items():
+                self.planner.advance(self._start(Start(job_id, placement, "recorded"), now))
+            running = NONE_RUN
             self._decide(now)
             self.progress(total - len(left), total)
             if self.history is not None:

@@ -17,8 +17,10 @@ from corral.ledger.reader import Reader
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.fact import AllocationMade, Fact, JobChanged, JobRequeued, JobSubmitted, JobUpdated
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_update import with_changes
+from corral.model.phase import Phase
+from corral.model.plan import PARKED
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import backfill_named, policy_named
 from corral.sim.engine import Engine, SimulatedWork, inventory
@@ -44,11 +46,21 @@ class Faults:
 
 @dataclass(slots=True)
 class Recorded:
-    """One recorded job; `ran_s` is how long its last attempt ran."""
+    """One recorded job; `ran_s` is how long its last attempt ran, `wait_s` how long it had waited in its queue before.
+
+    `queued_s` is what the journal says of that wait, until the last attempt was given its devices at `allocated_at`.
+    """
 
     job: Job
     started_at: float | None = None
     ended_at: float | None = None
+    allocated_at: float | None = None
+    queued_s: float | None = None
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds from when nothing but the queue kept it to its last start."""
+        return max(0.0, (self.started_at or 0.0) - self.job.submitted_at)
 
     @property
     def ran_s(self) -> float:
@@ -103,7 +115,7 @@ def simulate(
     if not jobs:
         raise Refused("the journal has no job that has started; there is nothing to run again")
     nodes = recorded_nodes(facts, add_gpus)
-    works = [SimulatedWork(_again(one.job), one.ran_s) for one in jobs]
+    works = [SimulatedWork(as_submitted(one.job), one.ran_s) for one in jobs]
     planner = Planner(policy=chosen)
     planner.advance(inventory(nodes))
     if history is not None:
@@ -120,7 +132,7 @@ def simulate(
         "backfill": backfill,
         "gpus": sum(len(node.devices) for node in nodes),
         "jobs": len(jobs),
-        "recorded": _figures([(one.job, (one.started_at or 0.0) - one.job.submitted_at, one.ended_at) for one in jobs]),
+        "recorded": _figures([(one.job, one.wait_s, one.ended_at) for one in jobs]),
         "simulated": _figures([(work.job, work.wait_s, work.ended_at) for work in works]),
         "breakdowns": len(broken),
         "wall_s": round(time.perf_counter() - began, 3),
@@ -158,13 +170,14 @@ def simulate_each(
     return {**same, **ran, "wall_s": round(sum(report["wall_s"] for report in reports.values()), 3)}
 
 
-def recorded_jobs(facts: Iterable[Fact]) -> list[Recorded]:
-    """The jobs that have started, in order of submission; one that still runs ends with the journal.
+def recorded_jobs(facts: Iterable[Fact], now: float = 0.0) -> list[Recorded]:
+    """The jobs that have started, in order of submission; one that still runs ends with the journal, or at `now`.
 
-    A job with a begin time counts as submitted at that time.
+    A job counts as submitted when nothing but its queue kept it: at its begin time, say, or, by what the journal says
+    of its wait, so much later as it was held, waited for other jobs, or ran in earlier attempts.
     """
     jobs: dict[str, Recorded] = {}
-    last = 0.0
+    last = now
     for fact in facts:
         last = max(last, fact.at)
         match fact:
@@ -175,19 +188,29 @@ def recorded_jobs(facts: Iterable[Fact]) -> list[Recorded]:
             case JobUpdated(job_id=job_id, changes=updates) if job_id in jobs:
                 one = jobs[job_id]
                 one.job = replace(one.job, spec=with_changes(one.job.spec, updates))
-            case JobChanged(job_id=job_id, changes=changes) if job_id in jobs:
-                one = jobs[job_id]
-                if changes.get("phase") is Phase.STARTING:
-                    one.started_at, one.ended_at = fact.at, None
-                elif changes.get("phase") in (Phase.RUNNING, Phase.STARTING) and changes.get("started_at") is not None:
-                    one.started_at = changes["started_at"]
-                if changes.get("ended_at") is not None:
-                    one.ended_at = changes["ended_at"]
+            case JobChanged(job_id=job_id) if job_id in jobs:
+                _follow(jobs[job_id], fact)
     for one in jobs.values():
         if one.started_at is not None and one.ended_at is None:
             one.ended_at = last
     ran = [one for one in jobs.values() if one.started_at is not None]
+    for one in ran:
+        if one.queued_s is not None and one.allocated_at is not None:
+            came_at = max(one.job.submitted_at, one.allocated_at - one.queued_s)
+            one.job = replace(one.job, submitted_at=came_at)
     return sorted(ran, key=lambda one: (one.job.submitted_at, one.job.sequence))
+
+
+def _follow(one: Recorded, fact: JobChanged) -> None:
+    changes = fact.changes
+    if changes.get("phase") is Phase.STARTING:
+        one.started_at, one.ended_at, one.allocated_at = fact.at, None, fact.at
+        if waited := changes.get("waited"):
+            one.queued_s = sum(seconds for reason, seconds in waited if reason not in PARKED)
+    elif changes.get("phase") in (Phase.RUNNING, Phase.STARTING) and changes.get("started_at") is not None:
+        one.started_at = changes["started_at"]
+    if changes.get("ended_at") is not None:
+        one.ended_at = changes["ended_at"]
 
 
 def recorded_nodes(facts: Iterable[Fact], add_gpus: int = 0) -> list[Node]:
@@ -218,7 +241,7 @@ def _node(name: str, known: dict[str, tuple[int, str]]) -> Node:
     return Node(name, devices, HOST, HOST)
 
 
-def _again(job: Job) -> Job:
+def as_submitted(job: Job) -> Job:
     """The job as it was submitted, without conditions that the journal cannot check."""
     wish = replace(
         job.spec.request,

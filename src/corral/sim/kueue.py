@@ -23,8 +23,9 @@ from corral.model.device import Device, DeviceCondition, Node
 from corral.model.errors import Refused
 from corral.model.fact import ConditionObserved, Delta, JobChanged, NodeObserved, Observation, ServerPart, SiteArranged
 from corral.model.home import Home
-from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job import Job, JobSpec, Request
 from corral.model.launch import Launch
+from corral.model.phase import Phase
 from corral.model.queue import Queue, Quota
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View

@@ -1,7 +1,7 @@
 """A server's ledger, controller and dispatcher as they are, over nodes on which work only seems to run."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from corral.clock import SystemClock
@@ -14,7 +14,7 @@ from corral.model.answers.site import ServerInfo
 from corral.model.device import DeviceSample
 from corral.model.fact import Observation
 from corral.model.home import Home
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.model.view import View
 from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided, Ledger
@@ -64,7 +64,15 @@ class QuietHub:
 class LiveServer:
     """One server over a ledger file and nodes that outlive it. `observations` say what the nodes are like."""
 
-    def __init__(self, home: Home, nodes: Mapping[str, SimulatedNode], observations: Sequence[Observation]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        nodes: Mapping[str, SimulatedNode],
+        observations: Sequence[Observation],
+        *,
+        attend: Callable[[ControlCore], None] = lambda core: None,
+    ) -> None:
+        """`attend` is called before the nodes come."""
         self.ledger: Ledger = open_ledger(home.ledger_url)
         self.ledger.observe(observations)
         self.ledger.commit(lambda _: Decided((), None)).result()
@@ -79,6 +87,7 @@ class LiveServer:
             about=ServerInfo,
         )
         self.service = self.core.service
+        attend(self.core)
         self.hub.start(self.core.listener)
         self.core.start()
         self.settle()

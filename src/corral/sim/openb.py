@@ -21,8 +21,8 @@ from corral.model.allocation import Member
 from corral.model.device import Device, Node
 from corral.model.errors import Refused, nearest
 from corral.model.fact import JobSubmitted, ServerPart
-from corral.model.fit import NodeState, Slot
 from corral.model.job import Job, JobSpec, Request
+from corral.model.state import NodeState, Slot
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.fragmentation import Fragmentation
 from corral.scheduling.planner import Planner
@@ -228,7 +228,8 @@ class _Run:
         shape = self._shapes.get(request)
         if shape is None:
             shape = self._shapes[request] = Shape(request, self._columns)
-        return bool(shape.fits(self._columns, self._everywhere)[1].any())
+        able = shape.able_slots(self._columns, shape.serving(self._columns, self._everywhere))
+        return bool((able.sum(axis=1) >= request.devices).any())
 
     def _taking(self, member: Member) -> RowGrant:
         slots = tuple(self._slots[grant.uuid] for grant in member.grants)

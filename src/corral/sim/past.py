@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from corral.model.allocation import Allocation
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued, JobSubmitted
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.sim.history import History, Run
 from corral.sim.journal import recorded_jobs, recorded_nodes
 
@@ -34,5 +35,4 @@ def record(facts: Sequence[Fact], history: History, *, group: Callable[[Job], st
         history.note(now, (allocation for allocation, _ in live.values()), len(waiting))
     history.runs += [Run(allocation, since, now) for allocation, since in live.values()]
     for one in recorded_jobs(facts):
-        wait_s = max(0.0, (one.started_at or 0.0) - one.job.submitted_at)
-        history.waits.setdefault(group(one.job), []).append(wait_s)
+        history.waits.setdefault(group(one.job), []).append(one.wait_s)

@@ -6,8 +6,9 @@ from corral.clock import Clock
 from corral.config import Settings
 from corral.control.dispatcher import HALF_BEGUN_S, RECHECK_INTERVAL_S
 from corral.model.allocation import Allocation
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.launch import launch_id, member_of
+from corral.model.phase import Phase
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.ports.telemetry import Contact

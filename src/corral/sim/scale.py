@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
+from corral.model.state import NodeState, Slot
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.state.columns import Columns, NodeCapacity, RowGrant
 from corral.sim.openb import shipped_trace, target_mix
