@@ -12,7 +12,7 @@ from corral.api.pages.files import PageFiles
 from tests.e2e.box import Box, described, serving
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright  # noqa: E402 - see above
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright  # noqa: E402 - see above
 
 CHROMIUM = shutil.which("chromium")
 _QUIET = (
@@ -22,7 +22,8 @@ _QUIET = (
     "--disable-component-update",
     "--no-first-run",
 )
-PATIENCE_MS = 30_000.0
+PATIENCE_MS = 60_000.0
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,12 @@ class Visit:
     def go(self, path: str) -> Page:
         self.page.goto(self.base + path)
         self.page.locator("h1").first.wait_for()
+        return self.page
+
+    def go_anyhow(self, path: str) -> Page:
+        """Open an address that may be of nothing, and wait for what the page says."""
+        self.page.goto(self.base + path)
+        self.page.locator("main h1, main .state:not([role=status])").first.wait_for()
         return self.page
 
 

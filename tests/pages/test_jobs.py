@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.e2e.box import Box, until_there
-from tests.pages.conftest import PATIENCE_MS, Visit, visiting
+from tests.pages.conftest import Visit, visiting
 
 
 def _tab_to(page: Page, role: str, name: str) -> None:
@@ -26,7 +26,7 @@ def test_a_job_is_submitted_and_cancelled_with_the_keyboard_alone(visit: Visit, 
     page.keyboard.type("sleep 600")
     _tab_to(page, "textbox", "GPUs")
     page.keyboard.type("2")
-    expect(page.get_by_text("starts now")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("starts now")).to_be_visible()
     expect(page.get_by_text("corral submit --gpus 2 -- sleep 600")).to_be_visible()
     _tab_to(page, "button", "Submit")
     page.keyboard.press("Enter")
@@ -37,7 +37,7 @@ def test_a_job_is_submitted_and_cancelled_with_the_keyboard_alone(visit: Visit, 
     page.keyboard.press("Enter")
     job_id = page.url.rsplit("/", 1)[1]
     assert box.ended(job_id)["phase"] == "CANCELLED"
-    expect(page.get_by_text("cancelled").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("cancelled").first).to_be_visible()
     assert visit.errors == []
 
 
@@ -46,11 +46,11 @@ def test_what_the_server_refuses_stands_beside_its_field(visit: Visit) -> None:
     page.get_by_label("Command", exact=True).fill("sleep 1")
     page.get_by_label("Queue", exact=True).fill("nowhere")
     queue = page.get_by_label("Queue", exact=True)
-    expect(queue).to_have_attribute("aria-invalid", "true", timeout=PATIENCE_MS)
+    expect(queue).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_role("alert")).to_contain_text("there is no queue")
     queue.fill("")
     page.get_by_label("GPUs", exact=True).fill("5")
-    expect(page.get_by_text("cannot run here")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("cannot run here")).to_be_visible()
 
 
 def test_two_tabs_cancel_the_same_job(chromium: Browser, box: Box, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_two_tabs_cancel_the_same_job(chromium: Browser, box: Box, tmp_path: Pat
         with suppress(PlaywrightTimeout):
             second.dispatch_event("click", timeout=1_000)
         for page in pages:
-            expect(page.get_by_text("cancelled").first).to_be_visible(timeout=PATIENCE_MS)
+            expect(page.get_by_text("cancelled").first).to_be_visible()
             expect(page.get_by_role("alertdialog")).to_have_count(0)
             expect(page.get_by_role("button", name="Cancel", exact=True)).to_have_count(0)
     assert box.ended(job_id)["phase"] == "CANCELLED"
@@ -80,25 +80,58 @@ def test_chosen_jobs_are_held_together_after_a_question(visit: Visit, box: Box, 
         page.get_by_label(f"Choose job {job_id}").check()
     page.get_by_role("button", name="Hold", exact=True).click()
     page.get_by_role("button", name="Hold 2 jobs").click()
-    expect(page.get_by_text("2 jobs on hold")).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.get_by_role("row").filter(has_text="waits-1")).to_contain_text("on hold", timeout=PATIENCE_MS)
+    expect(page.get_by_text("2 jobs on hold")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="waits-1")).to_contain_text("on hold")
     page.get_by_text("As a table").click()
     table = page.get_by_label("The timeline as a table")
-    expect(table.get_by_role("row").filter(has_text="first")).to_have_count(4, timeout=PATIENCE_MS)
+    expect(table.get_by_role("row").filter(has_text="first")).to_have_count(4)
     assert visit.errors == []
 
 
-def test_a_job_shows_what_was_measured_of_its_gpus(visit: Visit, box: Box, tmp_path: Path) -> None:
-    job_id = box.submit("--gpus", "1", "--", "sh", "-c", until_there(tmp_path / "never"))
+def test_a_job_shows_what_was_measured_of_each_of_its_gpus(visit: Visit, box: Box, tmp_path: Path) -> None:
+    job_id = box.submit("--gpus", "2", "--", "sh", "-c", until_there(tmp_path / "never"))
+    box.until_phase(job_id, "RUNNING")
+    index = {device["uuid"]: device["index"] for device in box.json("devices", "--json")}
+    labels = [index[uuid] for uuid in box.job(job_id)["devices"]]
     page = visit.go(f"/jobs/{job_id}")
     for title in ("GPU Utilization (%)", "Memory Usage (%)", "Temperature (°C)", "Power Draw (W)"):
-        expect(page.get_by_role("figure", name=title)).to_be_visible(timeout=PATIENCE_MS)
+        figure = page.get_by_role("figure", name=title)
+        lines = figure.get_by_role("list", name=f"{title} of job {job_id} over time, in words").get_by_role("listitem")
+        expect(lines).to_have_count(2)
+        for at, label in enumerate(labels):
+            expect(lines.nth(at)).to_contain_text(f"GPU {label}: Mock A100: mean")
     columns = page.get_by_role("region", name="Each GPU").get_by_role("columnheader")
     assert columns.all_inner_texts() == ["GPU ID", "Model", "Utilization", "Memory", "Temperature", "Power"]
     page.get_by_role("button", name="Change").click()
     page.get_by_label("Time limit").fill("90m")
     page.get_by_role("button", name="Change it").click()
-    expect(page.get_by_text("of 1h 30m")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text("of 1h 30m")).to_be_visible()
+
+
+def test_a_search_that_finds_ten_thousand_places_in_a_line_breaks_nothing(
+    visit: Visit, box: Box, tmp_path: Path
+) -> None:
+    script = f"python3 -c \"print('y' * 10000)\"; {until_there(tmp_path / 'never')}"
+    job_id = box.submit("--", "sh", "-c", script)
+    page = visit.go(f"/jobs/{job_id}")
+    expect(page.get_by_role("log")).to_contain_text("yyy")
+    page.get_by_label("Find in the log").fill("y")
+    expect(page.get_by_text("1 of 1")).to_be_visible()
+    expect(page.get_by_role("log").locator("mark").first).to_be_visible()
+    assert visit.errors == []
+
+
+def test_a_job_that_has_ended_says_how_and_leads_to_its_gpu_and_the_jobs_of_its_queue(visit: Visit, box: Box) -> None:
+    job_id = box.submit("--gpus", "1", "--name", "brief", "--", "false")
+    box.ended(job_id)
+    page = visit.go(f"/jobs/{job_id}")
+    expect(page.get_by_role("region", name="How it ended")).to_contain_text("brief failed with exit code 1")
+    (uuid,) = box.job(job_id)["devices"]
+    device = page.get_by_role("region", name="Devices").get_by_role("link")
+    assert (device.get_attribute("href") or "").endswith(f"/devices/{uuid}")
+    page.get_by_role("region", name="About").get_by_role("link", name="default").click()
+    page.wait_for_url("**/queue?queue=default")
+    assert visit.errors == []
 
 
 def test_lines_of_ten_thousand_columns_are_shown_within_their_box(visit: Visit, box: Box, tmp_path: Path) -> None:
@@ -107,7 +140,7 @@ def test_lines_of_ten_thousand_columns_are_shown_within_their_box(visit: Visit, 
     job_id = box.submit("--name", name, "--", "sh", "-c", f"{write}; {until_there(tmp_path / 'never')}")
     page = visit.go(f"/jobs/{job_id}")
     log = page.get_by_role("log")
-    expect(log).to_contain_text("<img src=x", timeout=PATIENCE_MS)
+    expect(log).to_contain_text("<img src=x")
     page.get_by_label("Find in the log").fill("onerror")
     expect(page.get_by_text("1 of 1")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

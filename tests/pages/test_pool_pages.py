@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.box import SETTINGS, Box, described, serving, uuid
-from tests.pages.conftest import PATIENCE_MS, Visit, visiting
+from tests.pages.conftest import Visit, visiting
 
 ALERTING = """alerts:
   - {name: on-site, when: "temperature_c > 1", severity: warning}
@@ -75,8 +75,8 @@ def test_a_silence_is_made_and_ended_and_a_mistake_in_it_is_told(pool_visit: Vis
 
 def test_devices_are_compared_as_the_address_says(pool_visit: Visit) -> None:
     page = pool_visit.go(f"/compare?what=devices&ids={uuid(0)},{uuid(1)}&range=30m")
-    chart = page.get_by_role("img", name="Utilisation of")
-    expect(chart).to_be_visible(timeout=PATIENCE_MS)
+    chart = page.get_by_role("img", name="Utilization of")
+    expect(chart).to_be_visible()
     expect(page.get_by_role("button", name="Leave out")).to_have_count(2)
     page.get_by_label("Add devices").select_option(value=uuid(2))
     page.wait_for_url(lambda url: uuid(2) in url)
@@ -135,6 +135,33 @@ def test_usage_tells_what_was_granted_and_each_key_figure_with_what_it_is(pool_v
     hours_by_project.click()
     expect(hours.get_by_role("row").filter(has_text="default")).to_be_visible()
     assert pool_visit.errors == []
+
+
+def test_fair_shares_are_told_with_how_they_are_made(pool_visit: Visit, pool: Box) -> None:
+    pool.ended(pool.submit("--gpus", "1", "--", "sleep", "1"))
+    shares = pool_visit.go("/usage").get_by_role("region", name="Fair shares", exact=True).first
+    expect(shares.get_by_role("row").filter(has_text=getuser())).to_contain_text("default")
+    expect(shares).to_contain_text("what has ended, worth half after 7d")
+    expect(shares).to_contain_text("No queue has the policy fair-share")
+
+
+def test_a_device_that_falls_ill_is_seen_at_once_on_its_page_and_on_the_overview(visit: Visit, box: Box) -> None:
+    page = visit.go(f"/devices/{uuid(2)}")
+    happened = page.get_by_role("region", name="What happened")
+    expect(happened).to_be_visible()
+    try:
+        box.describe(described(4, extra="ecc_errors = 1"))
+        expect(happened).to_contain_text("unhealthy: 1 memory errors")
+        page.get_by_role("link", name="Overview").click()
+        expect(page.locator(".figure").filter(has_text="Out of order")).to_contain_text("4")
+        box.describe(described(4))
+        expect(page.locator(".figure").filter(has_text="Out of order")).to_contain_text("0")
+        page.go_back()
+        expect(happened).to_contain_text("well again")
+    finally:
+        box.describe(described(4))
+        box.until(lambda: all(device["state"] == "free" for device in box.json("devices", "--json")))
+    assert visit.errors == []
 
 
 def test_nodes_are_filtered_by_what_their_devices_are_for(pool_visit: Visit, pool: Box) -> None:

@@ -1,6 +1,6 @@
 /** Which page is at which address, and which filters an address can have. */
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
-import { RANGES, type Range } from "./api/queries";
+import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
+import { RANGES, type Range } from "./api/historyQueries";
 import {
   COMPARED,
   type Compared,
@@ -11,14 +11,16 @@ import {
   type ReportBy,
   type ReportRange,
 } from "./pool/choices";
+import { DATE, policiesText } from "./pool/replays";
+import { Broken } from "./components/Broken";
 import { Frame } from "./components/Frame";
+import { latePage } from "./components/LatePage";
 import { Empty, Loading } from "./components/states";
 import { TIMELINE_HOURS, type TimelineHours } from "./jobs/timeline";
 import { OverviewPage } from "./pages/OverviewPage";
 import { MEANS } from "./pool/means";
 import type { DeviceFilter } from "./pool/nodeRows";
-
-type Search = Record<string, unknown>;
+import { readSearch, type Search, writtenSearch } from "./search";
 
 export interface DevicesSearch {
   node?: string;
@@ -53,8 +55,19 @@ export interface UsageSearch {
   kpis?: KpiRange;
 }
 
+export interface ReplaySearch {
+  policies?: string;
+  range?: ReportRange;
+  from?: string;
+  to?: string;
+  replay?: string;
+  course?: string;
+}
+
 const words = (value: unknown): string | undefined =>
-  typeof value === "string" && value !== "" ? value : typeof value === "number" ? String(value) : undefined;
+  typeof value === "string" && value !== "" ? value : undefined;
+const date = (value: unknown): string | undefined =>
+  typeof value === "string" && DATE.test(value) ? value : undefined;
 const range = (value: unknown): Range | undefined => RANGES.find((known) => known === value);
 
 const root = createRootRoute({
@@ -71,13 +84,13 @@ const devices = createRoute({
     state: words(search.state),
     range: range(search.range),
   }),
-  component: lazyRouteComponent(() => import("./pages/DevicesPage"), "DevicesPage"),
+  component: latePage(() => import("./pages/DevicesPage").then((file) => file.DevicesPage)),
 });
 const device = createRoute({
   getParentRoute: () => root,
   path: "/devices/$uuid",
   validateSearch: (search: Search): Pick<DevicesSearch, "range"> => ({ range: range(search.range) }),
-  component: lazyRouteComponent(() => import("./pages/DevicePage"), "DevicePage"),
+  component: latePage(() => import("./pages/DevicePage").then((file) => file.DevicePage)),
 });
 const nodes = createRoute({
   getParentRoute: () => root,
@@ -88,13 +101,13 @@ const nodes = createRoute({
     user: words(search.user),
     project: words(search.project),
   }),
-  component: lazyRouteComponent(() => import("./pages/NodesPage"), "NodesPage"),
+  component: latePage(() => import("./pages/NodesPage").then((file) => file.NodesPage)),
 });
 const node = createRoute({
   getParentRoute: () => root,
   path: "/nodes/$name",
   validateSearch: (search: Search): Pick<DevicesSearch, "range"> => ({ range: range(search.range) }),
-  component: lazyRouteComponent(() => import("./pages/NodePage"), "NodePage"),
+  component: latePage(() => import("./pages/NodePage").then((file) => file.NodePage)),
 });
 const queue = createRoute({
   getParentRoute: () => root,
@@ -108,18 +121,18 @@ const queue = createRoute({
     timeline: TIMELINE_HOURS.find((known) => known === search.timeline),
     why: words(search.why),
   }),
-  component: lazyRouteComponent(() => import("./pages/QueuePage"), "QueuePage"),
+  component: latePage(() => import("./pages/QueuePage").then((file) => file.QueuePage)),
 });
 const job = createRoute({
   getParentRoute: () => root,
   path: "/jobs/$id",
-  component: lazyRouteComponent(() => import("./pages/JobPage"), "JobPage"),
+  component: latePage(() => import("./pages/JobPage").then((file) => file.JobPage)),
 });
 const submit = createRoute({
   getParentRoute: () => root,
   path: "/submit",
   validateSearch: (search: Search): { like?: string } => ({ like: words(search.like) }),
-  component: lazyRouteComponent(() => import("./pages/SubmitPage"), "SubmitPage"),
+  component: latePage(() => import("./pages/SubmitPage").then((file) => file.SubmitPage)),
 });
 
 const alerts = createRoute({
@@ -129,13 +142,13 @@ const alerts = createRoute({
     severity: words(search.severity),
     over: search.over === true || search.over === "true" ? true : undefined,
   }),
-  component: lazyRouteComponent(() => import("./pages/AlertsPage"), "AlertsPage"),
+  component: latePage(() => import("./pages/AlertsPage").then((file) => file.AlertsPage)),
 });
 const map = createRoute({
   getParentRoute: () => root,
   path: "/map",
   validateSearch: (search: Search): Pick<DevicesSearch, "node"> => ({ node: words(search.node) }),
-  component: lazyRouteComponent(() => import("./pages/MapPage"), "MapPage"),
+  component: latePage(() => import("./pages/MapPage").then((file) => file.MapPage)),
 });
 const compare = createRoute({
   getParentRoute: () => root,
@@ -145,7 +158,7 @@ const compare = createRoute({
     ids: words(search.ids),
     range: range(search.range),
   }),
-  component: lazyRouteComponent(() => import("./pages/ComparePage"), "ComparePage"),
+  component: latePage(() => import("./pages/ComparePage").then((file) => file.ComparePage)),
 });
 const usage = createRoute({
   getParentRoute: () => root,
@@ -155,7 +168,54 @@ const usage = createRoute({
     range: REPORT_RANGES.find((known) => known === search.range),
     kpis: KPI_RANGES.find((known) => known === search.kpis),
   }),
-  component: lazyRouteComponent(() => import("./pages/UsagePage"), "UsagePage"),
+  component: latePage(() => import("./pages/UsagePage").then((file) => file.UsagePage)),
+});
+
+const replay = createRoute({
+  getParentRoute: () => root,
+  path: "/replay",
+  validateSearch: (search: Search): ReplaySearch => ({
+    policies: policiesText(words(search.policies)),
+    range: REPORT_RANGES.find((known) => known === search.range),
+    from: date(search.from),
+    to: date(search.to),
+    replay: words(search.replay),
+    course: words(search.course),
+  }),
+  component: latePage(() => import("./pages/ReplayPage").then((file) => file.ReplayPage)),
+});
+
+const tasks = createRoute({
+  getParentRoute: () => root,
+  path: "/tasks",
+  component: latePage(() => import("./pages/TasksPage").then((file) => file.TasksPage)),
+});
+const newTask = createRoute({
+  getParentRoute: () => root,
+  path: "/tasks/new",
+  validateSearch: (search: Search): { like?: string } => ({ like: words(search.like) }),
+  component: latePage(() => import("./pages/NewTaskPage").then((file) => file.NewTaskPage)),
+});
+const task = createRoute({
+  getParentRoute: () => root,
+  path: "/tasks/$task",
+  component: latePage(() => import("./pages/TaskPage").then((file) => file.TaskPage)),
+});
+const compareExperiments = createRoute({
+  getParentRoute: () => root,
+  path: "/tasks/$task/compare",
+  validateSearch: (search: Search): { one?: string; other?: string } => ({
+    one: words(search.one),
+    other: words(search.other),
+  }),
+  component: latePage(() =>
+    import("./pages/CompareExperimentsPage").then((file) => file.CompareExperimentsPage),
+  ),
+});
+const experiment = createRoute({
+  getParentRoute: () => root,
+  path: "/experiments/$experiment",
+  component: latePage(() => import("./pages/ExperimentPage").then((file) => file.ExperimentPage)),
 });
 
 const routes = root.addChildren([
@@ -171,11 +231,20 @@ const routes = root.addChildren([
   map,
   compare,
   usage,
+  replay,
+  tasks,
+  newTask,
+  task,
+  compareExperiments,
+  experiment,
 ]);
 
 export function makeRouter() {
   return createRouter({
     routeTree: routes,
+    parseSearch: readSearch,
+    stringifySearch: writtenSearch,
+    defaultErrorComponent: Broken,
     defaultPreload: "intent",
     defaultPendingComponent: () => <Loading what="the page" />,
     scrollRestoration: true,

@@ -34,3 +34,6 @@ function isAboutJobOf(session: Session | undefined, alert: Alert): boolean {
 export function mayChangeJob(session: Session | undefined, job: { user: string }): boolean {
   return session !== undefined && session.scope !== "read" && (session.admin || session.user === job.user);
 }
+
+/** A task of the autotuner is its user's. */
+export const mayChangeTask = mayChangeJob;

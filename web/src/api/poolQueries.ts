@@ -1,9 +1,9 @@
 /** What the pages about the pool read of the server: alerts, shares, usage and key figures. */
 import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { serverNow } from "../format/times";
-import type { Compared, ReportBy } from "../pool/choices";
+import type { ReportBy } from "../pool/choices";
 import { answered, api, type Schemas } from "./client";
-import type { Range } from "./queries";
+import type { Range } from "./historyQueries";
 
 export type MappedDevice = Schemas["MappedDevice"];
 export type Report = Schemas["Report"];
@@ -11,14 +11,6 @@ export type ReportRow = Schemas["ReportRow"];
 export type Waste = Schemas["Waste"];
 export type Kpis = Schemas["Kpis"];
 export type Kpi = Schemas["Kpi"];
-export type HistoryPoint = Schemas["HistoryPoint"];
-
-export interface History {
-  from: number;
-  to: number;
-  step_s: number;
-  series: Record<string, readonly HistoryPoint[]>;
-}
 
 const SLOW_MS = 60_000;
 
@@ -63,47 +55,17 @@ export function wasteQuery(rangeS: number) {
   });
 }
 
+export const fairSharesQuery = queryOptions({
+  queryKey: ["fair-shares"],
+  queryFn: ({ signal }) => answered(api.GET("/api/v1/fair-shares", { signal })),
+  refetchInterval: SLOW_MS,
+});
+
 export function kpisQuery(range: Range) {
   return queryOptions({
     queryKey: ["kpis", range],
     queryFn: ({ signal }) => answered(api.GET("/api/v1/kpis", { params: { query: { range } }, signal })),
     refetchInterval: SLOW_MS,
-    placeholderData: keepPreviousData,
-  });
-}
-
-/** What one node, device or job was like over a range. */
-export function historyQuery(what: Compared, id: string, range: Range, series: readonly string[]) {
-  const query = { range, series: [...series] };
-  const querySerializer = () => `range=${range}&series=${series.join(",")}`;
-  return queryOptions({
-    queryKey: ["history", what, id, range, series],
-    queryFn: ({ signal }): Promise<History> => {
-      if (what === "devices")
-        return answered(
-          api.GET("/api/v1/history/devices/{uuid}", {
-            params: { path: { uuid: id }, query },
-            querySerializer,
-            signal,
-          }),
-        );
-      if (what === "jobs")
-        return answered(
-          api.GET("/api/v1/history/jobs/{job_id}", {
-            params: { path: { job_id: id }, query },
-            querySerializer,
-            signal,
-          }),
-        );
-      return answered(
-        api.GET("/api/v1/history/nodes/{name}", {
-          params: { path: { name: id }, query },
-          querySerializer,
-          signal,
-        }),
-      );
-    },
-    refetchInterval: range === "30m" || range === "1h" ? 10_000 : SLOW_MS,
     placeholderData: keepPreviousData,
   });
 }

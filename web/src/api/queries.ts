@@ -28,7 +28,7 @@ export interface JobFilter {
   limit?: number;
   /** Such as "-started" for the latest first. */
   sort?: string;
-  /** With the expected starts of all that wait, which the server has to foresee: so of some hundreds at most. */
+  /** With the expected starts of those that wait, as far as the server foresees them. */
   starts?: boolean;
 }
 
@@ -45,7 +45,10 @@ export function makeQueryClient(): QueryClient {
     }),
     mutationCache: new MutationCache({ onError }),
     defaultOptions: {
+      // A server of this machine, or behind a tunnel, answers also where the browser takes itself for offline.
+      mutations: { networkMode: "always" },
       queries: {
+        networkMode: "always",
         // Events say what is new; this is for what they do not tell.
         staleTime: 5_000,
         refetchOnWindowFocus: true,
@@ -135,7 +138,7 @@ export function jobQuery(id: string) {
     queryFn: ({ signal }) =>
       answered(api.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
     // What is measured of one that runs is in no event.
-    refetchInterval: ({ state }) => (state.data?.phase === "RUNNING" ? 10_000 : false),
+    refetchInterval: ({ state }) => (state.data?.ended_at == null ? 10_000 : false),
   });
 }
 
@@ -145,34 +148,5 @@ export function whyQuery(id: string) {
     queryFn: ({ signal }) =>
       answered(api.GET("/api/v1/jobs/{job_id}/why", { params: { path: { job_id: id } }, signal })),
     refetchInterval: 10_000,
-  });
-}
-
-export const RANGES = ["30m", "1h", "6h", "12h", "24h", "2d", "7d"] as const;
-export type Range = (typeof RANGES)[number];
-
-export function deviceHistoryQuery(uuid: string, range: Range, series: readonly string[]) {
-  return queryOptions({
-    queryKey: ["history", "device", uuid, range, series],
-    queryFn: ({ signal }) =>
-      answered(
-        api.GET("/api/v1/history/devices/{uuid}", {
-          params: { path: { uuid }, query: { range, series: [...series] } },
-          querySerializer: () => `range=${range}&series=${series.join(",")}`,
-          signal,
-        }),
-      ),
-    refetchInterval: range === "30m" || range === "1h" ? 10_000 : 60_000,
-    placeholderData: keepPreviousData,
-  });
-}
-
-/** What a job's GPUs were like from its last start on; `live` while that grows. */
-export function jobHistoryQuery(id: string, live: boolean) {
-  return queryOptions({
-    queryKey: ["history", "job", id],
-    queryFn: ({ signal }) =>
-      answered(api.GET("/api/v1/history/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
-    refetchInterval: live ? 10_000 : false,
   });
 }

@@ -4,6 +4,442 @@
  */
 
 export interface paths {
+    "/api/dashboard/cluster-gpu-status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Cluster Gpu Status
+         * @description List the GPUs of all nodes, and how many a job may have now.
+         */
+        get: operations["cluster_gpu_status_api_dashboard_cluster_gpu_status_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/dashboard/gpu-status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Gpu Status
+         * @description List the GPUs with what they are like now.
+         */
+        get: operations["gpu_status_api_dashboard_gpu_status_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/experiments/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Experiments
+         * @description List the experiments of all tasks, by task and number.
+         */
+        get: operations["experiments_api_experiments__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/experiments/task/{task_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Experiments Of Task
+         * @description List the experiments of a task by number.
+         */
+        get: operations["experiments_of_task_api_experiments_task__task_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/experiments/{experiment_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Experiment
+         * @description Tell of an experiment.
+         */
+        get: operations["experiment_api_experiments__experiment_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/presets/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Presets
+         * @description List the presets of `parallel_config` and `quant_config`.
+         */
+        get: operations["presets_api_presets__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/presets/{preset_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Preset
+         * @description Tell of a preset.
+         */
+        get: operations["preset_api_presets__preset_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runtime-params/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Runtime Counts
+         * @description Tell how many flags are known of each inference server.
+         */
+        get: operations["runtime_counts_api_runtime_params__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runtime-params/compatibility": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Runtime Compatibility
+         * @description Tell which flags both inference servers have.
+         */
+        get: operations["runtime_compatibility_api_runtime_params_compatibility_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/runtime-params/{runtime}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Runtime Parameters
+         * @description List the flags that are known of an inference server.
+         */
+        get: operations["runtime_parameters_api_runtime_params__runtime__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/system/health": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Health
+         * @description Tell that the server answers.
+         */
+        get: operations["health_api_system_health_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/system/info": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Info
+         * @description Tell what this server is.
+         */
+        get: operations["info_api_system_info_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Tasks
+         * @description List tasks, newest first.
+         */
+        get: operations["tasks_api_tasks__get"];
+        put?: never;
+        /**
+         * Create
+         * @description Write down a task. What it does not say: `deployment_mode` docker, `gpu_wait_timeout_s` 300.
+         */
+        post: operations["create_api_tasks__post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/name/{task_name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Task By Name
+         * @description Tell of the newest task of this name.
+         */
+        get: operations["task_by_name_api_tasks_name__task_name__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Task
+         * @description Tell of a task, with what it asks for.
+         */
+        get: operations["task_api_tasks__task_id__get"];
+        /**
+         * Replace Task
+         * @description Have a task that does not run ask for something else.
+         */
+        put: operations["replace_task_api_tasks__task_id__put"];
+        post?: never;
+        /**
+         * Delete
+         * @description Forget a task that does not run, and its experiments.
+         */
+        delete: operations["delete_api_tasks__task_id__delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Describe Task
+         * @description Say something else of a task that does not run.
+         */
+        patch: operations["describe_task_api_tasks__task_id__patch"];
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel
+         * @description Let no more experiments of a task begin, and stop those that run.
+         */
+        post: operations["cancel_api_tasks__task_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/clear": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Clear
+         * @description Forget the experiments of a task that does not run.
+         */
+        post: operations["clear_api_tasks__task_id__clear_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/experiments/{number}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Experiment Logs
+         * @description Send what the server of an experiment wrote: the end of it, or with `follow` all until its job has ended.
+         */
+        get: operations["experiment_logs_api_tasks__task_id__experiments__number__logs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Logs
+         * @description Tell what happened to a task and its experiments, a line each. With `follow`, until nothing of it runs.
+         */
+        get: operations["logs_api_tasks__task_id__logs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/restart": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restart
+         * @description Forget the experiments of a task that does not run, and begin anew.
+         */
+        post: operations["restart_api_tasks__task_id__restart_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/tasks/{task_id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start
+         * @description Have a task begin. One that failed or was cancelled goes on where it was.
+         */
+        post: operations["start_api_tasks__task_id__start_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/alerts": {
         parameters: {
             query?: never;
@@ -264,6 +700,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/experiments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Experiments
+         * @description List the experiments of a task by number, a page at a time; with metrics of 32 MiB at most.
+         */
+        get: operations["experiments_api_v1_experiments_get"];
+        put?: never;
+        /**
+         * Create Experiment
+         * @description Write down the next experiment of a running task, as its tuner does.
+         */
+        post: operations["create_experiment_api_v1_experiments_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/experiments/{experiment_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Experiment
+         * @description Tell of an experiment, with its metrics.
+         */
+        get: operations["experiment_api_v1_experiments__experiment_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change Experiment
+         * @description Note how an experiment stands, as its tuner does. One that is over stays as it is.
+         */
+        patch: operations["change_experiment_api_v1_experiments__experiment_id__patch"];
+        trace?: never;
+    };
+    "/api/v1/fair-shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fair Shares
+         * @description Tell what each project and user counts as having used, by which the policy `fair-share` orders jobs.
+         */
+        get: operations["fair_shares_api_v1_fair_shares_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/health": {
         parameters: {
             query?: never;
@@ -316,6 +820,26 @@ export interface paths {
          * @description Tell what a job's devices were like while it had them; by default from its last start to its end, or to now.
          */
         get: operations["job_history_api_v1_history_jobs__job_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/history/jobs/{job_id}/gpus": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Job Gpus History
+         * @description Tell what each GPU of a job was like in its last attempt; of more than 16, the least, mean and most of all.
+         */
+        get: operations["job_gpus_history_api_v1_history_jobs__job_id__gpus_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -955,6 +1479,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/replays": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Replays
+         * @description List the policies that the past can be run again under, and the caller's replays of the last half hour.
+         */
+        get: operations["replays_api_v1_replays_get"];
+        put?: never;
+        /**
+         * Start
+         * @description Run the jobs of a period again under some policies, in a process of its own; ask after it by its id.
+         */
+        post: operations["start_api_v1_replays_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/replays/{replay_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find
+         * @description Tell how far a replay of the caller's is, and its result once it is done. One nobody asks after is ended.
+         */
+        get: operations["find_api_v1_replays__replay_id__get"];
+        put?: never;
+        post?: never;
+        /**
+         * Cancel
+         * @description End a replay of the caller's; one that is over stays as it is.
+         */
+        delete: operations["cancel_api_v1_replays__replay_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/report": {
         parameters: {
             query?: never;
@@ -1062,6 +1634,278 @@ export interface paths {
          * @description End a silence: what it kept back and still fires is told.
          */
         delete: operations["unsilence_api_v1_silences__silence_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Tasks
+         * @description List the tasks of the autotuner, newest first.
+         */
+        get: operations["tasks_api_v1_tasks_get"];
+        put?: never;
+        /**
+         * Create
+         * @description Write down a task. It begins when it is started.
+         */
+        post: operations["create_api_v1_tasks_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/estimate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Estimate
+         * @description Tell what a task would take at most, and whether it makes sense. Nothing is written down.
+         */
+        post: operations["estimate_api_v1_tasks_estimate_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Task
+         * @description Tell of a task, with what it asks for.
+         */
+        get: operations["task_api_v1_tasks__task_id__get"];
+        /**
+         * Edit
+         * @description Have a task that does not run ask for something else. Once there are experiments, only what it is called.
+         */
+        put: operations["edit_api_v1_tasks__task_id__put"];
+        post?: never;
+        /**
+         * Delete
+         * @description Forget a task that does not run, and its experiments; the answer is the task as it was.
+         */
+        delete: operations["delete_api_v1_tasks__task_id__delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/cancel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel
+         * @description Let no more experiments of a task begin, and stop those that run.
+         */
+        post: operations["cancel_api_v1_tasks__task_id__cancel_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/clear": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Clear
+         * @description Forget the experiments of a task that does not run.
+         */
+        post: operations["clear_api_v1_tasks__task_id__clear_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End
+         * @description Note that a task has completed or failed, as its tuner does.
+         */
+        post: operations["end_api_v1_tasks__task_id__end_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/experiments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Summaries
+         * @description List the experiments of a task in short, by number, a page at a time.
+         */
+        get: operations["summaries_api_v1_tasks__task_id__experiments_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/export/{form}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export
+         * @description Send what a task has found as a file: all experiments (csv), or the best one (yaml, submit, ome).
+         */
+        get: operations["export_api_v1_tasks__task_id__export__form__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/findings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Findings
+         * @description Tell what the experiments of a task have come to so far: what mattered, what no other beats, and the best.
+         */
+        get: operations["findings_api_v1_tasks__task_id__findings_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Logs
+         * @description Tell what happened to a task and its experiments, a line each. With `follow`, until nothing of it runs.
+         */
+        get: operations["logs_api_v1_tasks__task_id__logs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Plan
+         * @description Note how many experiments a task makes at most, as its tuner does.
+         */
+        post: operations["plan_api_v1_tasks__task_id__plan_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/restart": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restart
+         * @description Forget the experiments of a task that does not run, and begin anew.
+         */
+        post: operations["restart_api_v1_tasks__task_id__restart_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks/{task_id}/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start
+         * @description Have a task begin. One that failed or was cancelled goes on where it was.
+         */
+        post: operations["start_api_v1_tasks__task_id__start_post"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1342,15 +2186,428 @@ export interface components {
             started_at: number | null;
         };
         /**
+         * AutotunerCatalog
+         * @description What tasks may name: presets, and of each inference server the flags that are known of it.
+         */
+        AutotunerCatalog: {
+            /** Flags */
+            flags: {
+                [key: string]: string[];
+            };
+            /** Presets */
+            presets: components["schemas"]["AutotunerPreset"][];
+        };
+        /**
+         * AutotunerCluster
+         * @description All GPUs of all nodes.
+         */
+        AutotunerCluster: {
+            /** Available */
+            available: boolean;
+            /** Mode */
+            mode: string;
+            /** Nodes */
+            nodes: components["schemas"]["AutotunerGpu"][];
+            /** Timestamp */
+            timestamp: string;
+            /** Total Allocatable Gpus */
+            total_allocatable_gpus: number;
+            /** Total Gpus */
+            total_gpus: number;
+        };
+        /**
+         * AutotunerExperiment
+         * @description An experiment with its metrics. Times are such as "2026-11-22T22:31:00.000Z".
+         *
+         *     Attributes:
+         *         experiment_id: its number within the task.
+         */
+        AutotunerExperiment: {
+            /** Completed At */
+            completed_at: string | null;
+            /** Created At */
+            created_at: string;
+            /** Elapsed Time */
+            elapsed_time: number | null;
+            /** Error Message */
+            error_message: string | null;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Gpu Info */
+            gpu_info: {
+                [key: string]: unknown;
+            } | null;
+            /** Id */
+            id: number;
+            /** Metrics */
+            metrics: {
+                [key: string]: unknown;
+            } | null;
+            /** Objective Score */
+            objective_score: number | null;
+            /** Parameters */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /** Service Name */
+            service_name: string | null;
+            /** Service Url */
+            service_url: string | null;
+            /** Started At */
+            started_at: string | null;
+            status: components["schemas"]["ExperimentStatus"];
+            /** Task Id */
+            task_id: number;
+        };
+        /**
+         * AutotunerGpu
+         * @description A GPU; what could not be read is None.
+         *
+         *     Attributes:
+         *         allocatable: 1 where a job may have it now, else 0.
+         *         score: free memory and idle time as one number; 1.0 is wholly idle.
+         */
+        AutotunerGpu: {
+            /** Allocatable */
+            allocatable: number;
+            /** Capacity */
+            capacity: number;
+            /** Has Metrics */
+            has_metrics: boolean;
+            /** Index */
+            index: number | null;
+            /** Memory Free Mb */
+            memory_free_mb: number | null;
+            /** Memory Total Mb */
+            memory_total_mb: number | null;
+            /** Memory Usage Percent */
+            memory_usage_percent: number | null;
+            /** Memory Used Mb */
+            memory_used_mb: number | null;
+            /** Name */
+            name: string;
+            /** Node Name */
+            node_name: string | null;
+            /** Power Draw W */
+            power_draw_w: number | null;
+            /** Score */
+            score: number | null;
+            /** Temperature C */
+            temperature_c: number | null;
+            /** Utilization Percent */
+            utilization_percent: number | null;
+            /** Uuid */
+            uuid: string;
+        };
+        /**
+         * AutotunerGpus
+         * @description All GPUs. `available` says whether any could be read.
+         */
+        AutotunerGpus: {
+            /** Available */
+            available: boolean;
+            /** Gpus */
+            gpus: components["schemas"]["AutotunerGpu"][];
+            /** Timestamp */
+            timestamp: string;
+        };
+        /**
+         * AutotunerHealth
+         * @description The server answers; there is no Redis.
+         */
+        AutotunerHealth: {
+            /** Database */
+            database: string;
+            /** Redis */
+            redis: string;
+            /** Status */
+            status: string;
+        };
+        /**
+         * AutotunerPageQuery
+         * @description Which experiments to list by the names of another autotuner: leaving out the first `skip`, at most `limit`.
+         */
+        AutotunerPageQuery: {
+            /**
+             * Limit
+             * @default 1000
+             */
+            limit?: number;
+            /**
+             * Skip
+             * @default 0
+             */
+            skip?: number;
+        };
+        /**
+         * AutotunerPreset
+         * @description A combination that a task may name in `parallel_config.presets` or `quant_config.presets`, as `category` says.
+         */
+        AutotunerPreset: {
+            /** Category */
+            category: string;
+            /** Description */
+            description: string;
+            /** Id */
+            id: number;
+            /** Is System */
+            is_system: boolean;
+            /** Metadata */
+            metadata: {
+                [key: string]: unknown;
+            } | null;
+            /** Name */
+            name: string;
+            /** Parameters */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /** Runtime */
+            runtime: string | null;
+        };
+        /**
+         * AutotunerSystem
+         * @description What this server is.
+         */
+        AutotunerSystem: {
+            /** App Name */
+            app_name: string;
+            /** Available Runtimes */
+            available_runtimes: string[];
+            deployment_mode: components["schemas"]["DeploymentMode"];
+            /** Timezone */
+            timezone: string;
+            /** Version */
+            version: string;
+        };
+        /**
+         * AutotunerTask
+         * @description A task with what it asks for, but for the variables of its servers.
+         */
+        AutotunerTask: {
+            /** Base Runtime */
+            base_runtime: string;
+            /** Benchmark */
+            benchmark: {
+                [key: string]: unknown;
+            };
+            /** Best Experiment Id */
+            best_experiment_id: number | null;
+            /** Clusterbasemodel Config */
+            clusterbasemodel_config: {
+                [key: string]: unknown;
+            } | null;
+            /** Clusterservingruntime Config */
+            clusterservingruntime_config: {
+                [key: string]: unknown;
+            } | null;
+            /** Completed At */
+            completed_at: string | null;
+            /** Created At */
+            created_at: string;
+            deployment_mode: components["schemas"]["DeploymentMode"];
+            /** Description */
+            description: string;
+            /** Elapsed Time */
+            elapsed_time: number | null;
+            /** Error Message */
+            error_message: string | null;
+            /** Gpu Wait Timeout S */
+            gpu_wait_timeout_s: number | null;
+            /** Id */
+            id: number;
+            /** Max Parallel */
+            max_parallel: number;
+            /** Model */
+            model: {
+                [key: string]: unknown;
+            };
+            /** Optimization */
+            optimization: {
+                [key: string]: unknown;
+            };
+            /** Parallel Config */
+            parallel_config: {
+                [key: string]: unknown;
+            };
+            /** Parameters */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /** Project */
+            project: string;
+            /** Quant Config */
+            quant_config: {
+                [key: string]: unknown;
+            };
+            /** Queue */
+            queue: string;
+            /** Runtime Image Tag */
+            runtime_image_tag: string | null;
+            /** Slo */
+            slo: {
+                [key: string]: unknown;
+            } | null;
+            /** Started At */
+            started_at: string | null;
+            status: components["schemas"]["TaskStatus"];
+            /** Storage */
+            storage: {
+                [key: string]: unknown;
+            } | null;
+            /** Successful Experiments */
+            successful_experiments: number;
+            /** Task Name */
+            task_name: string;
+            /** Total Experiments */
+            total_experiments: number;
+        };
+        /**
+         * AutotunerTaskRow
+         * @description A task as it is listed. Times are such as "2026-11-22T22:31:00.000Z".
+         */
+        AutotunerTaskRow: {
+            /** Base Runtime */
+            base_runtime: string;
+            /** Best Experiment Id */
+            best_experiment_id: number | null;
+            /** Completed At */
+            completed_at: string | null;
+            /** Created At */
+            created_at: string;
+            deployment_mode: components["schemas"]["DeploymentMode"];
+            /** Description */
+            description: string;
+            /** Elapsed Time */
+            elapsed_time: number | null;
+            /** Error Message */
+            error_message: string | null;
+            /** Id */
+            id: number;
+            /** Started At */
+            started_at: string | null;
+            status: components["schemas"]["TaskStatus"];
+            /** Successful Experiments */
+            successful_experiments: number;
+            /** Task Name */
+            task_name: string;
+            /** Total Experiments */
+            total_experiments: number;
+        };
+        /**
+         * AutotunerTaskUpdate
+         * @description What else is to be said of a task. How it stands is changed by start, cancel, restart and clear.
+         */
+        AutotunerTaskUpdate: {
+            /** Description */
+            description: string;
+        };
+        /**
+         * AutotunerTasksQuery
+         * @description Which tasks to list by the names of another autotuner: of one status, leaving out the first `skip`.
+         */
+        AutotunerTasksQuery: {
+            /**
+             * Limit
+             * @default 100
+             */
+            limit?: number;
+            /**
+             * Skip
+             * @default 0
+             */
+            skip?: number;
+            /** @default null */
+            status_filter?: components["schemas"]["TaskStatus"] | null;
+        };
+        /**
+         * BenchmarkSpec
+         * @description The traffic to measure under.
+         *
+         *     Attributes:
+         *         model_name: what requests call the model; "" is the name that it is served under.
+         *         task: what is served: "text-to-text", "text-to-embeddings" and others that genai-bench knows.
+         *         model_tokenizer: where genai-bench finds the tokenizer: a directory, or a name at the hub; "": the model's own.
+         *         traffic_scenarios: as genai-bench writes them: "D(100,100)", "N(480,240)/(300,150)", "U(50,100)/(200,250)".
+         *         num_concurrency: levels of load, each measured by itself; of embeddings and rerank, texts in a request.
+         *         max_time_per_iteration: minutes that a level of a scenario lasts at most; genai-bench takes whole ones.
+         *         max_requests_per_iteration: requests that a level of a scenario has at most.
+         *         additional_params: fields that each request has besides.
+         *         dataset_url: prompts in place of those that genai-bench has: a file, or a name at the hub.
+         *         generator: the load generator that must measure: "genai-bench" or "corral"; "" is the best that can.
+         */
+        BenchmarkSpec: {
+            /** Additional Params */
+            additional_params?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Dataset Deduplicate
+             * @default false
+             */
+            dataset_deduplicate?: boolean;
+            /**
+             * Dataset Url
+             * @default null
+             */
+            dataset_url?: string | null;
+            /**
+             * Generator
+             * @default
+             */
+            generator?: string;
+            /**
+             * Max Requests Per Iteration
+             * @default 100
+             */
+            max_requests_per_iteration?: number;
+            /**
+             * Max Time Per Iteration
+             * @default 10
+             */
+            max_time_per_iteration?: number;
+            /**
+             * Model Name
+             * @default
+             */
+            model_name?: string;
+            /**
+             * Model Tokenizer
+             * @default
+             */
+            model_tokenizer?: string;
+            /**
+             * Num Concurrency
+             * @default [
+             *       1,
+             *       4
+             *     ]
+             */
+            num_concurrency?: number[];
+            /**
+             * Task
+             * @default text-to-text
+             */
+            task?: string;
+            /**
+             * Traffic Scenarios
+             * @default [
+             *       "D(100,100)"
+             *     ]
+             */
+            traffic_scenarios?: string[];
+        };
+        /**
          * Certainty
-         * @description What an expected start is.
+         * @description What is known of a job's start.
          *
          *     PROMISE: what the job needs is reserved from then on, all who hold it now have time limits that end before, and
          *     nobody who waits now can pass it; only work of a better rank that comes later can still delay it.
          *     EXPECTATION: what comes of everybody's estimates.
+         *     UNFORESEEN: no start is known: so many jobs go first that the forecast, which is bounded, did not reach it.
          * @enum {string}
          */
-        Certainty: "promise" | "expectation";
+        Certainty: "promise" | "expectation" | "unforeseen";
         /**
          * ChangedJobs
          * @description What was changed of the jobs that were named or chosen, or would be.
@@ -1432,6 +2689,81 @@ export interface components {
             why: string | null;
         };
         /**
+         * ComparedFigure
+         * @description One measured value of the best experiment and of the default, in words; "-" where it was not measured.
+         */
+        ComparedFigure: {
+            /** Best */
+            best: string;
+            /** Default */
+            default: string;
+            /** Label */
+            label: string;
+        };
+        /**
+         * Container
+         * @description What a job's command runs in.
+         *
+         *     Attributes:
+         *         image: as its registry names it; None is the site's default.
+         *         volumes: what it sees of the site's files.
+         *         service_account: as whom it speaks to the cluster; None is the namespace's default.
+         *         pod_template: JSON of a Kubernetes PodTemplateSpec (`metadata`, `spec`) for the rest of its pod; None is none.
+         *         shm_size_mib: the size of its /dev/shm; None is Docker's default, 64 MiB.
+         *         network: Docker's name of its network; None is Docker's default.
+         *         user: as whom it runs, as Docker has it: UID, UID:GID or a name within the image; None is the job's user.
+         *         pull: when its image is fetched; None is when it is missing.
+         */
+        Container: {
+            /**
+             * Image
+             * @default null
+             */
+            image?: string | null;
+            /**
+             * Network
+             * @default null
+             */
+            network?: string | null;
+            /**
+             * Pod Template
+             * @default null
+             */
+            pod_template?: string | null;
+            /** @default null */
+            pull?: components["schemas"]["Pull"] | null;
+            /**
+             * Service Account
+             * @default null
+             */
+            service_account?: string | null;
+            /**
+             * Shm Size Mib
+             * @default null
+             */
+            shm_size_mib?: number | null;
+            /**
+             * User
+             * @default null
+             */
+            user?: string | null;
+            /**
+             * Volumes
+             * @default []
+             */
+            volumes?: components["schemas"]["Volume"][];
+        };
+        /**
+         * ContainerRow
+         * @description A container of the host's Docker, none of Corral's, that has a process on a device.
+         */
+        ContainerRow: {
+            /** Image */
+            image: string;
+            /** Name */
+            name: string;
+        };
+        /**
          * Cordon
          * @description Why a device or a node is cordoned.
          */
@@ -1460,6 +2792,12 @@ export interface components {
             /** Profile */
             profile: string;
         };
+        /**
+         * DeploymentMode
+         * @description How the inference server of an experiment is run.
+         * @enum {string}
+         */
+        DeploymentMode: "process" | "docker" | "ome" | "kserve";
         /**
          * DeviceChoice
          * @description A device that a job would get, by UUID for programs and by index and name for people.
@@ -1519,6 +2857,8 @@ export interface components {
          *         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
          *         throttled_by: what holds its clocks down: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
          *         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
+         *         metered: whether anything reads it; of one that nothing reads only who was given it is known.
+         *         pod: a pod of somebody else that has it.
          */
         DeviceRow: {
             /** Availability */
@@ -1543,6 +2883,8 @@ export interface components {
             memory_total_mib: number | null;
             /** Memory Used Mib */
             memory_used_mib: number | null;
+            /** Metered */
+            metered: boolean;
             /** Mig Enabled */
             mig_enabled: boolean | null;
             /** Mig Profile */
@@ -1557,6 +2899,7 @@ export interface components {
             parent: string | null;
             /** Pci Bus Id */
             pci_bus_id: string | null;
+            pod: components["schemas"]["PodRow"] | null;
             /** Power Limit W */
             power_limit_w: number | null;
             /** Power W */
@@ -1587,6 +2930,32 @@ export interface components {
             vgpu_layer: string | null;
             /** Xid */
             xid: number | null;
+        };
+        /**
+         * DockerOptions
+         * @description The container of an inference server.
+         *
+         *     Attributes:
+         *         image: in place of the engine's own.
+         *         network: one of Docker's that the site allows; None is Docker's default.
+         *         shm_size: of /dev/shm, through which the engine's processes talk; such as "16G".
+         */
+        DockerOptions: {
+            /**
+             * Image
+             * @default null
+             */
+            image?: string | null;
+            /**
+             * Network
+             * @default null
+             */
+            network?: string | null;
+            /**
+             * Shm Size
+             * @default 16G
+             */
+            shm_size?: string;
         };
         /**
          * Drain
@@ -1683,7 +3052,7 @@ export interface components {
          * @description One event of a stream.
          *
          *     Attributes:
-         *         topic: jobs, devices, alerts or metrics; or of the stream itself: hello, ping, reset, overflow.
+         *         topic: jobs, devices, alerts, tasks or metrics; or of the stream itself: hello, ping, reset, overflow.
          *         what: what happened, in one word, such as "submitted".
          *         id: its place in the journal; a stream that is asked for `after` it goes on behind it. None where it has none.
          *         at: when, in Unix seconds.
@@ -1711,8 +3080,8 @@ export interface components {
         };
         /**
          * EventsQuery
-         * @description What to be told: `topics` of jobs, devices, alerts and metrics (all but metrics by default), and of the first
-         *     three everything `after` this event id; by default what happens from now on.
+         * @description What to be told: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and of all
+         *     but metrics everything `after` this event id; by default what happens from now on.
          */
         EventsQuery: {
             /**
@@ -1782,6 +3151,204 @@ export interface components {
          */
         EvictionRule: "priority" | "queue-reclaim" | "pool-reclaim" | "time-slice" | "faster-gpus" | "idle" | "memory" | "drain";
         /**
+         * ExperimentChange
+         * @description What is new of an experiment; None stays as it is.
+         */
+        ExperimentChange: {
+            /**
+             * Error Message
+             * @default null
+             */
+            error_message?: string | null;
+            /**
+             * Gpu Info
+             * @default null
+             */
+            gpu_info?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Job Id
+             * @default null
+             */
+            job_id?: string | null;
+            /**
+             * Metrics
+             * @default null
+             */
+            metrics?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Objective Score
+             * @default null
+             */
+            objective_score?: number | null;
+            /**
+             * Search State
+             * @default null
+             */
+            search_state?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Service Name
+             * @default null
+             */
+            service_name?: string | null;
+            /**
+             * Service Url
+             * @default null
+             */
+            service_url?: string | null;
+            /** @default null */
+            status?: components["schemas"]["ExperimentStatus"] | null;
+        };
+        /**
+         * ExperimentList
+         * @description Experiments of a task by number.
+         */
+        ExperimentList: {
+            /** Experiments */
+            experiments: components["schemas"]["ExperimentRow"][];
+        };
+        /**
+         * ExperimentRow
+         * @description An experiment. Times are Unix seconds.
+         *
+         *     Attributes:
+         *         experiment_id: its number within the task.
+         *         search_state: what the strategy keeps of it.
+         *         metrics: what was measured; a list of experiments has them only if asked for.
+         *         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
+         */
+        ExperimentRow: {
+            /** Completed At */
+            completed_at: number | null;
+            /** Created At */
+            created_at: number;
+            /** Elapsed Time */
+            elapsed_time: number | null;
+            /** Error Message */
+            error_message: string | null;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Gpu Info */
+            gpu_info: {
+                [key: string]: unknown;
+            } | null;
+            /** Id */
+            id: string;
+            /** Job Id */
+            job_id: string | null;
+            /** Metrics */
+            metrics: {
+                [key: string]: unknown;
+            } | null;
+            /** Objective Score */
+            objective_score: number | null;
+            /** Parameters */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /** Search State */
+            search_state: {
+                [key: string]: unknown;
+            };
+            /** Service Name */
+            service_name: string | null;
+            /** Service Url */
+            service_url: string | null;
+            /** Started At */
+            started_at: number | null;
+            status: components["schemas"]["ExperimentStatus"];
+            /** Task Id */
+            task_id: string;
+        };
+        /**
+         * ExperimentStatus
+         * @description Where an experiment is in its life.
+         * @enum {string}
+         */
+        ExperimentStatus: "pending" | "deploying" | "benchmarking" | "success" | "failed";
+        /**
+         * ExperimentSummaries
+         * @description Experiments of a task by number, in short.
+         */
+        ExperimentSummaries: {
+            /** Experiments */
+            experiments: components["schemas"]["ExperimentSummary"][];
+        };
+        /**
+         * ExperimentSummary
+         * @description An experiment in a row of a table. Times are Unix seconds.
+         *
+         *     Attributes:
+         *         experiment_id: its number within the task.
+         *         gpus, gpu_model: the GPUs that it had; None before it has any.
+         *         monitored: whether its GPUs were read while it was measured.
+         *         figures: means over the levels by the names of `metrics` (seconds, tokens a second); those that were measured.
+         *         error_message: its end, where it is long.
+         */
+        ExperimentSummary: {
+            /** Completed At */
+            completed_at: number | null;
+            /** Created At */
+            created_at: number;
+            /** Error Message */
+            error_message: string | null;
+            /** Experiment Id */
+            experiment_id: number;
+            /** Figures */
+            figures: {
+                [key: string]: number;
+            };
+            /** Gpu Model */
+            gpu_model: string | null;
+            /** Gpus */
+            gpus: number | null;
+            /** Id */
+            id: string;
+            /** Job Id */
+            job_id: string | null;
+            /** Monitored */
+            monitored: boolean;
+            /** Objective Score */
+            objective_score: number | null;
+            /** Parameters */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /** Started At */
+            started_at: number | null;
+            status: components["schemas"]["ExperimentStatus"];
+            /** Task Id */
+            task_id: string;
+        };
+        /**
+         * ExperimentsQuery
+         * @description Which experiments of a task to list: those with numbers above `after`, at most `limit`, with their metrics.
+         */
+        ExperimentsQuery: {
+            /**
+             * After
+             * @default 0
+             */
+            after?: number;
+            /**
+             * Limit
+             * @default 1000
+             */
+            limit?: number;
+            /**
+             * Metrics
+             * @default false
+             */
+            metrics?: boolean;
+            /** Task */
+            task: string;
+        };
+        /**
          * Explanation
          * @description Why a job waits and when it will start; after its end, how the wait was spent.
          *
@@ -1833,6 +3400,42 @@ export interface components {
             starts_now_with: string | null;
             /** Waited */
             waited: components["schemas"]["WaitPart"][];
+        };
+        /**
+         * FairShareRow
+         * @description What a project, or a user in it, counts as having used, by which the policy `fair-share` orders jobs.
+         *
+         *     Attributes:
+         *         user: None of the project as a whole.
+         *         past_gpu_s: GPU-seconds of allocations that have ended, each worth half after a half-life.
+         *         held_gpu_s: GPU-seconds of those that last, an hour ahead.
+         *         weighed_gpu_s: both together by the weight: who has least is next.
+         */
+        FairShareRow: {
+            /** Held Gpu S */
+            held_gpu_s: number;
+            /** Past Gpu S */
+            past_gpu_s: number;
+            /** Project */
+            project: string;
+            /** User */
+            user: string | null;
+            /** Weighed Gpu S */
+            weighed_gpu_s: number;
+            /** Weight */
+            weight: number;
+        };
+        /**
+         * FairShares
+         * @description The fair shares now, each project followed by its users; `formula` says how a figure is made.
+         */
+        FairShares: {
+            /** Formula */
+            formula: string;
+            /** Half Life S */
+            half_life_s: number;
+            /** Rows */
+            rows: components["schemas"]["FairShareRow"][];
         };
         /**
          * GiveUp
@@ -2235,6 +3838,46 @@ export interface components {
             waits_for: string[];
         };
         /**
+         * JobGpuHistory
+         * @description What one GPU of a job was like while its last attempt had it; `memory_mib` is all of its memory.
+         *
+         *     `label` is what the GPU is called in `gpu_monitoring`. `series` is empty where there are too many GPUs.
+         */
+        JobGpuHistory: {
+            /** Label */
+            label: string;
+            /** Memory Mib */
+            memory_mib: number | null;
+            /** Name */
+            name: string | null;
+            /** Series */
+            series: {
+                [key: string]: components["schemas"]["HistoryPoint"][];
+            };
+        };
+        /**
+         * JobGpusHistory
+         * @description What each GPU of a job's last attempt was like. Of more than 16, `series` has their spread instead.
+         *
+         *     In `series`, a point has the least, the mean and the most that any of the GPUs read in its step.
+         */
+        JobGpusHistory: {
+            /** From */
+            from: number;
+            /** Gpus */
+            gpus: components["schemas"]["JobGpuHistory"][];
+            /** Id */
+            id: string;
+            /** Series */
+            series: {
+                [key: string]: components["schemas"]["HistoryPoint"][];
+            };
+            /** Step S */
+            step_s: number;
+            /** To */
+            to: number;
+        };
+        /**
          * JobHistory
          * @description What the devices of a job were like while it had them, as `DeviceHistory` tells it of a device.
          *
@@ -2305,7 +3948,7 @@ export interface components {
          *     Attributes:
          *         devices: UUIDs, which stay after the end.
          *         exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
-         *         reason: why it ended as it did.
+         *         reason: why it ended as it did; what keeps one that has its devices from beginning.
          *         wait: one word on why it waits, None unless it does.
          *         gpus: devices asked for, of all members of a gang.
          *         gpus_milli: thousandths of a GPU that it holds or held last, or asks for; None where it asks for memory, and had
@@ -2315,7 +3958,7 @@ export interface components {
          *         nodes: the nodes that it runs on, and after its end those that it ran on last, each once.
          *             A listing leaves these three out of a job that has ended and had whole devices: `devices` says what it had.
          *         begin_at: it is not to start before.
-         *         expected_start_is: whether the expected start is promised, None when no start can be expected.
+         *         expected_start_is: whether the expected start is promised; or that none was foreseen, None when none can be.
          *         eviction: the last time it was stopped for others, with what it lost; None if it never was.
          *         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
          *         params: its values of a sweep's parameters.
@@ -2455,7 +4098,8 @@ export interface components {
         /**
          * JobsQuery
          * @description Which jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists all of them in one answer;
-         *     `starts` adds the expected start of every waiting job.
+         *     `starts` adds the expected starts of waiting jobs; of those in a long queue that are not reached by the forecast,
+         *     which is bounded, `expected_start_is` says "unforeseen".
          *
          *     `user`, `phase`, `queue` and `name` may be several, separated by commas. The user "me" is the caller, and * in a
          *     name is any characters. `since` are those submitted then or later (Unix seconds). `sort`, such as "started" or
@@ -2628,6 +4272,21 @@ export interface components {
             to: number;
         };
         /**
+         * LabelExpression
+         * @description A condition on one label. `Gt` and `Lt` compare integers; a label that is missing is not in any list.
+         */
+        LabelExpression: {
+            /** Key */
+            key: string;
+            /** @default Exists */
+            operator?: components["schemas"]["Operator"];
+            /**
+             * Values
+             * @default []
+             */
+            values?: string[];
+        };
+        /**
          * Level
          * @description Who holds a job to its grant: hardware or driver, Corral's memory guard, or nobody.
          * @enum {string}
@@ -2742,6 +4401,18 @@ export interface components {
          */
         Means: "exclusive" | "mps" | "mig" | "timeslice";
         /**
+         * MeasuredFront
+         * @description The experiments that no other beats in two figures at once; `ids` by ascending `x`.
+         */
+        MeasuredFront: {
+            /** Ids */
+            ids: string[];
+            /** X */
+            x: string;
+            /** Y */
+            y: string;
+        };
+        /**
          * MeasuredRange
          * @description The least, the most and the mean of the readings.
          */
@@ -2810,6 +4481,44 @@ export interface components {
         NearestRequest: {
             /** Text */
             text: string;
+        };
+        /**
+         * NewExperiment
+         * @description The next experiment of a task: its number, its parameters by name, and what the search keeps of it.
+         */
+        NewExperiment: {
+            /** Experiment Id */
+            experiment_id: number;
+            /** Parameters */
+            parameters: {
+                [key: string]: unknown;
+            };
+            /** Search State */
+            search_state?: {
+                [key: string]: unknown;
+            };
+            /** Task Id */
+            task_id: string;
+        };
+        /**
+         * NewReplay
+         * @description What to run again: the jobs of a period (Unix seconds; by default the last week), under one policy or several.
+         *
+         *     A policy is POLICY or POLICY/BACKFILL, such as sjf or fcfs/none, or "configured": each queue under its own.
+         */
+        NewReplay: {
+            /** Policies */
+            policies: string[];
+            /**
+             * Since
+             * @default null
+             */
+            since?: number | null;
+            /**
+             * Until
+             * @default null
+             */
+            until?: number | null;
         };
         /**
          * NewSilence
@@ -2895,6 +4604,12 @@ export interface components {
          */
         NotifyOn: "started" | "done" | "failed";
         /**
+         * Operator
+         * @description How an expression compares the value of a label.
+         * @enum {string}
+         */
+        Operator: "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt";
+        /**
          * OwnChannel
          * @description The URL through which the caller is told, as apprise reads it. It holds secrets, and no answer has it.
          */
@@ -2932,18 +4647,128 @@ export interface components {
             user: string;
         };
         /**
+         * ParameterImportance
+         * @description How much a parameter alone says of the order of the scores.
+         *
+         *     Attributes:
+         *         values: how many of its values were measured.
+         *         part: of the differences in rank, from 0 to 1, that go with its value; None where too few were measured.
+         */
+        ParameterImportance: {
+            /** Name */
+            name: string;
+            /** Part */
+            part: number | null;
+            /** Values */
+            values: number;
+        };
+        /**
          * Phase
          * @description Where a job stands. The legal steps between phases are in `NEXT_PHASES`; a hold is a flag, not a phase.
          * @enum {string}
          */
         Phase: "PENDING" | "STARTING" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMED_OUT" | "LOST";
         /**
+         * PlacementRules
+         * @description What a job demands of its node besides amounts.
+         *
+         *     Attributes:
+         *         tolerations: taints that do not keep it off.
+         *         nodes: selectors of which the node must meet one; () is any node.
+         *         preferred_nodes: of nodes that fit, those with the most weight come first.
+         *         tags: what the rules of other jobs know it by.
+         *         near: some job on its node must meet all of these, unless nothing anywhere does and it would itself.
+         *         apart: no job on its node may meet any of these, nor later one that comes there.
+         *         preferred_neighbours: as `preferred_nodes`, by what runs there.
+         *         spread: how evenly jobs are to be spread over nodes.
+         */
+        PlacementRules: {
+            /**
+             * Apart
+             * @default []
+             */
+            apart?: components["schemas"]["LabelExpression"][][];
+            /**
+             * Near
+             * @default []
+             */
+            near?: components["schemas"]["LabelExpression"][][];
+            /**
+             * Nodes
+             * @default []
+             */
+            nodes?: components["schemas"]["LabelExpression"][][];
+            /**
+             * Preferred Neighbours
+             * @default []
+             */
+            preferred_neighbours?: components["schemas"]["PreferredNeighbours"][];
+            /**
+             * Preferred Nodes
+             * @default []
+             */
+            preferred_nodes?: components["schemas"]["PreferredNodes"][];
+            /**
+             * Spread
+             * @default []
+             */
+            spread?: components["schemas"]["Spread"][];
+            /**
+             * Tags
+             * @default []
+             */
+            tags?: [
+                string,
+                string
+            ][];
+            /**
+             * Tolerations
+             * @default []
+             */
+            tolerations?: components["schemas"]["Toleration"][];
+        };
+        /**
+         * PodRow
+         * @description A pod, none of Corral's, that a cluster has given a device to; `owner` is what made it, such as "Job/train".
+         */
+        PodRow: {
+            /** Name */
+            name: string;
+            /** Namespace */
+            namespace: string;
+            /** Owner */
+            owner: string | null;
+        };
+        /**
+         * PreferredNeighbours
+         * @description Jobs that a job had better share a node with, or with a negative `weight` had better not.
+         */
+        PreferredNeighbours: {
+            /** Selector */
+            selector: components["schemas"]["LabelExpression"][];
+            /** Weight */
+            weight: number;
+        };
+        /**
+         * PreferredNodes
+         * @description Nodes that a job had better run on: `weight` from 1 to 100 is added up over all that hold.
+         */
+        PreferredNodes: {
+            /** Selector */
+            selector: components["schemas"]["LabelExpression"][];
+            /** Weight */
+            weight: number;
+        };
+        /**
          * ProcessRow
          * @description A process on a device; `job` is None when Corral did not start it.
+         *
+         *     `container` is what it then runs in, None where that is none or Docker has not told.
          */
         ProcessRow: {
             /** Command */
             command: string | null;
+            container: components["schemas"]["ContainerRow"] | null;
             /** Job */
             job: string | null;
             /** Memory Mib */
@@ -2953,6 +4778,12 @@ export interface components {
             /** User */
             user: string | null;
         };
+        /**
+         * Pull
+         * @description When an image is fetched.
+         * @enum {string}
+         */
+        Pull: "missing" | "always" | "never";
         /**
          * QueueList
          * @description The caller's limits, their projects', and all queues, each above those below it.
@@ -2969,6 +4800,7 @@ export interface components {
          *         kind: user, project or queue.
          *         parent: the queue that it stands below, None for one at the top and for users and projects.
          *         quota: its own limits.
+         *         policy: the name of the policy that its jobs are served by; None for users, projects and a removed queue.
          *         used_milli, waiting: milli-GPU in use and jobs that wait, of a queue with those of all queues below it.
          *         left_milli: milli-GPU that a job of the caller may have there by all quotas that it would count to, with what
          *             can be borrowed now; None is no limit.
@@ -2983,6 +4815,8 @@ export interface components {
             name: string;
             /** Parent */
             parent: string | null;
+            /** Policy */
+            policy: string | null;
             quota: components["schemas"]["Quota"];
             /** Removed */
             removed: boolean;
@@ -3066,6 +4900,189 @@ export interface components {
             changed: components["schemas"]["ChangedSetting"][];
             /** Remarks */
             remarks: string[];
+        };
+        /**
+         * Replay
+         * @description A replay that somebody asked for. It is kept for half an hour after it was asked after last.
+         *
+         *     Attributes:
+         *         user: who asked for it.
+         *         policies: under which the jobs run again; "configured" is each queue under its own, as the settings have it.
+         *         since, until: the period (Unix seconds).
+         *         jobs_done, jobs_total: how far it is, 0 of 0 before that is known. A job counts once for each policy.
+         *         ahead: how many replays go first, while it is queued.
+         *         error: why it failed or was cancelled.
+         *         result: once it is done; a list of replays leaves it out.
+         */
+        Replay: {
+            /** Ahead */
+            ahead: number;
+            /** Created At */
+            created_at: number;
+            /** Error */
+            error: string | null;
+            /** Id */
+            id: string;
+            /** Jobs Done */
+            jobs_done: number;
+            /** Jobs Total */
+            jobs_total: number;
+            /** Policies */
+            policies: string[];
+            result: components["schemas"]["ReplayResult"] | null;
+            /** Since */
+            since: number;
+            state: components["schemas"]["ReplayState"];
+            /** Until */
+            until: number;
+            /** User */
+            user: string;
+        };
+        /**
+         * ReplayChoices
+         * @description What can be replayed, and the caller's replays, newest first, without their results.
+         *
+         *     Attributes:
+         *         policies, backfills: names, of which POLICY and POLICY/BACKFILL are made; "configured" goes by itself.
+         *         configured: the policies that the site's queues have now, each once.
+         *         most_policies: so many can be compared.
+         */
+        ReplayChoices: {
+            /** Backfills */
+            backfills: string[];
+            /** Configured */
+            configured: string[];
+            /** Most Policies */
+            most_policies: number;
+            /** Policies */
+            policies: string[];
+            /** Replays */
+            replays: components["schemas"]["Replay"][];
+        };
+        /**
+         * ReplayCourse
+         * @description How the jobs of a period went: as recorded, or under one policy.
+         *
+         *     Waits are those in a queue, and are of the jobs that started in the period or later.
+         *
+         *     Attributes:
+         *         name: "recorded", else the policy.
+         *         jobs, unfinished: those whose waits are counted, and those that did not end (under a quota too small, say).
+         *         mean_wait_s, median_wait_s, p90_wait_s, max_wait_s: None where no job is counted.
+         *         makespan_s: from the beginning of the period to the last end.
+         *         utilization_pct: the part of all GPUs that was allocated over the period.
+         *         evictions: how often a job was stopped for another. None of what is recorded.
+         *         allocated, waiting: GPUs allocated and jobs waiting, on average in each step of the replay's time.
+         *         waits_s: the wait that 0 %, 2 %, ... 100 % of the jobs do not exceed.
+         */
+        ReplayCourse: {
+            /** Allocated */
+            allocated: number[];
+            /** Evictions */
+            evictions: number | null;
+            /** Jobs */
+            jobs: number;
+            /** Makespan S */
+            makespan_s: number | null;
+            /** Max Wait S */
+            max_wait_s: number | null;
+            /** Mean Wait S */
+            mean_wait_s: number | null;
+            /** Median Wait S */
+            median_wait_s: number | null;
+            /** Name */
+            name: string;
+            /** P90 Wait S */
+            p90_wait_s: number | null;
+            /** Unfinished */
+            unfinished: number;
+            /** Utilization Pct */
+            utilization_pct: number | null;
+            /** Waiting */
+            waiting: number[];
+            /** Waits S */
+            waits_s: number[];
+        };
+        /**
+         * ReplayResult
+         * @description The courses, what is recorded first, and what they made of users, queues and jobs.
+         *
+         *     Attributes:
+         *         since, step_s: where the steps of `allocated` and `waiting` begin (Unix seconds), and how long each is.
+         *         gpus: GPUs of the cluster that the jobs ran on again.
+         *         base: which of the courses, from 0, the others are compared with.
+         *         users, queues: those with the most jobs first, at most 100 of each.
+         *         jobs: those whose waits differ most from those in the base, of each course; `left_out` is how many more differ.
+         */
+        ReplayResult: {
+            /** Base */
+            base: number;
+            /** Courses */
+            courses: components["schemas"]["ReplayCourse"][];
+            /** Gpus */
+            gpus: number;
+            /** Jobs */
+            jobs: components["schemas"]["ReplayedJob"][];
+            /** Left Out */
+            left_out: number;
+            /** Queues */
+            queues: components["schemas"]["ReplayedGroup"][];
+            /** Since */
+            since: number;
+            /** Step S */
+            step_s: number;
+            /** Users */
+            users: components["schemas"]["ReplayedGroup"][];
+        };
+        /**
+         * ReplayState
+         * @description The last three are for good.
+         * @enum {string}
+         */
+        ReplayState: "queued" | "running" | "done" | "failed" | "cancelled";
+        /**
+         * ReplayedGroup
+         * @description The jobs of one user or queue: how many, and their mean wait in each course, None where none is counted.
+         */
+        ReplayedGroup: {
+            /** Jobs */
+            jobs: number;
+            /** Mean Wait S */
+            mean_wait_s: (number | null)[];
+            /** Name */
+            name: string;
+        };
+        /**
+         * ReplayedJob
+         * @description One job in each course. `submitted_at` is when nothing but its queue kept it any more.
+         */
+        ReplayedJob: {
+            /** Gpus */
+            gpus: number;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /** Queue */
+            queue: string;
+            /** Runs */
+            runs: components["schemas"]["ReplayedRun"][];
+            /** Submitted At */
+            submitted_at: number;
+            /** User */
+            user: string;
+        };
+        /**
+         * ReplayedRun
+         * @description When a job started first and ended in one course, and how long it waited; all None where it did not end.
+         */
+        ReplayedRun: {
+            /** Ended At */
+            ended_at: number | null;
+            /** Started At */
+            started_at: number | null;
+            /** Wait S */
+            wait_s: number | null;
         };
         /**
          * Report
@@ -3190,6 +5207,7 @@ export interface components {
          *         one_node: all members of the gang on one node; `spread` puts each on a node of its own.
          *         avoid_jobs: names of jobs that must not run on the same node (anti-affinity).
          *         accept_in_use: a device that strangers use will do, when this much memory (MiB) is still free on it.
+         *         rules: what else it demands of a node: tolerated taints, labels by expressions, what runs there.
          */
         Request: {
             /**
@@ -3318,6 +5336,8 @@ export interface components {
                 string,
                 string
             ][];
+            /** @default null */
+            rules?: components["schemas"]["PlacementRules"] | null;
             /**
              * Share Milli
              * @default 1000
@@ -3353,6 +5373,59 @@ export interface components {
              * @default null
              */
             tenant?: string | null;
+        };
+        /**
+         * RuntimeCompatibility
+         * @description Which flags both inference servers have, and which only one.
+         */
+        RuntimeCompatibility: {
+            /** Common */
+            common: string[];
+            /** Sglang Only */
+            sglang_only: string[];
+            /** Stats */
+            stats: {
+                [key: string]: number;
+            };
+            /** Vllm Only */
+            vllm_only: string[];
+        };
+        /**
+         * RuntimeCounts
+         * @description How many flags are known of each inference server, and of both.
+         */
+        RuntimeCounts: {
+            /** Common Count */
+            common_count: number;
+            /** Sglang Count */
+            sglang_count: number;
+            /** Vllm Count */
+            vllm_count: number;
+        };
+        /**
+         * RuntimeParameters
+         * @description The flags that are known of an inference server. It may have others, which are passed on.
+         */
+        RuntimeParameters: {
+            /** Count */
+            count: number;
+            /** Parameters */
+            parameters: string[];
+            /** Runtime */
+            runtime: string;
+        };
+        /**
+         * ServedModel
+         * @description The model to serve: a directory, or its name at the hub. `namespace` is where OME has it.
+         */
+        ServedModel: {
+            /** Id Or Path */
+            id_or_path: string;
+            /**
+             * Namespace
+             * @default autotuner
+             */
+            namespace?: string;
         };
         /**
          * ServerInfo
@@ -3440,6 +5513,31 @@ export interface components {
             purpose: string;
         };
         /**
+         * Spread
+         * @description No node may run `max_skew` more of the selected jobs than the one of its nodes that runs the fewest.
+         *
+         *     With fewer than `min_nodes` nodes that could serve the job, the fewest count as 0. Without `required` it is a wish.
+         */
+        Spread: {
+            /**
+             * Max Skew
+             * @default 1
+             */
+            max_skew?: number;
+            /**
+             * Min Nodes
+             * @default 1
+             */
+            min_nodes?: number;
+            /**
+             * Required
+             * @default true
+             */
+            required?: boolean;
+            /** Selector */
+            selector: components["schemas"]["LabelExpression"][];
+        };
+        /**
          * Strategy
          * @description EVENLY keeps the parts alike; FILL drains one device after the other.
          * @enum {string}
@@ -3451,6 +5549,9 @@ export interface components {
          *
          *     Attributes:
          *         env: the complete environment of the job, to which the server adds its own variables.
+         *         inherited_env, inherited_workdir: names of variables in `env`, and whether the directory, that are only those of
+         *             the process which submits: a container does without them.
+         *         container: what the command runs in, where the site runs containers; None is the site's default.
          *         after: what must have become of other jobs first: "17" succeeded, "any:17" ended, "notok:17" did not end well,
          *             "start:17" started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this
          *             name and user is left; alternatives as "17?any:18".
@@ -3503,6 +5604,8 @@ export interface components {
              * @default []
              */
             command?: string[];
+            /** @default null */
+            container?: components["schemas"]["Container"] | null;
             /** Env */
             env?: {
                 [key: string]: string;
@@ -3527,6 +5630,16 @@ export interface components {
              * @default false
              */
             held?: boolean;
+            /**
+             * Inherited Env
+             * @default []
+             */
+            inherited_env?: string[];
+            /**
+             * Inherited Workdir
+             * @default false
+             */
+            inherited_workdir?: boolean;
             /** @default run */
             kind?: components["schemas"]["JobKind"];
             /**
@@ -3636,6 +5749,22 @@ export interface components {
             workdir?: string;
         };
         /**
+         * SummariesQuery
+         * @description Which experiments of a task to list in short: those with numbers above `after`, at most `limit`.
+         */
+        SummariesQuery: {
+            /**
+             * After
+             * @default 0
+             */
+            after?: number;
+            /**
+             * Limit
+             * @default 500
+             */
+            limit?: number;
+        };
+        /**
          * Sweep
          * @description The values of each parameter by its name.
          *
@@ -3660,6 +5789,178 @@ export interface components {
              */
             zipped?: boolean;
         };
+        /**
+         * TaintEffect
+         * @description What a taint does to jobs that do not tolerate it.
+         * @enum {string}
+         */
+        TaintEffect: "NoSchedule" | "PreferNoSchedule" | "NoExecute";
+        /**
+         * TaskDetail
+         * @description A task with what it asks for. The variables of its servers are left out for who may not see them.
+         */
+        TaskDetail: {
+            config: components["schemas"]["TuningSpec"];
+            task: components["schemas"]["TaskRow"];
+        };
+        /**
+         * TaskEstimate
+         * @description What a task takes at most, as far as it is known before anything was deployed.
+         *
+         *     Attributes:
+         *         experiments: the most that the search makes.
+         *         combinations: how many there are; None where a parameter is a range of real numbers.
+         *         gpus_least, gpus_most: whole GPUs of one experiment.
+         *         measuring_s: how long one experiment is measured at most. How long it takes to deploy nobody knows before.
+         *         gpu_hours: GPUs times measuring, all experiments together.
+         *         hours: until all are measured, where nobody else wants the GPUs that there are; None where there are too few.
+         *         notes: what its user should know before it begins.
+         */
+        TaskEstimate: {
+            /** Combinations */
+            combinations: number | null;
+            /** Experiments */
+            experiments: number;
+            /** Gpu Hours */
+            gpu_hours: number;
+            /** Gpus Least */
+            gpus_least: number;
+            /** Gpus Most */
+            gpus_most: number;
+            /** Hours */
+            hours: number | null;
+            /** Measuring S */
+            measuring_s: number;
+            /** Notes */
+            notes: string[];
+        };
+        /**
+         * TaskFindings
+         * @description What the experiments of a task have come to so far.
+         *
+         *     Attributes:
+         *         scored: how many have a score.
+         *         importances: of each parameter that has several values, the most important first.
+         *         best_id: the experiment with the lowest score, None while there is none; `default_id` that with the defaults.
+         *         gain: how much better the best is than the default, in words.
+         *         command: serves the model with the best parameters; None while there is none.
+         */
+        TaskFindings: {
+            /** Best Id */
+            best_id: string | null;
+            /** Command */
+            command: string | null;
+            /** Default Id */
+            default_id: string | null;
+            /** Figures */
+            figures: components["schemas"]["ComparedFigure"][];
+            /** Fronts */
+            fronts: components["schemas"]["MeasuredFront"][];
+            /** Gain */
+            gain: string | null;
+            /** Importances */
+            importances: components["schemas"]["ParameterImportance"][];
+            /** Scored */
+            scored: number;
+        };
+        /**
+         * TaskList
+         * @description Tasks, newest first.
+         */
+        TaskList: {
+            /** Tasks */
+            tasks: components["schemas"]["TaskRow"][];
+        };
+        /**
+         * TaskLogQuery
+         * @description Whether to go on with a log while it grows.
+         */
+        TaskLogQuery: {
+            /**
+             * Follow
+             * @default false
+             */
+            follow?: boolean;
+        };
+        /**
+         * TaskOutcome
+         * @description How a task has ended by itself: completed or failed, and why it failed.
+         */
+        TaskOutcome: {
+            /**
+             * Error Message
+             * @default null
+             */
+            error_message?: string | null;
+            status: components["schemas"]["TaskStatus"];
+        };
+        /**
+         * TaskPlan
+         * @description How many experiments a task makes at most.
+         */
+        TaskPlan: {
+            /** Experiments */
+            experiments: number;
+        };
+        /**
+         * TaskRow
+         * @description A task as it is listed.
+         *
+         *     Attributes:
+         *         planned_experiments: how many the search makes at most, leaders of a race that are measured again included; None
+         *             before it is known.
+         *         total_experiments: those that there are, running ones included.
+         *         best_experiment_id: the id of the one with the lowest score, None where none succeeded.
+         *         elapsed_time: seconds since its start, or from its start to its end; None before it.
+         *         notes: what its user should know before it begins.
+         */
+        TaskRow: {
+            /** Base Runtime */
+            base_runtime: string;
+            /** Best Experiment Id */
+            best_experiment_id: string | null;
+            /** Best Score */
+            best_score: number | null;
+            /** Completed At */
+            completed_at: number | null;
+            /** Created At */
+            created_at: number;
+            /** Deployment Mode */
+            deployment_mode: string;
+            /** Description */
+            description: string;
+            /** Elapsed Time */
+            elapsed_time: number | null;
+            /** Error Message */
+            error_message: string | null;
+            /** Id */
+            id: string;
+            /** Model */
+            model: string;
+            /** Notes */
+            notes: string[];
+            /** Objective */
+            objective: string;
+            /** Planned Experiments */
+            planned_experiments: number | null;
+            /** Started At */
+            started_at: number | null;
+            status: components["schemas"]["TaskStatus"];
+            /** Successful Experiments */
+            successful_experiments: number;
+            /** Task Name */
+            task_name: string;
+            /** Total Experiments */
+            total_experiments: number;
+            /** User */
+            user: string;
+        };
+        /**
+         * TaskStatus
+         * @description Where a task is in its life.
+         * @enum {string}
+         */
+        TaskStatus: "pending" | "running" | "completed" | "failed" | "cancelled";
         /**
          * TerminalSize
          * @description How many rows and columns a terminal has.
@@ -3731,6 +6032,130 @@ export interface components {
              * @default false
              */
             all?: boolean;
+        };
+        /**
+         * Toleration
+         * @description Taints that a job tolerates. `key` "" is every key, `value` None every value, `effect` None every effect.
+         */
+        Toleration: {
+            /** @default null */
+            effect?: components["schemas"]["TaintEffect"] | null;
+            /**
+             * Key
+             * @default
+             */
+            key?: string;
+            /**
+             * Value
+             * @default null
+             */
+            value?: string | null;
+        };
+        /**
+         * TuningSpec
+         * @description A task as its file has it.
+         *
+         *     Attributes:
+         *         base_runtime: the inference server: "vllm", "sglang".
+         *         runtime_image_tag: the tag of its image, in containers, in place of what that has.
+         *         docker: what else of the containers is not as usual.
+         *         parameters: values to try by parameter: a list, or such as {"type": "integer", "low": 1, "high": 64}.
+         *         parallel_config, quant_config: values to try by the names that autotuners have for these.
+         *         optimization, slo: how to search, for what, and what must hold; `corral.tuner.search` reads them.
+         *         storage, clusterbasemodel_config, clusterservingruntime_config: of model services on Kubernetes.
+         *         max_parallel: experiments at a time, where GPUs allow.
+         *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs has failed; None waits for its turn.
+         *         queue, project: in which the experiments wait as jobs.
+         *         env: variables of the inference server.
+         */
+        TuningSpec: {
+            /** Base Runtime */
+            base_runtime: string;
+            benchmark?: components["schemas"]["BenchmarkSpec"];
+            /**
+             * Clusterbasemodel Config
+             * @default null
+             */
+            clusterbasemodel_config?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Clusterservingruntime Config
+             * @default null
+             */
+            clusterservingruntime_config?: {
+                [key: string]: unknown;
+            } | null;
+            /** @default process */
+            deployment_mode?: components["schemas"]["DeploymentMode"];
+            /**
+             * Description
+             * @default
+             */
+            description?: string;
+            docker?: components["schemas"]["DockerOptions"];
+            /** Env */
+            env?: {
+                [key: string]: string;
+            };
+            /**
+             * Gpu Wait Timeout S
+             * @default null
+             */
+            gpu_wait_timeout_s?: number | null;
+            /**
+             * Max Parallel
+             * @default 1
+             */
+            max_parallel?: number;
+            model: components["schemas"]["ServedModel"];
+            /** Optimization */
+            optimization?: {
+                [key: string]: unknown;
+            };
+            /** Parallel Config */
+            parallel_config?: {
+                [key: string]: unknown;
+            };
+            /** Parameters */
+            parameters?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Project
+             * @default default
+             */
+            project?: string;
+            /** Quant Config */
+            quant_config?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Queue
+             * @default default
+             */
+            queue?: string;
+            /**
+             * Runtime Image Tag
+             * @default null
+             */
+            runtime_image_tag?: string | null;
+            /**
+             * Slo
+             * @default null
+             */
+            slo?: {
+                [key: string]: unknown;
+            } | null;
+            /**
+             * Storage
+             * @default null
+             */
+            storage?: {
+                [key: string]: unknown;
+            } | null;
+            /** Task Name */
+            task_name: string;
         };
         /**
          * UnchangedJob
@@ -3823,6 +6248,30 @@ export interface components {
             /** Unrecorded Hours */
             unrecorded_hours: number;
         };
+        /**
+         * Volume
+         * @description Files that a container sees at the path `target`: a directory of the host, or an object of the cluster.
+         *
+         *     `source` is the directory's path, or the object's name.
+         */
+        Volume: {
+            kind: components["schemas"]["VolumeKind"];
+            /**
+             * Read Only
+             * @default false
+             */
+            read_only?: boolean;
+            /** Source */
+            source: string;
+            /** Target */
+            target: string;
+        };
+        /**
+         * VolumeKind
+         * @description Where the files of a volume are; of all but the host's directories the value stands before the name.
+         * @enum {string}
+         */
+        VolumeKind: "host" | "pvc" | "configmap" | "secret";
         /**
          * WaitAnswer
          * @description Whether all these jobs have ended, and their rows.
@@ -3934,6 +6383,806 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    cluster_gpu_status_api_dashboard_cluster_gpu_status_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All GPUs of all nodes. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerCluster"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    gpu_status_api_dashboard_gpu_status_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All GPUs. `available` says whether any could be read. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerGpus"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    experiments_api_experiments__get: {
+        parameters: {
+            query?: {
+                skip?: number;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A list. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerExperiment"][];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    experiments_of_task_api_experiments_task__task_id__get: {
+        parameters: {
+            query?: {
+                skip?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A list. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerExperiment"][];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    experiment_api_experiments__experiment_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description An experiment with its metrics. Times are such as "2026-11-22T22:31:00.000Z". */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerExperiment"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    presets_api_presets__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A list. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerPreset"][];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    preset_api_presets__preset_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                preset_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A combination that a task may name in `parallel_config.presets` or `quant_config.presets`, as `category` says. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerPreset"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    runtime_counts_api_runtime_params__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How many flags are known of each inference server, and of both. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuntimeCounts"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    runtime_compatibility_api_runtime_params_compatibility_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Which flags both inference servers have, and which only one. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuntimeCompatibility"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    runtime_parameters_api_runtime_params__runtime__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                runtime: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The flags that are known of an inference server. It may have others, which are passed on. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuntimeParameters"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    health_api_system_health_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The server answers; there is no Redis. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerHealth"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    info_api_system_info_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What this server is. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerSystem"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_api_tasks__get: {
+        parameters: {
+            query?: {
+                skip?: number;
+                limit?: number;
+                status_filter?: "pending" | "running" | "completed" | "failed" | "cancelled";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A list. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerTaskRow"][];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    create_api_tasks__post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TuningSpec"];
+            };
+        };
+        responses: {
+            /** @description A task with what it asks for, but for the variables of its servers. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerTask"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    task_by_name_api_tasks_name__task_name__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task with what it asks for, but for the variables of its servers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerTask"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    task_api_tasks__task_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task with what it asks for, but for the variables of its servers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerTask"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    replace_task_api_tasks__task_id__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TuningSpec"];
+            };
+        };
+        responses: {
+            /** @description A task with what it asks for, but for the variables of its servers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerTask"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    delete_api_tasks__task_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task is gone. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    describe_task_api_tasks__task_id__patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AutotunerTaskUpdate"];
+            };
+        };
+        responses: {
+            /** @description A task with what it asks for, but for the variables of its servers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerTask"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    cancel_api_tasks__task_id__cancel_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task with what it asks for, but for the variables of its servers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerTask"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    clear_api_tasks__task_id__clear_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task with what it asks for, but for the variables of its servers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerTask"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    experiment_logs_api_tasks__task_id__experiments__number__logs_get: {
+        parameters: {
+            query?: {
+                follow?: boolean;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+                number: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The log; with `follow` an event for each line. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        logs: string;
+                    };
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Nothing: a browser comes back after the end of what it followed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    logs_api_tasks__task_id__logs_get: {
+        parameters: {
+            query?: {
+                follow?: boolean;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The log; with `follow` an event for each line. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        logs: string;
+                    };
+                    "text/event-stream": string;
+                };
+            };
+            /** @description Nothing: a browser comes back after the end of what it followed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    restart_api_tasks__task_id__restart_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task with what it asks for, but for the variables of its servers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerTask"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    start_api_tasks__task_id__start_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task with what it asks for, but for the variables of its servers. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AutotunerTask"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     alerts_api_v1_alerts_get: {
         parameters: {
             query?: {
@@ -4341,6 +7590,168 @@ export interface operations {
             };
         };
     };
+    experiments_api_v1_experiments_get: {
+        parameters: {
+            query: {
+                task: string;
+                after?: number;
+                limit?: number;
+                metrics?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Experiments of a task by number. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentList"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    create_experiment_api_v1_experiments_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewExperiment"];
+            };
+        };
+        responses: {
+            /** @description An experiment. Times are Unix seconds. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    experiment_api_v1_experiments__experiment_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description An experiment. Times are Unix seconds. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    change_experiment_api_v1_experiments__experiment_id__patch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                experiment_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExperimentChange"];
+            };
+        };
+        responses: {
+            /** @description An experiment. Times are Unix seconds. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    fair_shares_api_v1_fair_shares_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The fair shares now, each project followed by its users; `formula` says how a figure is made. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FairShares"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     health_api_v1_health_get: {
         parameters: {
             query?: never;
@@ -4429,6 +7840,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobHistory"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    job_gpus_history_api_v1_history_jobs__job_id__gpus_get: {
+        parameters: {
+            query?: {
+                range?: string;
+                from?: number;
+                to?: number;
+                series?: string[];
+            };
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What each GPU of a job's last attempt was like. Of more than 16, `series` has their spread instead. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobGpusHistory"];
                 };
             };
             /** @description What is wrong, and what to do. */
@@ -5541,6 +8988,130 @@ export interface operations {
             };
         };
     };
+    replays_api_v1_replays_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What can be replayed, and the caller's replays, newest first, without their results. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayChoices"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    start_api_v1_replays_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewReplay"];
+            };
+        };
+        responses: {
+            /** @description A replay that somebody asked for. It is kept for half an hour after it was asked after last. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Replay"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    find_api_v1_replays__replay_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                replay_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A replay that somebody asked for. It is kept for half an hour after it was asked after last. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Replay"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    cancel_api_v1_replays__replay_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                replay_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A replay that somebody asked for. It is kept for half an hour after it was asked after last. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Replay"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
     report_api_v1_report_get: {
         parameters: {
             query?: {
@@ -5772,6 +9343,532 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SilenceRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    tasks_api_v1_tasks_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Tasks, newest first. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskList"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    create_api_v1_tasks_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TuningSpec"];
+            };
+        };
+        responses: {
+            /** @description A task as it is listed. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    estimate_api_v1_tasks_estimate_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TuningSpec"];
+            };
+        };
+        responses: {
+            /** @description What a task takes at most, as far as it is known before anything was deployed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskEstimate"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    task_api_v1_tasks__task_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task with what it asks for. The variables of its servers are left out for who may not see them. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskDetail"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    edit_api_v1_tasks__task_id__put: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TuningSpec"];
+            };
+        };
+        responses: {
+            /** @description A task as it is listed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    delete_api_v1_tasks__task_id__delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task as it is listed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    cancel_api_v1_tasks__task_id__cancel_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task as it is listed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    clear_api_v1_tasks__task_id__clear_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task as it is listed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    end_api_v1_tasks__task_id__end_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskOutcome"];
+            };
+        };
+        responses: {
+            /** @description A task as it is listed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    summaries_api_v1_tasks__task_id__experiments_get: {
+        parameters: {
+            query?: {
+                after?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Experiments of a task by number, in short. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExperimentSummaries"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    export_api_v1_tasks__task_id__export__form__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+                form: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The file; its type goes by the format: csv, yaml, submit or ome. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                    "text/plain": string;
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    findings_api_v1_tasks__task_id__findings_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the experiments of a task have come to so far. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskFindings"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    logs_api_v1_tasks__task_id__logs_get: {
+        parameters: {
+            query?: {
+                follow?: boolean;
+            };
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The log; with `follow` an event for each line. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                    "text/event-stream": string;
+                    "text/plain": string;
+                };
+            };
+            /** @description Nothing: a browser comes back after the end of what it followed. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    plan_api_v1_tasks__task_id__plan_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskPlan"];
+            };
+        };
+        responses: {
+            /** @description A task as it is listed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    restart_api_v1_tasks__task_id__restart_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task as it is listed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskRow"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    start_api_v1_tasks__task_id__start_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A task as it is listed. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskRow"];
                 };
             };
             /** @description What is wrong, and what to do. */

@@ -7,15 +7,17 @@ import { useThemeName } from "../components/theme";
 
 register([LineChart, GridComponent, TooltipComponent, LegendComponent, CanvasRenderer]);
 
-/** A chart. Charts of one `group` show one moment together. */
+/** A chart. Charts of one `group` show one moment together; `summary` is read aloud in place of the lines. */
 export function Chart({
   option,
   label,
+  summary,
   group,
   height,
 }: {
   option: EChartsCoreOption;
   label: string;
+  summary?: readonly string[];
   group?: string;
   height?: number;
 }) {
@@ -45,5 +47,16 @@ export function Chart({
     chart.current?.setOption(option, { replaceMerge: ["series"] });
   }, [option, group, theme]);
 
-  return <div ref={box} className="chart" role="img" aria-label={label} style={height ? { height } : {}} />;
+  return (
+    <>
+      <div ref={box} className="chart" role="img" aria-label={label} style={height ? { height } : {}} />
+      {summary && (
+        <ul className="only-read-aloud" aria-label={`${label}, in words`}>
+          {summary.map((line, at) => (
+            <li key={at}>{line}</li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
 }

@@ -1,47 +1,78 @@
-import type { History } from "../api/poolQueries";
+import { useMemo } from "react";
+import type { Range } from "../api/historyQueries";
 import { Panel } from "../components/Panel";
-import { Empty } from "../components/states";
+import { Empty, Failed, Loading } from "../components/states";
 import { visible } from "../components/UserText";
+import type { Compared } from "../pool/choices";
 import { Chart } from "./Chart";
-import { COMPARED_CHARTS } from "./series";
-import { lines } from "./timeSeries";
+import type { Charted } from "./series";
+import { lines, summaryOf } from "./timeSeries";
+import { type Histories, useHistories } from "./useHistories";
 
-/** A chart for each reading, with a line for each history, all on one axis of time. */
+/** A chart for each reading that there was, with a line for each of some nodes, devices or jobs, all on one axis of time. */
 export function HistoryCharts({
-  group,
+  what,
+  of,
   range,
-  histories,
+  charted,
 }: {
-  group: string;
-  range: string;
-  histories: readonly { name: string; history: History }[];
+  what: Compared;
+  of: readonly { id: string; name: string }[];
+  range: Range;
+  charted: readonly Charted[];
 }) {
-  const first = histories[0]?.history;
-  const drawn = COMPARED_CHARTS.filter(({ series }) =>
-    histories.some(({ history }) => history.series[series]?.length),
+  const histories = useHistories(
+    what,
+    of.map(({ id }) => id),
+    range,
+    charted,
   );
-  if (!first || !drawn.length)
-    return <Empty title={`Nothing was read in ${range}`}>Choose a longer one.</Empty>;
+  // Names come anew with the readings of each second; nothing is drawn again for that.
+  const names = JSON.stringify(of.map(({ id, name }) => [id, visible(name)]));
+  const charts = useMemo(
+    () => chartsOf(histories, new Map(JSON.parse(names) as [string, string][]), charted),
+    [histories, names, charted],
+  );
   return (
-    <div className="columns">
-      {drawn.map(({ series, title, unit, max, scale }) => (
-        <Panel key={series} title={`${title} (${unit})`}>
-          <Chart
-            group={group}
-            label={`${title} of ${histories.map(({ name }) => visible(name)).join(", ")} over ${range}`}
-            option={lines(
-              histories.map(({ name, history }) => ({
-                name: visible(name),
-                points: (history.series[series] ?? []).map((point) => ({
-                  ...point,
-                  mean: point.mean * scale,
-                })),
-              })),
-              { fromS: first.from, toS: first.to, stepS: first.step_s, unit, max },
-            )}
-          />
-        </Panel>
+    <>
+      {histories.failed.map(({ id, error, retry }) => (
+        <Failed key={id} error={error} retry={retry} />
       ))}
-    </div>
+      {charts.length > 0 ? (
+        <div className="columns">
+          {charts.map(({ title, label, option, summary }) => (
+            <Panel key={title} title={title}>
+              <Chart group={what} label={label} option={option} summary={summary} />
+            </Panel>
+          ))}
+        </div>
+      ) : histories.isPending ? (
+        <Loading what="the history" />
+      ) : (
+        histories.found.length > 0 && (
+          <Empty title={`Nothing was read in ${histories.range}`}>Choose a longer one.</Empty>
+        )
+      )}
+    </>
   );
+}
+
+function chartsOf(histories: Histories, names: ReadonlyMap<string, string>, charted: readonly Charted[]) {
+  const { found, range } = histories;
+  const first = found[0]?.history;
+  if (!first) return [];
+  return charted
+    .filter(({ series }) => found.some(({ history }) => history.series[series]?.length))
+    .map(({ series, title, unit, max, scale }) => {
+      const drawn = found.map(({ id, history }) => ({
+        name: names.get(id) ?? id,
+        points: history.series[series] ?? [],
+      }));
+      return {
+        title: `${title} (${unit})`,
+        label: `${title} of ${drawn.map(({ name }) => name).join(", ")} over ${range}`,
+        summary: summaryOf(drawn, unit, scale),
+        option: lines(drawn, { fromS: first.from, toS: first.to, stepS: first.step_s, unit, max, scale }),
+      };
+    });
 }

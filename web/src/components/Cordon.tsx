@@ -4,6 +4,7 @@ import { Dialog, Heading, Modal, ModalOverlay } from "react-aria-components";
 import { mayAdminister } from "../access/rights";
 import { answered, api } from "../api/client";
 import { sessionQuery } from "../api/queries";
+import { UserText } from "./UserText";
 
 type Verb = "cordon" | "drain" | "uncordon";
 
@@ -111,7 +112,7 @@ function Ask({
       <Modal>
         <Dialog className="dialog" role="alertdialog">
           <Heading slot="title">
-            {title} <bdi>{name}</bdi>?
+            {title} <UserText text={name} />?
           </Heading>
           <p style={{ margin: 0 }}>{says}</p>
           <form

@@ -1,121 +1,177 @@
-import {
-  type ColumnDef,
-  flexRender,
-  getCoreRowModel,
-  getSortedRowModel,
-  type SortingState,
-  useReactTable,
-} from "@tanstack/react-table";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useRef, useState } from "react";
-
-declare module "@tanstack/react-table" {
-  // eslint-disable-next-line @typescript-eslint/no-unused-vars -- the library's interface has both
-  interface ColumnMeta<TData, TValue> {
-    /** Numbers stand at the right. */
-    numeric?: boolean;
-    /** Left out where the page is narrow. */
-    wide?: boolean;
-  }
-}
+import { type Dispatch, memo, type ReactNode, type SetStateAction, useMemo, useState } from "react";
+import { type Column, inOrder, inSight, nextOrder, type Order, STEP } from "./tableRows";
 
 const ROW_PX = 37;
 const MANY = 200;
 
-/** A table whose columns sort. Of many rows only those in sight are drawn. */
+type Choose = Dispatch<SetStateAction<ReadonlySet<string>>>;
+
+/** Which rows are chosen, by their keys; those that may not be chosen have no box. */
+export interface Selection<T> {
+  chosen: ReadonlySet<string>;
+  mayChoose: (row: T) => boolean;
+  choose: Choose;
+  /** What a row is called in the label of its box. */
+  nameOf: (row: T) => string;
+}
+
+/**
+ * A table whose columns sort. Of many rows only those in sight are drawn, and of these anew only those that are another
+ * object than before: so `columns`, `keyOf` and `choose` must stay the same.
+ */
 export function DataTable<T>({
   rows,
   columns,
   label,
   keyOf,
-  sorted = [],
+  selection,
 }: {
-  rows: T[];
-  columns: ColumnDef<T, unknown>[];
+  rows: readonly T[];
+  columns: readonly Column<T>[];
   label: string;
   keyOf: (row: T) => string;
-  sorted?: SortingState;
+  selection?: Selection<T>;
 }) {
-  const [sorting, setSorting] = useState<SortingState>(sorted);
-  const table = useReactTable({
-    data: rows,
-    columns,
-    state: { sorting },
-    onSortingChange: setSorting,
-    getRowId: keyOf,
-    getCoreRowModel: getCoreRowModel(),
-    getSortedRowModel: getSortedRowModel(),
-  });
-  const box = useRef<HTMLDivElement>(null);
-  const all = table.getRowModel().rows;
+  const [order, setOrder] = useState<Order | null>(null);
+  const [top, setTop] = useState(0);
+  const all = useMemo(() => inOrder(rows, columns, order), [rows, columns, order]);
   const many = all.length > MANY;
-  const virtual = useVirtualizer({
-    count: all.length,
-    getScrollElement: () => box.current,
-    estimateSize: () => ROW_PX,
-    overscan: 12,
-    enabled: many,
-  });
-  const seen = virtual.getVirtualItems();
-  const drawn = many ? seen.map((item) => all[item.index]).filter((row) => row !== undefined) : all;
-  const above = many ? (seen[0]?.start ?? 0) : 0;
-  const below = many ? virtual.getTotalSize() - (seen.at(-1)?.end ?? 0) : 0;
+  const { first, end } = many
+    ? inSight(top, all.length, Math.ceil(window.screen.height / ROW_PX))
+    : { first: 0, end: all.length };
   return (
     <section
       className="table-box"
-      ref={box}
+      data-many={many || undefined}
       tabIndex={0}
       aria-label={label}
-      style={many ? { maxHeight: "70vh" } : {}}
+      onScroll={({ currentTarget }) => setTop(Math.floor(currentTarget.scrollTop / ROW_PX / STEP) * STEP)}
     >
       <table aria-rowcount={all.length + 1}>
         <thead>
-          {table.getHeaderGroups().map((group) => (
-            <tr key={group.id}>
-              {group.headers.map((header) => (
-                <th
-                  key={header.id}
-                  className={classOf(header.column.columnDef)}
-                  aria-sort={ARIA_SORT[String(header.column.getIsSorted())]}
-                >
-                  {header.column.getCanSort() ? (
-                    <button type="button" onClick={header.column.getToggleSortingHandler()}>
-                      {flexRender(header.column.columnDef.header, header.getContext())}
-                      {MARK[String(header.column.getIsSorted())]}
-                    </button>
-                  ) : (
-                    flexRender(header.column.columnDef.header, header.getContext())
-                  )}
-                </th>
-              ))}
-            </tr>
-          ))}
+          <tr>
+            {selection && <ChooseAll rows={rows} keyOf={keyOf} selection={selection} />}
+            {columns.map((column) => (
+              <Head
+                key={column.id}
+                column={column}
+                order={order}
+                onSort={() => setOrder(nextOrder(rows, column, order))}
+              />
+            ))}
+          </tr>
         </thead>
         <tbody>
-          {above > 0 && <tr style={{ height: above }} />}
-          {drawn.map((row) => (
-            <tr key={row.id} style={many ? { height: ROW_PX } : {}}>
-              {row.getVisibleCells().map((cell) => (
-                <td key={cell.id} className={classOf(cell.column.columnDef)}>
-                  {flexRender(cell.column.columnDef.cell, cell.getContext())}
-                </td>
-              ))}
-            </tr>
+          {first > 0 && <tr style={{ height: first * ROW_PX }} />}
+          {all.slice(first, end).map((row, at) => (
+            <Row
+              key={keyOf(row)}
+              row={row}
+              at={first + at + 2}
+              columns={columns}
+              choice={selection && (selection.mayChoose(row) ? selection.nameOf(row) : null)}
+              chosen={selection?.chosen.has(keyOf(row)) ?? false}
+              keyOf={keyOf}
+              choose={selection?.choose}
+            />
           ))}
-          {below > 0 && <tr style={{ height: below }} />}
+          {end < all.length && <tr style={{ height: (all.length - end) * ROW_PX }} />}
         </tbody>
       </table>
     </section>
   );
 }
 
-const ARIA_SORT: Record<string, "ascending" | "descending" | "none"> = {
-  asc: "ascending",
-  desc: "descending",
-  false: "none",
-};
-const MARK: Record<string, string> = { asc: " ↑", desc: " ↓", false: "" };
+interface RowProps<T> {
+  row: T;
+  /** Its place in the table, of which the head is the first. */
+  at: number;
+  columns: readonly Column<T>[];
+  /** What its box is called; null where it may not be chosen, undefined where no row may. */
+  choice: string | null | undefined;
+  chosen: boolean;
+  keyOf: (row: T) => string;
+  choose: Choose | undefined;
+}
 
-function classOf<T>(column: ColumnDef<T, unknown>): string {
-  return [column.meta?.numeric ? "number" : "", column.meta?.wide ? "hide-narrow" : ""].join(" ").trim();
+function DrawnRow<T>({ row, at, columns, choice, chosen, keyOf, choose }: RowProps<T>) {
+  return (
+    <tr aria-rowindex={at}>
+      {choice !== undefined && (
+        <td>
+          {choice !== null && (
+            <input
+              type="checkbox"
+              aria-label={`Choose ${choice}`}
+              checked={chosen}
+              onChange={(event) => choose?.(withKey(keyOf(row), event.target.checked))}
+            />
+          )}
+        </td>
+      )}
+      {columns.map((column) => (
+        <td key={column.id} className={classOf(column)}>
+          {shown(column, row)}
+        </td>
+      ))}
+    </tr>
+  );
+}
+
+const Row = memo(DrawnRow) as typeof DrawnRow;
+
+const withKey = (key: string, chosen: boolean) => (before: ReadonlySet<string>) => {
+  const after = new Set(before);
+  if (chosen) after.add(key);
+  else after.delete(key);
+  return after;
+};
+
+function shown<T>(column: Column<T>, row: T): ReactNode {
+  return column.cell ? column.cell(row) : column.value?.(row);
+}
+
+function ChooseAll<T>({
+  rows,
+  keyOf,
+  selection: { chosen, mayChoose, choose },
+}: {
+  rows: readonly T[];
+  keyOf: (row: T) => string;
+  selection: Selection<T>;
+}) {
+  const choosable = () => rows.filter(mayChoose).map(keyOf);
+  const all = chosen.size > 0 && choosable().length === chosen.size;
+  return (
+    <th>
+      <input
+        type="checkbox"
+        aria-label="Choose all"
+        checked={all}
+        onChange={() => choose(new Set(all ? [] : choosable()))}
+      />
+    </th>
+  );
+}
+
+function Head<T>({ column, order, onSort }: { column: Column<T>; order: Order | null; onSort: () => void }) {
+  const sorted = order?.id === column.id ? (order.descending ? "descending" : "ascending") : "none";
+  return (
+    <th className={classOf(column)} aria-sort={column.value ? sorted : undefined}>
+      {column.value ? (
+        <button type="button" onClick={onSort}>
+          {column.header}
+          {MARK[sorted]}
+        </button>
+      ) : (
+        column.header
+      )}
+    </th>
+  );
+}
+
+const MARK = { ascending: " ↑", descending: " ↓", none: "" };
+
+function classOf<T>(column: Column<T>): string | undefined {
+  return [column.numeric && "number", column.wide && "hide-narrow"].filter(Boolean).join(" ") || undefined;
 }

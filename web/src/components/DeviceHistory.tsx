@@ -3,6 +3,7 @@ import { useEffect } from "react";
 import { alertsQuery, type Device } from "../api/queries";
 import { moment, momentInFull } from "../format/times";
 import { share } from "../format/units";
+import { type ConditionChange, conditionsOf, conditionsQuery } from "../live/deviceConditions";
 import { type DeviceEvent, type DeviceEvents, readDeviceEvents } from "../live/deviceEvents";
 import { JobLink } from "./JobLink";
 import { Empty, Failed, Loading } from "./states";
@@ -17,7 +18,7 @@ interface Line {
   told: React.ReactNode;
 }
 
-/** What happened to a device: who got it, who set it apart, which alerts fired, the last first. */
+/** What happened to a device: who got it, who set it apart, when it was ill, which alerts fired, the last first. */
 export function DeviceHistory({ device }: { device: Device }) {
   const client = useQueryClient();
   const key = ["device-events", device.uuid];
@@ -27,6 +28,7 @@ export function DeviceHistory({ device }: { device: Device }) {
       readDeviceEvents(client.getQueryData<DeviceEvents>(key), device.uuid, device.node, signal),
     refetchInterval: 30_000,
   });
+  const conditions = useQuery(conditionsQuery);
   const alerts = useQuery(alertsQuery(true));
   const { refetch } = read;
   const now = `${device.state} ${device.holders.map((holder) => holder.job).join(" ")}`;
@@ -34,6 +36,7 @@ export function DeviceHistory({ device }: { device: Device }) {
   useEffect(() => void refetch(), [now, refetch]);
   const lines = [
     ...(read.data?.events ?? []).map(lineOf),
+    ...conditionsOf(conditions.data ?? [], device).map(conditionLine),
     ...(alerts.data?.alerts ?? [])
       .filter((alert) => alert.labels.uuid === device.uuid)
       .flatMap((alert): Line[] => [
@@ -76,6 +79,23 @@ export function DeviceHistory({ device }: { device: Device }) {
       ))}
     </ul>
   );
+}
+
+function conditionLine({ at, what, reason }: ConditionChange): Line {
+  return {
+    key: `${at} ${what}`,
+    at,
+    told: (
+      <>
+        {what === "well" ? "well again" : what}
+        {reason && (
+          <>
+            : <UserText text={reason} />
+          </>
+        )}
+      </>
+    ),
+  };
 }
 
 function lineOf(event: DeviceEvent, at: number): Line {

@@ -13,10 +13,12 @@ const PAGES = [
   { to: "/nodes", name: "Nodes" },
   { to: "/queue", name: "Queue" },
   { to: "/submit", name: "Submit" },
+  { to: "/tasks", name: "Autotuner" },
   { to: "/alerts", name: "Alerts" },
   { to: "/map", name: "Allocation map" },
   { to: "/compare", name: "Compare" },
   { to: "/usage", name: "Users and projects" },
+  { to: "/replay", name: "Replay" },
 ] as const;
 
 /** What is around every page: where one can go, who one is, and whether what is shown is live. */

@@ -20,12 +20,35 @@ export function Holders({ device }: { device: Device }) {
       {device.holders.length > FIRST && (
         <span className="quiet"> and {device.holders.length - FIRST} more</span>
       )}
+      {device.pod && (
+        <span className="quiet">
+          {device.holders.length > 0 && ", "}
+          pod <UserText text={`${device.pod.namespace}/${device.pod.name}`} />
+          {device.pod.owner && (
+            <>
+              {" "}
+              (<UserText text={device.pod.owner} />)
+            </>
+          )}
+        </span>
+      )}
       {strangers.length > 0 && (
         <span className="quiet">
           {device.holders.length > 0 && ", "}
-          {strangers[0]?.user ? <UserText text={strangers[0].user} /> : "somebody"} outside Corral
+          <Stranger process={strangers[0]} /> outside Corral
         </span>
       )}
     </span>
   );
+}
+
+function Stranger({ process }: { process?: Device["processes"][number] }) {
+  if (process?.container) {
+    return (
+      <>
+        container <UserText text={process.container.name} /> (<UserText text={process.container.image} />)
+      </>
+    );
+  }
+  return process?.user ? <UserText text={process.user} /> : <>somebody</>;
 }

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { useId } from "react";
+import { visible } from "./UserText";
 
 /** A part of a page with its heading. */
 export function Panel({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }) {
@@ -43,8 +44,8 @@ export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode]
         .filter(([, value]) => value !== null && value !== undefined && value !== "")
         .map(([name, value]) => (
           <div key={name} style={{ display: "contents" }}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
+            <dt>{visible(name)}</dt>
+            <dd>{typeof value === "string" ? visible(value) : value}</dd>
           </div>
         ))}
     </dl>

@@ -1,7 +1,9 @@
 /** Text that a user chose. */
 
-// Control characters, and those that change the direction or hide what follows, are shown as what they are.
-const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/gu;
+// Control characters, those that change the direction of others, and those that nobody sees: half of a letter, what only
+// joins or hides, what is blank and no space. They are shown as what they are.
+const HIDDEN =
+  /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|[\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\u{e0000}-\u{e0fff}]/gu;
 
 export function visible(text: string): string {
   return text.replace(HIDDEN, (found) => `\\u${found.codePointAt(0)?.toString(16).padStart(4, "0")}`);

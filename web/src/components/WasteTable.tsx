@@ -4,7 +4,7 @@ import { hours, memory } from "../format/units";
 import { JobLink } from "./JobLink";
 import { Empty, Shown } from "./states";
 import { TableBox } from "./TableBox";
-import { UserText } from "./UserText";
+import { UserText, visible } from "./UserText";
 
 /** Jobs that did not use what they were granted, with the request that would have done. */
 export function WasteTable({ rangeS }: { rangeS: number }) {
@@ -43,7 +43,7 @@ export function WasteTable({ rangeS }: { rangeS: number }) {
                       {row.memory_granted_mib != null && ` of ${memory(row.memory_granted_mib)}`}
                     </td>
                     <td>
-                      <code title={row.command}>{row.request || "no GPU"}</code>
+                      <code title={visible(row.command)}>{row.request || "no GPU"}</code>
                     </td>
                   </tr>
                 ))}

@@ -1,5 +1,6 @@
 import type { ReactNode } from "react";
 import { Unreachable } from "../api/client";
+import { visible } from "./UserText";
 
 /** What a page shows in place of rows: that they come, that there are none, or why they do not come. */
 
@@ -24,7 +25,7 @@ export function Failed({ error, retry }: { error: Error; retry?: () => void }) {
   return (
     <div className="state" role="alert">
       <strong>{error instanceof Unreachable ? "No answer" : "That did not work"}</strong>
-      <span>{error.message}</span>
+      <span>{visible(error.message)}</span>
       {retry && (
         <button type="button" className="button" onClick={retry}>
           Try again

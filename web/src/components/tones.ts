@@ -32,10 +32,23 @@ const NODE: Record<string, Tone> = {
   cordoned: "off",
 };
 
+const TASK: Record<string, Tone> = {
+  pending: "off",
+  running: "busy",
+  deploying: "busy",
+  benchmarking: "busy",
+  completed: "good",
+  success: "good",
+  failed: "bad",
+  cancelled: "off",
+};
+
 const SEVERITY: Record<string, Tone> = { critical: "bad", warning: "warn", info: "busy" };
 
 export const deviceTone = (state: string): Tone => DEVICE[state] ?? "off";
 export const phaseTone = (phase: string): Tone => PHASE[phase] ?? "off";
+/** Of a task of the autotuner, and of an experiment. */
+export const taskTone = (status: string): Tone => TASK[status] ?? "off";
 export const nodeTone = (state: string): Tone => NODE[state] ?? "off";
 export const severityTone = (severity: string): Tone => SEVERITY[severity] ?? "off";
 

@@ -2,7 +2,15 @@ import { useQuery } from "@tanstack/react-query";
 import { whyQuery } from "../api/queries";
 import { JobLink } from "../components/JobLink";
 import { Facts, Panel } from "../components/Panel";
+import { UserText } from "../components/UserText";
 import { duration, momentInFull } from "../format/times";
+
+const TITLES: Record<string, string> = {
+  PENDING: "Why it waits",
+  STARTING: "What it does now",
+  RUNNING: "What it does now",
+  STOPPING: "What it does now",
+};
 
 /** Why a job waits, its place, when it starts, and what would start now; after its end how it waited. */
 export function Why({ id }: { id: string }) {
@@ -10,9 +18,9 @@ export function Why({ id }: { id: string }) {
   if (!why.data) return null;
   const told = why.data;
   return (
-    <Panel title={told.phase === "PENDING" ? "Why it waits" : "Why"}>
+    <Panel title={TITLES[told.phase] ?? "How it ended"}>
       <p style={{ margin: "0 0 8px", overflowWrap: "anywhere" }}>
-        <bdi>{told.reason}</bdi>
+        <UserText text={told.reason} />
       </p>
       <Facts
         facts={[
@@ -36,7 +44,7 @@ export function Why({ id }: { id: string }) {
               : null,
           ],
           ["nothing starts now", told.obstacle],
-          ["has", told.holds],
+          ["holds", told.holds?.replace(/^holds /, "")],
         ]}
       />
     </Panel>

@@ -1,5 +1,6 @@
 /** Which job had, has or is expected to have which device when: the rows and bars of the timeline. */
 import type { Device, Job } from "../api/queries";
+import { deviceName } from "../pool/deviceName";
 
 export const TIMELINE_HOURS = ["1h", "6h", "24h"] as const;
 export type TimelineHours = (typeof TIMELINE_HOURS)[number];
@@ -63,7 +64,7 @@ export function timelineOf(
     }
   }
   const elsewhere = expect(jobs, shown, spans, toS);
-  return { rows: shown.map(nameOf), spans, elsewhere };
+  return { rows: shown.map(deviceName), spans, elsewhere };
 }
 
 /** Adds bars of the waiting jobs, in the order of their expected starts. Returns those that no devices were found for. */
@@ -119,8 +120,3 @@ function freeTogether(
 }
 
 const USABLE = ["free", "allocated", "reserved", "in_use"];
-
-function nameOf(device: Device): string {
-  const index = device.mig_profile ?? String(device.index ?? "?");
-  return device.node ? `${device.node}:${index}` : `GPU ${index}`;
-}

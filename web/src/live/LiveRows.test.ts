@@ -34,6 +34,40 @@ it("shows readings as they come", () => {
   ]);
 });
 
+it("reads a job once more where it ended while it was being read", async () => {
+  const client = new QueryClient();
+  let phase = "RUNNING";
+  const read = () => {
+    const told = { phase };
+    return new Promise((resolve) => setTimeout(() => resolve(told), 200));
+  };
+  const stop = new QueryObserver(client, { queryKey: ["job", "1"], queryFn: read }).subscribe(
+    () => undefined,
+  );
+  await vi.advanceTimersByTimeAsync(300);
+  const rows = new LiveRows(client);
+  rows.take([event({ rows: [{ id: "1" }, { id: "2" }] })]);
+  await vi.advanceTimersByTimeAsync(100);
+  phase = "CANCELLED";
+  rows.take([event({ rows: [{ id: "1" }] })]);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(client.getQueryData(["job", "1"])).toEqual({ phase: "CANCELLED" });
+  rows.close();
+  stop();
+});
+
+it("goes on at once where the clock of the browser is set back by an hour", () => {
+  const client = new QueryClient();
+  client.setQueryData(["devices"], [{ uuid: "GPU-1", utilization_pct: 1 }]);
+  const rows = new LiveRows(client);
+  for (const utilization_pct of [50, 90]) {
+    rows.take([event({ topic: "metrics", rows: [{ uuid: "GPU-1", utilization_pct }] })]);
+    vi.advanceTimersByTime(100);
+    vi.setSystemTime(Date.now() - 3_600_000);
+  }
+  expect(client.getQueryData(["devices"])).toEqual([{ uuid: "GPU-1", utilization_pct: 90 }]);
+});
+
 it("reads a listing again at once, and then the more rarely the longer it is", async () => {
   const client = new QueryClient();
   const read = vi.fn(() => Promise.resolve(Array.from({ length: 10_000 }, (_, at) => ({ id: String(at) }))));

@@ -11,7 +11,7 @@ export interface LiveEvent {
 
 export type Connection = "connecting" | "live" | "lost";
 
-const TOPICS = ["jobs", "devices", "alerts", "metrics"] as const;
+const TOPICS = ["jobs", "devices", "alerts", "tasks", "metrics"] as const;
 const AGAIN_MS = [500, 1_000, 2_000, 5_000] as const;
 /** The server says something every 15 s: a connection that is quiet for longer is broken, whatever it looks like. */
 const SILENT_MS = 40_000;

@@ -11,37 +11,50 @@ const MS_A_ROW = 1;
 export class Renewing {
   private readonly due = new Map<string, number>();
   private readonly earliest = new Map<string, number>();
+  /** What is being read, and whether something has happened to it since. */
+  private readonly reading = new Map<string, boolean>();
+
+  private closed = false;
 
   constructor(private readonly client: QueryClient) {}
 
-  /** Have the listings whose keys begin so read again. */
-  renew(key: string): void {
+  /** Have read again what is kept under keys that begin so. */
+  renew(...queryKey: readonly string[]): void {
+    const key = JSON.stringify(queryKey);
     if (this.due.has(key)) return;
-    const wait = Math.max(SOON_MS, (this.earliest.get(key) ?? 0) - Date.now());
+    // Under steady news no answer would ever arrive if each had it asked for anew. But it may be from before this.
+    if (this.reading.has(key)) {
+      this.reading.set(key, true);
+      return;
+    }
+    const wait = Math.max(SOON_MS, (this.earliest.get(key) ?? 0) - performance.now());
     this.due.set(
       key,
-      window.setTimeout(() => this.read(key), wait),
+      window.setTimeout(() => this.read(key, queryKey), wait),
     );
   }
 
   close(): void {
     for (const timer of this.due.values()) window.clearTimeout(timer);
     this.due.clear();
+    this.closed = true;
   }
 
-  private read(key: string): void {
+  private read(key: string, queryKey: readonly string[]): void {
     this.due.delete(key);
-    // Nothing is asked for while the last answer is on its way: under steady news none would ever arrive.
-    this.earliest.set(key, Date.now() + MOST_MS);
-    const began = Date.now();
-    void this.client.invalidateQueries({ queryKey: [key] }, { cancelRefetch: false }).then(() => {
-      this.earliest.set(key, Math.max(Date.now(), began + this.pause(key)));
+    this.reading.set(key, false);
+    const began = performance.now();
+    void this.client.invalidateQueries({ queryKey }, { cancelRefetch: false }).then(() => {
+      const again = this.reading.get(key);
+      this.reading.delete(key);
+      this.earliest.set(key, Math.max(performance.now(), began + this.pause(queryKey)));
+      if (again && !this.closed) this.renew(...queryKey);
     });
   }
 
-  private pause(key: string): number {
+  private pause(queryKey: readonly string[]): number {
     const rows = this.client
-      .getQueriesData<unknown>({ queryKey: [key], type: "active" })
+      .getQueriesData<unknown>({ queryKey, type: "active" })
       .reduce((most, [, data]) => Math.max(most, Array.isArray(data) ? data.length : 0), 0);
     return Math.min(MOST_MS, Math.max(LEAST_MS, rows * MS_A_ROW));
   }

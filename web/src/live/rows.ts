@@ -32,14 +32,15 @@ export function withRows<T extends object>(news: readonly Row[], key: string) {
 /** A listing of jobs with these changes: new ones come in, and go out once they are none of those it is of. */
 export function withJobs(news: readonly Row[], filter: JobFilter) {
   const patch = withRows<Job>(news, "id");
+  const whole = takesAnyJob(filter) ? [...merged(news, "id").values()].filter(isWhole) : [];
+  const belongs = belongingTo(filter);
   return (known: Job[] | undefined): Job[] | undefined => {
     if (!known || !news.length) return known;
-    const ids = new Set(known.map((job) => job.id));
-    const fresh = takesAnyJob(filter)
-      ? [...merged(news, "id").values()].filter((row) => isWhole(row) && !ids.has(row.id as string))
-      : [];
+    const ids = new Set(whole.length ? known.map((job) => job.id) : []);
+    const added = whole
+      .filter((row) => !ids.has(row.id as string))
+      .map((row) => ({ ...NOT_TOLD, ...row }) as unknown as Job);
     const newestFirst = (known[0]?.sequence ?? 0) > (known.at(-1)?.sequence ?? 0);
-    const added = fresh.map((row) => ({ ...NOT_TOLD, ...row }) as unknown as Job);
     const patched = patch(known) ?? known;
     const rows = !added.length
       ? patched
@@ -47,7 +48,7 @@ export function withJobs(news: readonly Row[], filter: JobFilter) {
         ? [...added.reverse(), ...patched]
         : [...patched, ...added];
     if (rows === known) return known;
-    return rows.some((job) => !belongs(job, filter)) ? rows.filter((job) => belongs(job, filter)) : rows;
+    return rows.every(belongs) ? rows : rows.filter(belongs);
   };
 }
 
@@ -67,5 +68,7 @@ const takesAnyJob = (filter: JobFilter): boolean =>
     ([name, value]) => name === "all" || name === "limit" || value === undefined || value === "",
   );
 
-const belongs = (job: Job, filter: JobFilter): boolean =>
-  (filter.all || job.ended_at == null) && (!filter.phase || filter.phase.split(",").includes(job.phase));
+const belongingTo = (filter: JobFilter): ((job: Job) => boolean) => {
+  const phases = filter.phase?.split(",");
+  return (job) => Boolean(filter.all || job.ended_at == null) && (!phases || phases.includes(job.phase));
+};

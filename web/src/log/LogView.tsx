@@ -1,10 +1,10 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useReducer, useRef, useState } from "react";
+import { memo, useEffect, useMemo, useReducer, useRef, useState } from "react";
 import type { JobDetail } from "../api/queries";
 import { Unreachable } from "../api/client";
 import { Empty, Failed } from "../components/states";
 import { FIRST_LINES, followLog } from "./follow";
-import { coloured, LogLines } from "./lines";
+import { coloured, finder, LogLines, marked, plain } from "./lines";
 import "../styles/log.css";
 
 const LINE_PX = 19;
@@ -79,10 +79,11 @@ function OneLog({ jobId, rank }: { jobId: string; rank: string }) {
   const [wanted, setWanted] = useState("");
   const box = useRef<HTMLDivElement>(null);
   const atEnd = useRef(true);
-  const found = useMemo(() => {
-    const word = wanted.toLowerCase();
-    return word ? lines.flatMap((line, at) => (line.toLowerCase().includes(word) ? [at] : [])) : [];
-  }, [lines, wanted]);
+  const word = useMemo(() => finder(wanted), [wanted]);
+  const found = useMemo(
+    () => (word ? lines.flatMap((line, at) => (plain(line).search(word) >= 0 ? [at] : [])) : []),
+    [lines, word],
+  );
   const [chosen, setChosen] = useState(0);
   const virtual = useVirtualizer({
     count: lines.length,
@@ -151,7 +152,7 @@ function OneLog({ jobId, rank }: { jobId: string; rank: string }) {
           Download
         </a>
         <span className="quiet">
-          {ended ? "ended" : "live"}
+          {ended ? "ended" : error ? "not live: the server does not answer" : "live"}
           {lines.length >= FIRST_LINES && "; of a long log its end, the rest is in the download"}
         </span>
       </search>
@@ -176,7 +177,7 @@ function OneLog({ jobId, rank }: { jobId: string; rank: string }) {
               className="line"
               style={{ position: "absolute", top: item.start, height: LINE_PX, left: 0, minWidth: "100%" }}
             >
-              <Line text={lines[item.index] ?? ""} wanted={wanted} />
+              <Line text={lines[item.index] ?? ""} wanted={word} />
             </div>
           ))}
         </div>
@@ -185,22 +186,10 @@ function OneLog({ jobId, rank }: { jobId: string; rank: string }) {
   );
 }
 
-function Line({ text, wanted }: { text: string; wanted: string }) {
+const Line = memo(function Line({ text, wanted }: { text: string; wanted: RegExp | null }) {
   return coloured(text).map((span, at) => (
     <span key={at} style={{ color: span.colour ?? undefined, fontWeight: span.bold ? 700 : undefined }}>
-      <Marked text={span.text} wanted={wanted} />
+      {marked(span.text, wanted).map((part, which) => (which % 2 ? <mark key={which}>{part}</mark> : part))}
     </span>
   ));
-}
-
-function Marked({ text, wanted }: { text: string; wanted: string }) {
-  const at = wanted ? text.toLowerCase().indexOf(wanted.toLowerCase()) : -1;
-  if (at < 0) return text;
-  return (
-    <>
-      {text.slice(0, at)}
-      <mark>{text.slice(at, at + wanted.length)}</mark>
-      <Marked text={text.slice(at + wanted.length)} wanted={wanted} />
-    </>
-  );
-}
+});

@@ -1,5 +1,15 @@
 import { expect, it } from "vitest";
-import { coloured, LogLines, MOST_COLUMNS, MOST_LINES } from "./lines";
+import {
+  coloured,
+  finder,
+  LogLines,
+  marked,
+  MOST_COLUMNS,
+  MOST_LINES,
+  MOST_MARKS,
+  MOST_SPANS,
+  plain,
+} from "./lines";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 
@@ -13,6 +23,34 @@ it("shows of a progress bar what was written last", () => {
   const log = new LogLines();
   log.take(bytes("10 %\r50 %\r100 %\r\nnext\n"));
   expect(log.all()).toEqual(["100 %", "next"]);
+});
+
+it("shows of a long progress bar that no line ends what was written last", () => {
+  const log = new LogLines();
+  for (let done = 0; done < 2_000; done++) log.take(bytes(`\r${done} ${"#".repeat(80)}`));
+  expect(log.all()).toEqual([`1999 ${"#".repeat(80)}`]);
+  log.take(bytes("\r"));
+  log.take(bytes("done\n"));
+  expect(log.all()).toEqual(["done"]);
+});
+
+it("marks what is found, also in ten thousand places and in letters that change their length", () => {
+  expect(marked("a.b.c", finder("."))).toEqual(["a", ".", "b", ".", "c"]);
+  expect(marked("İxX", finder("x"))).toEqual(["İ", "x", "", "X", ""]);
+  expect(marked("all", finder(""))).toEqual(["all"]);
+  const parts = marked("y".repeat(MOST_COLUMNS), finder("Y"));
+  expect(parts).toHaveLength(2 * MOST_MARKS + 1);
+  expect(parts.join("")).toHaveLength(MOST_COLUMNS);
+});
+
+it("searches what can be seen, and no colours", () => {
+  expect(plain("\u001b[31mre\u001b[0md \u001b]8;;http://x\u0007link")).toBe("red link");
+});
+
+it("makes no more elements of a line than a browser can lay out", () => {
+  const spans = coloured("\u001b[31mx\u001b[32my".repeat(2_000));
+  expect(spans).toHaveLength(MOST_SPANS + 1);
+  expect(spans.map((span) => span.text).join("")).toBe("xy".repeat(2_000));
 });
 
 it("keeps so many lines, and cuts a line that is too long", () => {
@@ -29,6 +67,7 @@ it("reads colours, and leaves out what else a terminal would do", () => {
       .map((span) => span.text)
       .join(""),
   ).toBe("aredb");
+  expect(coloured("\u001b]0;title\u0007a\u001b]8;;http://x\u001b\\b\u001b(Bc")[0]?.text).toBe("abc");
   const colourOf = (code: string) => coloured(`\u001b[${code}mx\u001b[0m`)[0]?.colour;
   expect(["31", "91", "38;5;202"].map(colourOf)).toEqual([
     "var(--ansi-red)",

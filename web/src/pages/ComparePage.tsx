@@ -1,14 +1,16 @@
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { historyQuery } from "../api/poolQueries";
-import { devicesQuery, jobsQuery, nodesQuery, RANGES, type Range } from "../api/queries";
+import { devicesQuery, jobsQuery, nodesQuery } from "../api/queries";
+import type { Range } from "../api/historyQueries";
 import { HistoryCharts } from "../charts/HistoryCharts";
-import { COMPARED_SERIES } from "../charts/series";
+import { COMPARED_CHARTED } from "../charts/series";
 import { Choice } from "../components/Choice";
 import { Panel } from "../components/Panel";
-import { Empty, Failed, Loading } from "../components/states";
+import { RangeChoice } from "../components/RangeChoice";
+import { Empty } from "../components/states";
 import { UserText, visible } from "../components/UserText";
 import { COMPARED, type Compared } from "../pool/choices";
+import { deviceName } from "../pool/deviceName";
 import { idsOf, MOST_COMPARED, withId, withoutId } from "../pool/compared";
 import "../styles/pool.css";
 
@@ -34,9 +36,7 @@ export function ComparePage() {
           value={what}
           onChange={(next) => void navigate({ search: { range: search.range, what: next } })}
         />
-        <Choice
-          label="Range of the charts"
-          options={RANGES}
+        <RangeChoice
           value={range}
           onChange={(next) => void navigate({ search: (old) => ({ ...old, range: next }) })}
         />
@@ -64,7 +64,12 @@ export function ComparePage() {
         />
       </Panel>
       {ids.length ? (
-        <Charts what={what} range={range} ids={ids} nameOf={nameOf} />
+        <HistoryCharts
+          what={what}
+          of={ids.map((id) => ({ id, name: nameOf(id) }))}
+          range={range}
+          charted={COMPARED_CHARTED}
+        />
       ) : (
         <Empty title="Nothing is chosen">Add {what} above.</Empty>
       )}
@@ -82,10 +87,7 @@ function useOffered(what: Compared): [id: string, name: string][] {
     return (jobs.data ?? [])
       .filter((job) => job.started_at != null && job.devices.length > 0)
       .map((job) => [job.id, `${job.id} ${job.name} (${job.user})`]);
-  return (devices.data ?? []).map((device) => [
-    device.uuid,
-    `${device.node ? `${device.node}:` : "GPU "}${device.mig_profile ?? device.index ?? device.uuid}`,
-  ]);
+  return (devices.data ?? []).map((device) => [device.uuid, deviceName(device)]);
 }
 
 function Adder({
@@ -112,42 +114,5 @@ function Adder({
         ))}
       </select>
     </div>
-  );
-}
-
-function Charts({
-  what,
-  range,
-  ids,
-  nameOf,
-}: {
-  what: Compared;
-  range: Range;
-  ids: readonly string[];
-  nameOf: (id: string) => string;
-}) {
-  const found = useQueries({ queries: ids.map((id) => historyQuery(what, id, range, COMPARED_SERIES)) });
-  const histories = found.flatMap((query, at) =>
-    query.data ? [{ name: nameOf(ids[at] ?? ""), history: query.data }] : [],
-  );
-  return (
-    <>
-      {found.map(
-        (query, at) =>
-          query.error &&
-          !query.data && (
-            <Failed
-              key={ids[at]}
-              error={new Error(`${visible(nameOf(ids[at] ?? ""))}: ${query.error.message}`)}
-              retry={() => void query.refetch()}
-            />
-          ),
-      )}
-      {histories.length > 0 ? (
-        <HistoryCharts group="compare" range={range} histories={histories} />
-      ) : (
-        found.some((query) => query.isPending) && <Loading what="their history" />
-      )}
-    </>
   );
 }

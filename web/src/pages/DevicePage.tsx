@@ -1,31 +1,22 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { type Device, deviceHistoryQuery, devicesQuery, RANGES, type Range } from "../api/queries";
-import { Chart } from "../charts/Chart";
-import { lines } from "../charts/timeSeries";
+import { type Device, devicesQuery } from "../api/queries";
+import type { Range } from "../api/historyQueries";
+import { HistoryCharts } from "../charts/HistoryCharts";
+import { DEVICE_CHARTED } from "../charts/series";
 import { AllocationBar } from "../components/AllocationBar";
-import { Choice } from "../components/Choice";
 import { Cordon } from "../components/Cordon";
 import { DeviceHistory } from "../components/DeviceHistory";
 import { Facts, Figures, Panel } from "../components/Panel";
-import { Empty, Failed, Loading, Shown } from "../components/states";
+import { RangeChoice } from "../components/RangeChoice";
+import { Empty, Shown } from "../components/states";
 import { Tag } from "../components/Tag";
 import { deviceTone } from "../components/tones";
 import { UserText } from "../components/UserText";
 import { moment } from "../format/times";
 import { celsius, memory, percent, shortModel, watts } from "../format/units";
+import { deviceName } from "../pool/deviceName";
 import "../styles/pool.css";
-
-const CHARTED = [
-  { series: "utilization_pct", title: "Utilisation", unit: "%", max: 100 },
-  { series: "memory_used_mib", title: "Memory", unit: "MiB", max: undefined },
-  { series: "memory_bandwidth_pct", title: "Memory bandwidth", unit: "%", max: 100 },
-  { series: "temperature_c", title: "Temperature", unit: "°C", max: undefined },
-  { series: "power_w", title: "Power", unit: "W", max: undefined },
-  { series: "sm_clock_mhz", title: "Clock", unit: "MHz", max: undefined },
-] as const;
-
-const SERIES = CHARTED.map((each) => each.series);
 
 /** One device: what it is, who has it, who uses it, and how it was. */
 export function DevicePage() {
@@ -34,7 +25,6 @@ export function DevicePage() {
   const navigate = useNavigate({ from: "/devices/$uuid" });
   const range: Range = search.range ?? "1h";
   const devices = useQuery(devicesQuery);
-  const history = useQuery(deviceHistoryQuery(uuid, range, SERIES));
   const device = devices.data?.find((row) => row.uuid === uuid);
   return (
     <>
@@ -54,12 +44,7 @@ export function DevicePage() {
             state={device.state}
           />
         )}
-        <Choice
-          label="Range of the charts"
-          options={RANGES}
-          value={range}
-          onChange={(next) => void navigate({ search: { range: next } })}
-        />
+        <RangeChoice value={range} onChange={(next) => void navigate({ search: { range: next } })} />
       </div>
       <Shown query={devices} what="the device">
         {() =>
@@ -70,30 +55,12 @@ export function DevicePage() {
           )
         }
       </Shown>
-      {history.error && !history.data && (
-        <Failed error={history.error} retry={() => void history.refetch()} />
-      )}
-      {history.isPending && <Loading what="its history" />}
-      <div className="columns">
-        {history.data &&
-          CHARTED.filter(({ series }) => history.data.series[series]?.length).map(
-            ({ series, title, unit, max }) => (
-              <Panel key={series} title={`${title} (${unit})`}>
-                <Chart
-                  group="device"
-                  label={`${title} over ${range}`}
-                  option={lines([{ name: title, points: history.data.series[series] ?? [] }], {
-                    fromS: history.data.from,
-                    toS: history.data.to,
-                    stepS: history.data.step_s,
-                    unit,
-                    max,
-                  })}
-                />
-              </Panel>
-            ),
-          )}
-      </div>
+      <HistoryCharts
+        what="devices"
+        of={[{ id: uuid, name: device ? deviceName(device) : uuid }]}
+        range={range}
+        charted={DEVICE_CHARTED}
+      />
     </>
   );
 }
@@ -103,7 +70,7 @@ function Now({ device }: { device: Device }) {
     <>
       <Figures
         figures={[
-          { name: "Utilisation", value: percent(device.utilization_pct) },
+          { name: "Utilization", value: percent(device.utilization_pct) },
           {
             name: "Memory in use",
             value: memory(device.memory_used_mib),
@@ -158,6 +125,13 @@ function Now({ device }: { device: Device }) {
                     <td>{process.user ? <UserText text={process.user} /> : "–"}</td>
                     <td>
                       {process.command ? <UserText text={process.command} className="mono" /> : "–"}
+                      {process.container && (
+                        <span>
+                          {" "}
+                          in container <UserText text={process.container.name} /> (
+                          <UserText text={process.container.image} />)
+                        </span>
+                      )}
                       {process.job == null && <span className="quiet"> (outside Corral)</span>}
                     </td>
                     <td className="number">{memory(process.memory_mib)}</td>
@@ -166,7 +140,7 @@ function Now({ device }: { device: Device }) {
               </tbody>
             </table>
           ) : (
-            <Empty title="None" />
+            <Empty title={device.metered ? "None" : "Nothing reads this device"} />
           )}
         </Panel>
       </div>

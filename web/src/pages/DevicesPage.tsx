@@ -1,100 +1,91 @@
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import type { ColumnDef } from "@tanstack/react-table";
-import { useMemo } from "react";
-import { type Device, deviceHistoryQuery, devicesQuery, RANGES, type Range } from "../api/queries";
-import { Chart } from "../charts/Chart";
-import { lines } from "../charts/timeSeries";
+import { type Device, devicesQuery } from "../api/queries";
+import type { Range } from "../api/historyQueries";
+import { HistoryCharts } from "../charts/HistoryCharts";
+import { DEVICES_CHARTED } from "../charts/series";
 import { Bar } from "../components/Bar";
-import { Choice } from "../components/Choice";
 import { DataTable } from "../components/DataTable";
 import { Holders } from "../components/Holders";
 import { Panel } from "../components/Panel";
+import { RangeChoice } from "../components/RangeChoice";
 import { Empty, Shown } from "../components/states";
+import type { Column } from "../components/tableRows";
 import { Tag } from "../components/Tag";
 import { deviceTone } from "../components/tones";
 import { UserText } from "../components/UserText";
+import { deviceName } from "../pool/deviceName";
 import { celsius, memory, partOf, shortModel, watts } from "../format/units";
 
 /** More lines than this in one chart cannot be told apart. */
 const MOST_LINES = 16;
-const CHARTED = [
-  { series: "utilization_pct", title: "Utilisation", unit: "%", max: 100 },
-  { series: "memory_used_mib", title: "Memory", unit: "MiB", max: undefined },
-  { series: "temperature_c", title: "Temperature", unit: "°C", max: undefined },
-  { series: "power_w", title: "Power", unit: "W", max: undefined },
-] as const;
+const uuidOf = (device: Device) => device.uuid;
 
-const COLUMNS: ColumnDef<Device, unknown>[] = [
+const COLUMNS: Column<Device>[] = [
   {
     id: "device",
     header: "GPU",
-    accessorFn: (device) => `${device.node ?? ""}:${String(device.index ?? 0).padStart(3, "0")}`,
-    cell: ({ row: { original } }) => (
-      <Link to="/devices/$uuid" params={{ uuid: original.uuid }}>
-        {original.node ? (
-          <UserText text={`${original.node}:${original.index ?? "?"}`} />
-        ) : (
-          (original.index ?? "?")
-        )}
+    value: (device) => `${device.node ?? ""}:${String(device.index ?? 0).padStart(3, "0")}`,
+    cell: (row) => (
+      <Link to="/devices/$uuid" params={{ uuid: row.uuid }}>
+        {row.node ? <UserText text={`${row.node}:${row.index ?? "?"}`} /> : (row.index ?? "?")}
       </Link>
     ),
   },
   {
     id: "model",
     header: "Model",
-    accessorFn: (device) => shortModel(device.name, device.mig_profile),
-    meta: { wide: true },
+    value: (device) => shortModel(device.name, device.mig_profile),
+    wide: true,
   },
   {
-    accessorKey: "state",
+    id: "state",
+    value: (row) => row.state,
     header: "State",
-    cell: ({ row: { original } }) => (
-      <Tag
-        word={original.state}
-        tone={deviceTone(original.state)}
-        title={original.state_reason ?? undefined}
-      />
+    cell: (row) => (
+      <Tag word={row.state} tone={deviceTone(row.state)} title={row.state_reason ?? undefined} />
     ),
   },
   {
-    accessorKey: "utilization_pct",
-    header: "Utilisation",
-    sortUndefined: "last",
-    cell: ({ row: { original } }) => <Bar percent={original.utilization_pct} label="Utilisation" />,
+    id: "utilization_pct",
+    value: (row) => row.utilization_pct,
+    header: "Utilization",
+    cell: (row) => <Bar percent={row.utilization_pct} label="Utilization" />,
   },
   {
     id: "memory",
     header: "Memory",
-    accessorFn: (device) => partOf(device.memory_used_mib, device.memory_total_mib),
-    cell: ({ row: { original } }) => (
-      <Bar percent={partOf(original.memory_used_mib, original.memory_total_mib)} label="Memory" />
-    ),
+    value: (device) => partOf(device.memory_used_mib, device.memory_total_mib),
+    cell: (row) => <Bar percent={partOf(row.memory_used_mib, row.memory_total_mib)} label="Memory" />,
   },
   {
     id: "free",
     header: "Free",
-    accessorKey: "memory_free_mib",
-    cell: ({ row: { original } }) => memory(original.memory_free_mib),
-    meta: { numeric: true, wide: true },
+    value: (row) => row.memory_free_mib,
+    cell: (row) => memory(row.memory_free_mib),
+    numeric: true,
+    wide: true,
   },
   {
-    accessorKey: "temperature_c",
+    id: "temperature_c",
+    value: (row) => row.temperature_c,
     header: "Heat",
-    cell: ({ row: { original } }) => celsius(original.temperature_c),
-    meta: { numeric: true, wide: true },
+    cell: (row) => celsius(row.temperature_c),
+    numeric: true,
+    wide: true,
   },
   {
-    accessorKey: "power_w",
+    id: "power_w",
+    value: (row) => row.power_w,
     header: "Power",
-    cell: ({ row: { original } }) => watts(original.power_w),
-    meta: { numeric: true, wide: true },
+    cell: (row) => watts(row.power_w),
+    numeric: true,
+    wide: true,
   },
   {
     id: "holders",
     header: "Who",
-    enableSorting: false,
-    cell: ({ row: { original } }) => <Holders device={original} />,
+    cell: (row) => <Holders device={row} />,
   },
 ];
 
@@ -113,9 +104,7 @@ export function DevicesPage() {
     <>
       <div className="page-head">
         <h1>Devices</h1>
-        <Choice
-          label="Range of the charts"
-          options={RANGES}
+        <RangeChoice
           value={range}
           onChange={(next) => void navigate({ search: (old) => ({ ...old, range: next }) })}
         />
@@ -126,12 +115,7 @@ export function DevicesPage() {
             <Filters rows={rows} />
             <Panel title="Now">
               {chosen(rows).length ? (
-                <DataTable
-                  rows={chosen(rows)}
-                  columns={COLUMNS}
-                  label="Devices"
-                  keyOf={(device) => device.uuid}
-                />
+                <DataTable rows={chosen(rows)} columns={COLUMNS} label="Devices" keyOf={uuidOf} />
               ) : (
                 <Empty title="No device is like that">Choose another node or state.</Empty>
               )}
@@ -192,15 +176,6 @@ function Filters({ rows }: { rows: Device[] }) {
 /** One chart for each reading, with a line for each device. */
 function Charts({ devices, range }: { devices: Device[]; range: Range }) {
   const drawn = devices.slice(0, MOST_LINES);
-  const series = useMemo(() => CHARTED.map((each) => each.series), []);
-  const histories = useQueries({
-    queries: drawn.map((device) => deviceHistoryQuery(device.uuid, range, series)),
-    combine: dataOf,
-  });
-  const names = drawn.map((device) => `${device.node ? `${device.node}:` : ""}${device.index}`).join("\n");
-  // Readings come each second, and change none of this: nothing is drawn again for them.
-  const options = useMemo(() => optionsOf(histories, names.split("\n")), [histories, names]);
-  if (!drawn.length) return null;
   return (
     <>
       {devices.length > drawn.length && (
@@ -208,39 +183,12 @@ function Charts({ devices, range }: { devices: Device[]; range: Range }) {
           The charts have the first {drawn.length} of {devices.length} devices; choose a node for others.
         </p>
       )}
-      <div className="columns">
-        {CHARTED.map(({ series: name, title, unit }, at) => (
-          <Panel key={name} title={`${title} (${unit})`}>
-            {options ? (
-              <Chart
-                group="devices"
-                label={`${title} of ${drawn.length} devices over ${range}`}
-                option={options[at] ?? {}}
-              />
-            ) : (
-              <div className="chart" />
-            )}
-          </Panel>
-        ))}
-      </div>
+      <HistoryCharts
+        what="devices"
+        of={drawn.map((device) => ({ id: device.uuid, name: deviceName(device) }))}
+        range={range}
+        charted={DEVICES_CHARTED}
+      />
     </>
-  );
-}
-
-type History = NonNullable<
-  Awaited<ReturnType<NonNullable<ReturnType<typeof deviceHistoryQuery>["queryFn"]>>>
->;
-
-const dataOf = (results: { data: History | undefined }[]) => results.map((result) => result.data);
-
-/** What each chart draws; undefined while nothing is there yet. */
-function optionsOf(histories: (History | undefined)[], names: string[]) {
-  const first = histories.find((history) => history !== undefined);
-  if (!first) return undefined;
-  return CHARTED.map(({ series, unit, max }) =>
-    lines(
-      names.map((name, at) => ({ name, points: histories[at]?.series[series] ?? [] })),
-      { fromS: first.from, toS: first.to, stepS: first.step_s, unit, max },
-    ),
   );
 }

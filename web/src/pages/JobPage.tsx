@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useParams } from "@tanstack/react-router";
+import { Link, useParams } from "@tanstack/react-router";
 import { type JobDetail, jobQuery } from "../api/queries";
 import { JobLink } from "../components/JobLink";
 import { Facts, Figures, Panel } from "../components/Panel";
@@ -92,7 +92,9 @@ function Devices({ job }: { job: JobDetail }) {
               <tr key={`${device.rank} ${device.uuid}`}>
                 <td className="number">{device.rank}</td>
                 <td>
-                  <UserText text={`${device.node}:${device.index ?? "?"}`} />
+                  <Link to="/devices/$uuid" params={{ uuid: device.uuid }}>
+                    <UserText text={`${device.node}:${device.index ?? "?"}`} />
+                  </Link>
                 </td>
                 <td>{device.name ? shortModel(device.name, device.mig_profile) : "–"}</td>
                 <td className="number">{share(device.share_milli)}</td>
@@ -113,19 +115,29 @@ function About({ job }: { job: JobDetail }) {
     <Panel title="About">
       <Facts
         facts={[
-          ["who", <UserText key="user" text={job.user} />],
+          [
+            "who",
+            <Link key="user" to="/queue" search={{ user: job.user, ended: true }}>
+              <UserText text={job.user} />
+            </Link>,
+          ],
           [
             "command",
             job.command.length ? <code key="command">{visible(commandLine(job.command))}</code> : null,
           ],
           ["asks for", job.needs],
-          ["queue", <UserText key="queue" text={job.queue} />],
+          [
+            "queue",
+            <Link key="queue" to="/queue" search={{ queue: job.queue }}>
+              <UserText text={job.queue} />
+            </Link>,
+          ],
           ["project", <UserText key="project" text={job.project} />],
           ["priority", job.priority],
           ["submitted", job.submitted_at == null ? null : momentInFull(job.submitted_at)],
           ["started", job.started_at == null ? null : momentInFull(job.started_at)],
           ["ended", job.ended_at == null ? null : momentInFull(job.ended_at)],
-          ["how", job.reason && <bdi key="how">{job.reason}</bdi>],
+          ["how", job.reason && <UserText key="how" text={job.reason} />],
           ["begins after", job.begin_at == null ? null : momentInFull(job.begin_at)],
           [
             "after jobs",

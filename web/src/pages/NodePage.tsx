@@ -1,15 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { historyQuery } from "../api/poolQueries";
-import { type Device, devicesQuery, type Node, nodesQuery, RANGES, type Range } from "../api/queries";
+import { type Device, devicesQuery, type Node, nodesQuery } from "../api/queries";
+import type { Range } from "../api/historyQueries";
 import { HistoryCharts } from "../charts/HistoryCharts";
-import { COMPARED_SERIES } from "../charts/series";
-import { Choice } from "../components/Choice";
+import { COMPARED_CHARTED } from "../charts/series";
 import { Cordon } from "../components/Cordon";
 import { HeatMap } from "../components/HeatMap";
 import { JobLink } from "../components/JobLink";
 import { Facts, Figures, Panel } from "../components/Panel";
-import { Empty, Failed, Loading, Shown } from "../components/states";
+import { RangeChoice } from "../components/RangeChoice";
+import { Empty, Shown } from "../components/states";
 import { Tag } from "../components/Tag";
 import { nodeTone } from "../components/tones";
 import { UserText } from "../components/UserText";
@@ -26,7 +26,6 @@ export function NodePage() {
   const range: Range = search.range ?? "1h";
   const nodes = useQuery(nodesQuery);
   const devices = useQuery(devicesQuery);
-  const history = useQuery(historyQuery("nodes", name, range, COMPARED_SERIES));
   const node = nodes.data?.find((row) => row.name === name);
   const own = (devices.data ?? []).filter((device) => device.node === name);
   return (
@@ -36,12 +35,7 @@ export function NodePage() {
           Node <UserText text={name} />
         </h1>
         {node && <Cordon target={{ kind: "node", name }} state={node.state} />}
-        <Choice
-          label="Range of the charts"
-          options={RANGES}
-          value={range}
-          onChange={(next) => void navigate({ search: { range: next } })}
-        />
+        <RangeChoice value={range} onChange={(next) => void navigate({ search: { range: next } })} />
       </div>
       <Shown query={nodes} what="the node">
         {() =>
@@ -52,13 +46,7 @@ export function NodePage() {
           )
         }
       </Shown>
-      {history.error && !history.data && (
-        <Failed error={history.error} retry={() => void history.refetch()} />
-      )}
-      {history.isPending && <Loading what="its history" />}
-      {history.data && (
-        <HistoryCharts group="node" range={range} histories={[{ name, history: history.data }]} />
-      )}
+      <HistoryCharts what="nodes" of={[{ id: name, name }]} range={range} charted={COMPARED_CHARTED} />
     </>
   );
 }
@@ -70,7 +58,7 @@ function Now({ node, devices }: { node: Node; devices: Device[] }) {
       <Figures
         figures={[
           { name: "Free", value: sums.free, more: `of ${devices.length} GPUs` },
-          { name: "Utilisation", value: percent(sums.meanPercent), more: "mean" },
+          { name: "Utilization", value: percent(sums.meanPercent), more: "mean" },
           {
             name: "GPU memory in use",
             value: memory(sums.usedMib),

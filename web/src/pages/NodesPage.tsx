@@ -1,6 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import type { ColumnDef } from "@tanstack/react-table";
 import { useMemo } from "react";
 import { devicesQuery, jobsQuery, nodesQuery } from "../api/queries";
 import { Bar } from "../components/Bar";
@@ -8,6 +7,7 @@ import { DataTable } from "../components/DataTable";
 import { Panel } from "../components/Panel";
 import { Select } from "../components/Select";
 import { Empty, Shown } from "../components/states";
+import type { Column } from "../components/tableRows";
 import { Tag } from "../components/Tag";
 import { nodeTone } from "../components/tones";
 import { UserText } from "../components/UserText";
@@ -19,79 +19,78 @@ import "../styles/pool.css";
 
 const RUNNING = { phase: "STARTING,RUNNING,STOPPING", limit: 500 };
 
-const COLUMNS: ColumnDef<NodeSums, unknown>[] = [
+const nameOf = (row: NodeSums) => row.node.name;
+
+const COLUMNS: Column<NodeSums>[] = [
   {
     id: "name",
     header: "Node",
-    accessorFn: (row) => row.node.name,
-    cell: ({ row: { original } }) => (
-      <Link to="/nodes/$name" params={{ name: original.node.name }}>
-        <UserText text={original.node.name} />
+    value: (row) => row.node.name,
+    cell: (row) => (
+      <Link to="/nodes/$name" params={{ name: row.node.name }}>
+        <UserText text={row.node.name} />
       </Link>
     ),
   },
   {
     id: "state",
     header: "State",
-    accessorFn: (row) => row.node.state,
-    cell: ({ row: { original } }) => (
-      <Tag
-        word={original.node.state}
-        tone={nodeTone(original.node.state)}
-        title={original.node.reason ?? undefined}
-      />
+    value: (row) => row.node.state,
+    cell: (row) => (
+      <Tag word={row.node.state} tone={nodeTone(row.node.state)} title={row.node.reason ?? undefined} />
     ),
   },
-  { id: "devices", header: "GPUs", accessorFn: (row) => row.devices.length, meta: { numeric: true } },
-  { id: "free", header: "Free", accessorKey: "free", meta: { numeric: true } },
+  { id: "devices", header: "GPUs", value: (row) => row.devices.length, numeric: true },
+  { id: "free", header: "Free", value: (row) => row.free, numeric: true },
   {
     id: "use",
-    header: "Utilisation",
-    accessorFn: (row) => row.meanPercent,
-    cell: ({ row: { original } }) => <Bar percent={original.meanPercent} label="Mean utilisation" />,
+    header: "Utilization",
+    value: (row) => row.meanPercent,
+    cell: (row) => <Bar percent={row.meanPercent} label="Mean utilization" />,
   },
   {
     id: "memory",
     header: "GPU memory",
-    accessorFn: (row) => partOf(row.usedMib, row.totalMib),
-    cell: ({ row: { original } }) => (
-      <Bar percent={partOf(original.usedMib, original.totalMib)} label="GPU memory in use" />
-    ),
-    meta: { wide: true },
+    value: (row) => partOf(row.usedMib, row.totalMib),
+    cell: (row) => <Bar percent={partOf(row.usedMib, row.totalMib)} label="GPU memory in use" />,
+    wide: true,
   },
   {
     id: "used",
     header: "Used GiB",
-    accessorFn: (row) => row.usedMib,
-    cell: ({ row: { original } }) => gib(original.usedMib),
-    meta: { numeric: true },
+    value: (row) => row.usedMib,
+    cell: (row) => gib(row.usedMib),
+    numeric: true,
   },
   {
     id: "available",
     header: "Available GiB",
-    accessorFn: (row) => row.availableMib,
-    cell: ({ row: { original } }) => gib(original.availableMib),
-    meta: { numeric: true },
+    value: (row) => row.availableMib,
+    cell: (row) => gib(row.availableMib),
+    numeric: true,
   },
   {
     id: "cpus",
     header: "CPUs",
-    accessorFn: (row) => row.node.cpus,
-    meta: { numeric: true, wide: true },
+    value: (row) => row.node.cpus,
+    numeric: true,
+    wide: true,
   },
   {
     id: "ram",
     header: "RAM",
-    accessorFn: (row) => row.node.memory_mib,
-    cell: ({ row: { original } }) => memory(original.node.memory_mib),
-    meta: { numeric: true, wide: true },
+    value: (row) => row.node.memory_mib,
+    cell: (row) => memory(row.node.memory_mib),
+    numeric: true,
+    wide: true,
   },
   {
     id: "seen",
     header: "Answered",
-    accessorFn: (row) => row.node.last_seen_at,
-    cell: ({ row: { original } }) => moment(original.node.last_seen_at),
-    meta: { numeric: true, wide: true },
+    value: (row) => row.node.last_seen_at,
+    cell: (row) => moment(row.node.last_seen_at),
+    numeric: true,
+    wide: true,
   },
 ];
 
@@ -131,7 +130,7 @@ export function NodesPage() {
             <Filters filter={filter} />
             <Panel title="Now">
               {rows.length ? (
-                <DataTable rows={rows} columns={COLUMNS} label="Nodes" keyOf={(row) => row.node.name} />
+                <DataTable rows={rows} columns={COLUMNS} label="Nodes" keyOf={nameOf} />
               ) : (
                 <Empty title="No node is like that">Choose less.</Empty>
               )}

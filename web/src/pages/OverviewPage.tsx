@@ -20,7 +20,7 @@ const IDLE_AFTER_S = 600;
 /** What is free, why jobs wait, how well the devices are used, and what is wrong. */
 export function OverviewPage() {
   const devices = useQuery(devicesQuery);
-  const waiting = useQuery(jobsQuery({ phase: "PENDING", limit: 200, starts: true }));
+  const waiting = useQuery(jobsQuery({ phase: "PENDING", limit: 200, sort: "id", starts: true }));
   const running = useQuery(jobsQuery({ phase: "STARTING,RUNNING,STOPPING", limit: 500 }));
   return (
     <>
@@ -77,10 +77,10 @@ function Numbers({ devices, waiting, running }: { devices: Device[]; waiting?: J
     <Figures
       figures={[
         { name: "Free now", value: free.length, more: `of ${counted(whole.length, "GPU")}` },
-        { name: "Running", value: running?.length ?? "–", more: "jobs" },
-        { name: "Waiting", value: waiting?.length ?? "–", more: "jobs" },
+        { name: "Running", value: running?.length ?? "–", more: running?.length === 1 ? "job" : "jobs" },
+        { name: "Waiting", value: waiting?.length ?? "–", more: waiting?.length === 1 ? "job" : "jobs" },
         {
-          name: "Mean utilisation",
+          name: "Mean utilization",
           value: used.length ? `${Math.round(sum(used) / used.length)} %` : "–",
           more: used.length < whole.length ? `of ${used.length}` : "",
         },
@@ -163,6 +163,12 @@ function Queues() {
                     <Link to="/queue" search={{ queue: row.name }}>
                       <UserText text={row.name} />
                     </Link>
+                    {row.parent && (
+                      <span className="quiet">
+                        {" "}
+                        below <UserText text={row.parent} />
+                      </span>
+                    )}
                   </td>
                   <td className="number">{share(row.used_milli)}</td>
                   <td className="number">{row.waiting}</td>

@@ -8,10 +8,11 @@ import { DataTable } from "../components/DataTable";
 import { Panel } from "../components/Panel";
 import { Empty, Loading, Shown } from "../components/states";
 import { counted } from "../format/units";
+import { joiningStarts } from "../jobs/starts";
 import { TIMELINE_HOURS } from "../jobs/timeline";
 import { Why } from "../jobs/Why";
 import { BulkActions } from "./queue/BulkActions";
-import { asking, choosing, COLUMNS } from "./queue/columns";
+import { asking, COLUMNS } from "./queue/columns";
 import "../styles/jobs.css";
 
 // With the charts, which the list has no use for.
@@ -20,20 +21,11 @@ const TimelinePanel = lazy(() =>
 );
 
 const MOST = 10_000;
-/** The starts of so many are asked for, after the list is there: to foresee all would take the server seconds. */
+/** The starts of so many are asked for, of those that came first: the forecast does not reach many more. */
 const MOST_FORESEEN = 200;
 const TYPING_MS = 300;
 
-/** The jobs, with the expected starts of those of which they were asked for. */
-function withStarts(jobs: Job[] | undefined, foreseen: Job[] | undefined): Job[] | undefined {
-  if (!jobs || !foreseen?.length) return jobs;
-  const known = new Map(foreseen.map((job) => [job.id, job]));
-  return jobs.map((job) => {
-    const told = job.phase === "PENDING" ? known.get(job.id) : undefined;
-    if (!told) return job;
-    return { ...job, expected_start: told.expected_start, expected_start_is: told.expected_start_is };
-  });
-}
+const idOf = (job: Job) => job.id;
 
 /** Jobs that wait or run, and those that have ended, narrowed on the server. */
 export function QueuePage() {
@@ -51,11 +43,15 @@ export function QueuePage() {
     }),
   );
   const foreseen = useQuery(
-    jobsQuery({ user, name, queue, phase: "PENDING", limit: MOST_FORESEEN, starts: true }),
+    jobsQuery({ user, name, queue, phase: "PENDING", limit: MOST_FORESEEN, sort: "id", starts: true }),
   );
+  const [withStarts] = useState(joiningStarts);
   const jobs = {
     ...listed,
-    data: useMemo(() => withStarts(listed.data, foreseen.data), [listed.data, foreseen.data]),
+    data: useMemo(
+      () => listed.data && withStarts(listed.data, foreseen.data ?? []),
+      [withStarts, listed.data, foreseen.data],
+    ),
   };
   const set = (field: "user" | "name" | "queue", value: string) =>
     void navigate({ search: (old) => ({ ...old, [field]: value || undefined }), replace: true });
@@ -105,26 +101,36 @@ export function QueuePage() {
 }
 
 /** The jobs as a table, of which some may be chosen and changed together. */
-function Jobs({ rows, onAsk }: { rows: Job[]; onAsk: (id: string) => void }) {
+function Jobs({ rows, onAsk }: { rows: readonly Job[]; onAsk: (id: string) => void }) {
   const session = useQuery(sessionQuery);
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
-  const choosable = useMemo(
-    () => rows.filter((job) => job.ended_at == null && mayChangeJob(session.data, job)).map((job) => job.id),
-    [rows, session.data],
+  const mayChoose = useCallback(
+    (job: Job) => job.ended_at == null && mayChangeJob(session.data, job),
+    [session.data],
   );
   // What has ended or left the filter meanwhile is not chosen any more.
-  const chosen = useMemo(() => new Set(choosable.filter((id) => marked.has(id))), [choosable, marked]);
-  const columns = useMemo(
-    () => [...(choosable.length ? [choosing(chosen, choosable, setMarked)] : []), ...COLUMNS, asking(onAsk)],
-    [chosen, choosable, onAsk],
+  const chosen = useMemo(
+    () => (marked.size ? rows.filter((job) => marked.has(job.id) && mayChoose(job)).map(idOf) : []),
+    [marked, rows, mayChoose],
   );
+  const columns = useMemo(() => [...COLUMNS, asking(onAsk)], [onAsk]);
   return (
     <Panel
       title={counted(rows.length, "job")}
-      aside={<BulkActions chosen={[...chosen]} onDone={() => setMarked(new Set())} />}
+      aside={<BulkActions chosen={chosen} onDone={() => setMarked(new Set())} />}
     >
       {rows.length ? (
-        <DataTable rows={rows} columns={columns} label="Jobs" keyOf={(job) => job.id} />
+        <DataTable
+          rows={rows}
+          columns={columns}
+          label="Jobs"
+          keyOf={idOf}
+          selection={
+            rows.some(mayChoose)
+              ? { chosen: new Set(chosen), mayChoose, choose: setMarked, nameOf: (job) => `job ${job.id}` }
+              : undefined
+          }
+        />
       ) : (
         <Empty title="There is no such job">
           <code>corral submit --gpus 1 -- python train.py</code> makes one.

@@ -20,6 +20,7 @@ import {
   type ReportRange,
 } from "../pool/choices";
 import { kpiName, kpiValue, otherLimits, quotaOf } from "../pool/figures";
+import { FairSharesPanel } from "./usage/FairSharesPanel";
 import "../styles/pool.css";
 
 /** What users, projects and queues may have, had, wasted, and what it cost. */
@@ -67,6 +68,7 @@ export function UsagePage() {
       <Panel title="Quotas">
         <Quotas />
       </Panel>
+      <FairSharesPanel />
       <Panel title="Had more than they used" aside={<span className="quiet">in {range}</span>}>
         <WasteTable rangeS={REPORT_RANGE_S[range]} />
       </Panel>
@@ -152,6 +154,7 @@ function Quotas() {
             <thead>
               <tr>
                 <th>Of</th>
+                <th>Policy</th>
                 <th className="number">Quota</th>
                 <th className="number">In use</th>
                 <th className="number">Waiting</th>
@@ -171,6 +174,7 @@ function Quotas() {
                       </span>
                     )}
                   </td>
+                  <td>{row.policy && <UserText text={row.policy} />}</td>
                   <td className="number">{quotaOf(row.quota)}</td>
                   <td className="number">{share(row.used_milli)}</td>
                   <td className="number">{row.waiting}</td>

@@ -1,5 +1,5 @@
 /** What the pages about the pool let one choose, as addresses have it. */
-import type { Range } from "../api/queries";
+import type { Range } from "../api/historyQueries";
 
 export const COMPARED = ["nodes", "devices", "jobs"] as const;
 export type Compared = (typeof COMPARED)[number];

@@ -1,22 +1,31 @@
 import { useQuery } from "@tanstack/react-query";
-import { devicesQuery, type JobDetail, jobHistoryQuery } from "../../api/queries";
+import { useMemo } from "react";
+import { type JobDetail } from "../../api/queries";
+import { jobGpusQuery } from "../../api/historyQueries";
 import { Chart } from "../../charts/Chart";
-import { lines } from "../../charts/timeSeries";
+import type { Charted } from "../../charts/series";
+import { lines, summaryOf } from "../../charts/timeSeries";
 import { Facts, Panel } from "../../components/Panel";
-import { Empty, Failed } from "../../components/states";
+import { Empty, Failed, Loading } from "../../components/states";
 import { UserText } from "../../components/UserText";
 import { duration } from "../../format/times";
 import { memory, shortModel, UNKNOWN } from "../../format/units";
-import { inPercentOf, type Measured, measured, memoryTotalMib } from "./gpuFigures";
+import { gpuLines, isSpread, type JobGpus, type Measured, measured } from "./gpuFigures";
 
-const CHARTS = [
-  { series: "utilization_pct", title: "GPU Utilization (%)", unit: "%", max: 100, summed: false },
-  { series: "memory_used_mib", title: "Memory Usage (%)", unit: "%", max: 100, summed: true },
-  { series: "temperature_c", title: "Temperature (°C)", unit: "°C", max: undefined, summed: false },
-  { series: "power_w", title: "Power Draw (W)", unit: "W", max: undefined, summed: true },
-] as const;
+const CHARTS: readonly Charted[] = [
+  { series: "utilization_pct", title: "GPU Utilization (%)", unit: "%", max: 100 },
+  { series: "memory_used_mib", title: "Memory Usage (%)", unit: "%", max: 100 },
+  { series: "temperature_c", title: "Temperature (°C)", unit: "°C" },
+  { series: "power_w", title: "Power Draw (W)", unit: "W" },
+];
+const SERIES = CHARTS.map(({ series }) => series);
 
-/** What was measured of a job's GPUs in its last attempt: each GPU in a table, and all of them over time. */
+function Nothing({ ended }: { ended: boolean }) {
+  if (ended) return <Empty title="Nothing was measured">It ended before its GPUs were read.</Empty>;
+  return <Empty title="Nothing was measured yet">Readings come some seconds after its start.</Empty>;
+}
+
+/** What was measured of a job's GPUs in its last attempt: each GPU in a table, and over time. */
 export function GpuPanel({ job }: { job: JobDetail }) {
   const found = job.gpu_monitoring;
   if (!job.grant.length) return null;
@@ -33,17 +42,18 @@ export function GpuPanel({ job }: { job: JobDetail }) {
               ["samples", found.sample_count],
             ]}
           />
-          <Table stats={found.gpu_stats} />
-          <Charts job={job} />
+          <GpuTable stats={found.gpu_stats} />
+          <GpuCharts job={job} />
         </>
       ) : (
-        <Empty title="Nothing was measured yet">Readings come some seconds after its start.</Empty>
+        <Nothing ended={job.ended_at != null} />
       )}
     </Panel>
   );
 }
 
-function Table({ stats }: { stats: NonNullable<JobDetail["gpu_monitoring"]>["gpu_stats"] }) {
+/** A row for each GPU. */
+export function GpuTable({ stats }: { stats: NonNullable<JobDetail["gpu_monitoring"]>["gpu_stats"] }) {
   return (
     <section className="table-box" aria-label="Each GPU" tabIndex={0}>
       <table>
@@ -92,43 +102,50 @@ function Cell({ of, more }: { of: Measured | null; more?: string | null }) {
   );
 }
 
-function Charts({ job }: { job: JobDetail }) {
-  const history = useQuery(jobHistoryQuery(job.id, job.ended_at == null));
-  const devices = useQuery(devicesQuery);
+/** A line for each GPU over the time of the last run. */
+export function GpuCharts({ job }: { job: JobDetail }) {
+  const history = useQuery(jobGpusQuery(job.id, SERIES, job.ended_at == null));
+  const drawn = useMemo(
+    () => history.data && CHARTS.map((charted) => ({ charted, ...drawingOf(history.data, charted) })),
+    [history.data],
+  );
   if (history.error && !history.data)
     return <Failed error={history.error} retry={() => void history.refetch()} />;
-  const totalMib = memoryTotalMib(job, devices.data ?? []);
-  const several = job.grant.length > 1;
+  if (!history.data || !drawn) return <Loading what="what was measured" />;
   return (
-    <div className="columns gpu-charts">
-      {CHARTS.map(({ series, title, unit, max, summed }) => {
-        const points = history.data?.series[series] ?? [];
-        const drawn = series === "memory_used_mib" ? inPercentOf(points, totalMib) : points;
-        return (
-          <figure key={series} aria-label={title}>
+    <>
+      {isSpread(history.data) && (
+        <p className="quiet">
+          {history.data.gpus.length} GPUs are too many for a line each: the charts have the most, the mean and
+          the least of them at each moment.
+        </p>
+      )}
+      <div className="columns gpu-charts">
+        {drawn.map(({ charted: { title }, lines, option, summary }) => (
+          <figure key={title} aria-label={title}>
             <figcaption>
               <h3>{title}</h3>
-              {several && <span className="quiet">{summed ? "of all together" : "mean of all"}</span>}
             </figcaption>
-            {history.data && drawn.length ? (
+            {lines.length ? (
               <Chart
                 group={`job ${job.id}`}
                 height={180}
                 label={`${title} of job ${job.id} over time`}
-                option={lines([{ name: title, points: drawn }], {
-                  fromS: history.data.from,
-                  toS: history.data.to,
-                  stepS: history.data.step_s,
-                  unit,
-                  max,
-                })}
+                option={option}
+                summary={summary}
               />
             ) : (
-              <p className="quiet chart-empty">{history.isPending ? "Reading it …" : "No reading of it"}</p>
+              <p className="quiet chart-empty">No reading of it</p>
             )}
           </figure>
-        );
-      })}
-    </div>
+        ))}
+      </div>
+    </>
   );
+}
+
+function drawingOf(history: JobGpus, { series, unit, max }: Charted) {
+  const drawn = gpuLines(history, series);
+  const axes = { fromS: history.from, toS: history.to, stepS: history.step_s, unit, max };
+  return { lines: drawn, option: lines(drawn, axes), summary: summaryOf(drawn, unit) };
 }

@@ -1,7 +1,9 @@
 import type { JobDetail } from "../../api/queries";
 import { Panel } from "../../components/Panel";
 import { Empty } from "../../components/states";
+import { UserText } from "../../components/UserText";
 import { duration, moment, momentInFull } from "../../format/times";
+import { useNow } from "../../live/useNow";
 import { stateHistory } from "./stateHistory";
 
 /** What became of a job, and how long each step was after the one before. */
@@ -22,7 +24,7 @@ export function StateHistory({ job }: { job: JobDetail }) {
                 {before && <span className="quiet"> after {duration(step.at - before.at)}</span>}
                 {step.more && (
                   <small className="quiet">
-                    <bdi>{step.more}</bdi>
+                    <UserText text={step.more} />
                   </small>
                 )}
               </span>
@@ -35,6 +37,7 @@ export function StateHistory({ job }: { job: JobDetail }) {
 }
 
 export function Attempts({ job }: { job: JobDetail }) {
+  const now = useNow();
   return (
     <Panel title="Attempts">
       {job.history.length ? (
@@ -53,13 +56,13 @@ export function Attempts({ job }: { job: JobDetail }) {
               <tr key={`${attempt.attempt} ${attempt.allocated_at}`}>
                 <td className="number">{attempt.attempt}</td>
                 <td>
-                  <bdi>{attempt.nodes.join(", ") || attempt.node}</bdi>
+                  <UserText text={attempt.nodes.join(", ") || attempt.node} />
                 </td>
                 <td className="number">{attempt.devices.length}</td>
                 <td className="number">
-                  {attempt.started_at == null || attempt.ended_at == null
-                    ? "–"
-                    : duration(attempt.ended_at - attempt.started_at)}
+                  {duration(
+                    attempt.started_at == null ? null : (attempt.ended_at ?? now) - attempt.started_at,
+                  )}
                 </td>
                 <td>
                   {attempt.ended_as?.replaceAll("_", " ") ?? "runs"}

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import type { Device, JobDetail } from "../../api/queries";
+import type { JobDetail } from "../../api/queries";
 import { changesOf } from "./changes";
-import { inPercentOf, memoryTotalMib } from "./gpuFigures";
+import { gpuLines } from "./gpuFigures";
 import { requestAgainstUse } from "./jobUse";
 import { stateHistory } from "./stateHistory";
 
@@ -37,7 +37,6 @@ const job = (fields: object) =>
     queue: "default",
     ...fields,
   }) as unknown as JobDetail;
-const device = (uuid: string, memory_total_mib: number | null) => ({ uuid, memory_total_mib }) as Device;
 
 it("tells what became of a job in the order of time, attempt by attempt", () => {
   const history = [
@@ -63,14 +62,48 @@ it("tells the end of a job that never ran, and no end twice", () => {
   expect(stateHistory(ran).filter((step) => step.at === 20)).toHaveLength(1);
 });
 
-it("draws memory in percent only where the whole is known", () => {
-  const two = { grant: [{ uuid: "GPU-1" }, { uuid: "GPU-2" }] } as JobDetail;
-  expect(memoryTotalMib(two, [device("GPU-1", 100), device("GPU-2", 300)])).toBe(400);
-  expect(memoryTotalMib(two, [device("GPU-1", 100), device("GPU-2", null)])).toBeNull();
-  expect(memoryTotalMib(two, [device("GPU-1", 100)])).toBeNull();
-  const point = { t: 0, min: 40, mean: 100, max: 200 };
-  expect(inPercentOf([point], 400)).toEqual([{ t: 0, min: 10, mean: 25, max: 50 }]);
-  expect(inPercentOf([point], null)).toEqual([]);
+it("draws a line for each GPU, with memory in percent of its own", () => {
+  const point = (mean: number) => ({ t: 0, min: mean, mean, max: mean, p95: mean, coverage: 1 });
+  const gpu = (label: string, memory_mib: number | null, mean: number) => ({
+    label,
+    name: "NVIDIA A100",
+    memory_mib,
+    series: { memory_used_mib: [point(mean)], power_w: [point(mean)] },
+  });
+  const gpus = [gpu("0", 400, 100), gpu("n2:1", null, 300)];
+  const told = (series: string) =>
+    gpuLines({ id: "1", from: 0, to: 1, step_s: 1, gpus, series: {} }, series).map(({ name, points }) => [
+      name,
+      points.map(({ mean }) => mean),
+    ]);
+  expect(told("power_w")).toEqual([
+    ["GPU 0: A100", [100]],
+    ["GPU n2:1: A100", [300]],
+  ]);
+  // Of one whose memory is not known no part can be told.
+  expect(told("memory_used_mib")).toEqual([
+    ["GPU 0: A100", [25]],
+    ["GPU n2:1: A100", []],
+  ]);
+});
+
+it("draws of very many GPUs the most, the mean and the least", () => {
+  const gpus = Array.from({ length: 17 }, (_, at) => ({
+    label: String(at),
+    name: null,
+    memory_mib: 400,
+    series: {},
+  }));
+  const spread = [{ t: 0, min: 40, mean: 100, max: 200, p95: 200, coverage: 1 }];
+  const lines = gpuLines(
+    { id: "1", from: 0, to: 1, step_s: 1, gpus, series: { memory_used_mib: spread } },
+    "memory_used_mib",
+  );
+  expect(lines.map(({ name, points }) => [name, points[0]?.mean])).toEqual([
+    ["most", 50],
+    ["mean", 25],
+    ["least", 10],
+  ]);
 });
 
 it("puts what was not measured as unknown, and never as 0", () => {

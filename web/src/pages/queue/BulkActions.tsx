@@ -2,6 +2,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { answered, api } from "../../api/client";
 import { Confirm } from "../../components/Confirm";
+import { UserText } from "../../components/UserText";
 import { counted } from "../../format/units";
 
 const VERBS = {
@@ -64,12 +65,12 @@ export function BulkActions({ chosen, onDone }: { chosen: readonly string[]; onD
         <span className="quiet" role="status">
           {counted(act.data.ids.length, "job")} {VERBS[act.variables].done}
           {act.data.unchanged.length > 0 && `, ${act.data.unchanged.length} not: `}
-          <bdi>
-            {act.data.unchanged
+          <UserText
+            text={act.data.unchanged
               .slice(0, TOLD)
               .map((each) => each.reason)
               .join("; ")}
-          </bdi>
+          />
         </span>
       )}
       {asked && (

@@ -21,7 +21,7 @@ export function TimelinePanel({ hours }: { hours: TimelineHours }) {
   const nowS = useNow(REDRAW_MS);
   const devices = useQuery(devicesQuery);
   const started = useQuery(jobsQuery({ all: true, sort: "-started", limit: 1000 }));
-  const waiting = useQuery(jobsQuery({ phase: "PENDING", limit: 200, starts: true }));
+  const waiting = useQuery(jobsQuery({ phase: "PENDING", limit: 200, sort: "id", starts: true }));
   return (
     <Panel
       title="Timeline"

@@ -1,70 +1,78 @@
-import type { ColumnDef } from "@tanstack/react-table";
 import type { Job } from "../../api/queries";
 import { JobLink } from "../../components/JobLink";
+import type { Column } from "../../components/tableRows";
 import { Tag } from "../../components/Tag";
 import { phaseTone } from "../../components/tones";
 import { UserText } from "../../components/UserText";
 import { duration, moment, serverNow } from "../../format/times";
 import { share } from "../../format/units";
+import { useNow } from "../../live/useNow";
 
-export const COLUMNS: ColumnDef<Job, unknown>[] = [
+export const COLUMNS: Column<Job>[] = [
   {
     id: "id",
     header: "Job",
-    accessorFn: (job) => job.sequence ?? 0,
-    cell: ({ row: { original } }) => <JobLink job={original} />,
+    value: (job) => job.sequence ?? 0,
+    cell: (job) => <JobLink job={job} />,
   },
   {
     id: "user",
     header: "Who",
-    accessorKey: "user",
-    cell: ({ row: { original } }) => <UserText text={original.user} />,
+    value: (job) => job.user,
+    cell: (job) => <UserText text={job.user} />,
   },
   {
-    accessorKey: "phase",
+    id: "phase",
+    value: (job) => job.phase,
     header: "Phase",
-    cell: ({ row: { original } }) => (
-      <Tag word={original.held ? "on hold" : original.phase} tone={phaseTone(original.phase)} />
-    ),
+    cell: (job) => <Tag word={job.held ? "on hold" : job.phase} tone={phaseTone(job.phase)} />,
   },
   {
     id: "gpus",
     header: "GPUs",
-    accessorFn: (job) => job.gpus_milli ?? 0,
-    cell: ({ row: { original } }) =>
-      share(original.gpus_milli ?? (original.gpus == null ? null : original.gpus * 1000)),
-    meta: { numeric: true },
+    value: (job) => job.gpus_milli ?? 0,
+    cell: (job) => share(job.gpus_milli ?? (job.gpus == null ? null : job.gpus * 1000)),
+    numeric: true,
   },
   {
     id: "queue",
     header: "Queue",
-    accessorKey: "queue",
-    cell: ({ row: { original } }) => <UserText text={original.queue} />,
-    meta: { wide: true },
+    value: (job) => job.queue,
+    cell: (job) => <UserText text={job.queue} />,
+    wide: true,
   },
-  { accessorKey: "priority", header: "Priority", meta: { numeric: true, wide: true } },
+  { id: "priority", value: (job) => job.priority, header: "Priority", numeric: true, wide: true },
   {
     id: "submitted",
     header: "Submitted",
-    accessorFn: (job) => job.submitted_at ?? 0,
-    cell: ({ row: { original } }) => moment(original.submitted_at),
-    meta: { numeric: true, wide: true },
+    value: (job) => job.submitted_at ?? 0,
+    cell: (job) => moment(job.submitted_at),
+    numeric: true,
+    wide: true,
   },
   {
     id: "time",
     header: "Time",
-    accessorFn: (job) => (job.started_at == null ? 0 : (job.ended_at ?? serverNow()) - job.started_at),
-    cell: ({ row: { original } }) =>
-      original.started_at == null ? "–" : duration((original.ended_at ?? serverNow()) - original.started_at),
-    meta: { numeric: true },
+    value: (job) => (job.started_at == null ? 0 : (job.ended_at ?? serverNow()) - job.started_at),
+    cell: (job) => <Ran job={job} />,
+    numeric: true,
   },
   {
     id: "where",
     header: "Where, why",
-    enableSorting: false,
-    cell: ({ row: { original } }) => <WhereWhy job={original} />,
+    cell: (job) => <WhereWhy job={job} />,
   },
 ];
+
+function Ran({ job }: { job: Job }) {
+  if (job.started_at == null) return "–";
+  return job.ended_at == null ? <Since at={job.started_at} /> : duration(job.ended_at - job.started_at);
+}
+
+/** Grows by itself: a row is drawn anew only when its job changes. */
+function Since({ at }: { at: number }) {
+  return duration(useNow() - at);
+}
 
 function WhereWhy({ job }: { job: Job }) {
   if (job.ended_at != null) return job.reason ? <UserText text={job.reason} className="quiet" /> : null;
@@ -81,49 +89,12 @@ function WhereWhy({ job }: { job: Job }) {
   );
 }
 
-/** The column by which rows are chosen; `choosable` are those that may be, of which all are chosen at once. */
-export function choosing(
-  chosen: ReadonlySet<string>,
-  choosable: readonly string[],
-  choose: (ids: ReadonlySet<string>) => void,
-): ColumnDef<Job, unknown> {
-  const may = new Set(choosable);
-  const all = choosable.length > 0 && chosen.size === choosable.length;
-  return {
-    id: "chosen",
-    enableSorting: false,
-    header: () => (
-      <input
-        type="checkbox"
-        aria-label="Choose all"
-        checked={all}
-        onChange={() => choose(all ? new Set() : may)}
-      />
-    ),
-    cell: ({ row: { original: job } }) =>
-      may.has(job.id) && (
-        <input
-          type="checkbox"
-          aria-label={`Choose job ${job.id}`}
-          checked={chosen.has(job.id)}
-          onChange={(event) => {
-            const next = new Set(chosen);
-            if (event.target.checked) next.add(job.id);
-            else next.delete(job.id);
-            choose(next);
-          }}
-        />
-      ),
-  };
-}
-
 /** The column of the way to why a job waits. */
-export function asking(onAsk: (id: string) => void): ColumnDef<Job, unknown> {
+export function asking(onAsk: (id: string) => void): Column<Job> {
   return {
     id: "why",
-    header: () => <span className="only-read-aloud">Why</span>,
-    enableSorting: false,
-    cell: ({ row: { original: job } }) =>
+    header: <span className="only-read-aloud">Why</span>,
+    cell: (job) =>
       job.phase === "PENDING" && (
         <button
           type="button"
@@ -134,6 +105,6 @@ export function asking(onAsk: (id: string) => void): ColumnDef<Job, unknown> {
           why
         </button>
       ),
-    meta: { wide: true },
+    wide: true,
   };
 }

@@ -75,7 +75,7 @@ function Told({ dryRun }: { dryRun: DryRun }) {
     <>
       <p>
         <Tag word={word} tone={tone} />{" "}
-        {dryRun.starts_now ? <>on {onDevices(dryRun)}</> : <bdi>{reasonOf(dryRun)}</bdi>}
+        {dryRun.starts_now ? <>on {onDevices(dryRun)}</> : <UserText text={reasonOf(dryRun)} />}
       </p>
       <Facts
         facts={[
@@ -93,7 +93,7 @@ function Told({ dryRun }: { dryRun: DryRun }) {
       />
       {dryRun.notes.map((note) => (
         <p className="quiet" key={note}>
-          <bdi>{note}</bdi>
+          <UserText text={note} />
         </p>
       ))}
     </>

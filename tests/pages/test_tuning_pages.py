@@ -1,0 +1,155 @@
+"""The autotuner's pages as people use them: a task is written, watched, looked into, and ended."""
+
+import csv
+import os
+import pwd
+import signal
+from collections.abc import Iterator
+from io import StringIO
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from corral.client import Client
+from tests.e2e.box import Box, described, serving
+from tests.pages.conftest import Visit, visiting
+from tests.pages.test_every_page import HOSTILE, what_is_wrong
+from tests.pages.test_pool_pages import _sign_in_again
+
+TASK: dict[str, Any] = {
+    "task_name": HOSTILE,
+    "model": {"id_or_path": "toy"},
+    "base_runtime": "stand-in",
+    "parameters": {"max-num-seqs": [1, 8], "tp": [1, 2]},
+    "optimization": {"objective": "maximize_throughput"},
+    "benchmark": {
+        "num_concurrency": [2, 4],
+        "traffic_scenarios": ["D(20,5)"],
+        "max_time_per_iteration": 0.01,
+        "max_requests_per_iteration": 20,
+    },
+    "max_parallel": 2,
+}
+ENDLESS = {**TASK["benchmark"], "max_requests_per_iteration": 1_000_000, "max_time_per_iteration": 60}
+NOBODY = pwd.getpwuid(65534).pw_name
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Box]:
+    with serving(described(2)) as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def found(site: Box) -> str:
+    """A task that is completed: four experiments, each measured at two levels, and a name that is markup."""
+    with Client(site.home) as client:
+        task_id = client.tasks.create(TASK).id
+        client.tasks.start(task_id)
+        site.until(lambda: client.tasks.get(task_id).task.status == "completed")
+    return task_id
+
+
+@pytest.fixture(scope="module")
+def _shared_visit(chromium: Browser, site: Box) -> Iterator[Visit]:
+    with visiting(chromium, site) as visit:
+        yield visit
+
+
+@pytest.fixture
+def visit(_shared_visit: Visit) -> Visit:
+    _shared_visit.errors.clear()
+    return _shared_visit
+
+
+def test_a_task_is_written_in_a_form_watched_and_cancelled_also_where_the_server_is_killed(
+    visit: Visit, site: Box
+) -> None:
+    page = visit.go("/tasks/new")
+    page.get_by_label("Model", exact=True).fill("in-a-form")
+    page.get_by_label("Parameters", exact=True).fill("max-num-seqs=4,8")
+    page.get_by_label("Inference server").fill("nothing")
+    expect(page.get_by_label("Inference server")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_role("alert")).to_contain_text("'nothing' is not known")
+    page.get_by_label("Inference server").fill("stand-in")
+    page.get_by_label("Minutes a level").fill("60")
+    page.get_by_label("Requests a level").fill("1000000")
+    expect(page.get_by_text("at most, of 2 combinations")).to_be_visible()
+    expect(page.locator(".figure").filter(has_text="GPU-hours")).to_contain_text("6")
+    page.get_by_role("button", name="Create and start").press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("in-a-form")
+    row = page.get_by_label("Experiments", exact=True).get_by_role("row").nth(1)
+    expect(row).to_contain_text("benchmarking")
+    visit.errors.clear()
+    os.kill(int((site.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+    expect(page.get_by_text("The connection to the server is lost")).to_be_visible()
+    site.up()
+    expect(page.get_by_text("The connection to the server is lost")).to_have_count(0)
+    expect(row).to_contain_text("benchmarking")
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("button", name="Cancel the task").click()
+    expect(page.locator(".figure").filter(has_text="Status")).to_contain_text("cancelled")
+    expect(row).to_contain_text("failed")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    page.get_by_role("button", name="Delete the task").click()
+    page.wait_for_url("**/tasks")
+    expect(page.get_by_text("in-a-form")).to_have_count(0)
+
+
+def test_what_was_found_is_shown_compared_and_taken_elsewhere(visit: Visit, site: Box, found: str) -> None:
+    page = visit.go(f"/tasks/{found}")
+    for chart in ("Tokens/s and GPU of each experiment over time", "Tokens/s and GPU against latency", "Parallel"):
+        expect(page.get_by_role("img", name=chart)).to_be_visible()
+    expect(page.get_by_role("region", name="Found")).to_contain_text("tokens/s and GPU")
+    importance = page.get_by_role("region", name="Each parameter").get_by_role("row")
+    expect(importance.filter(has_text="max-num-seqs")).to_contain_text("%")
+    table = page.get_by_label("Experiments", exact=True)
+    expect(table.get_by_role("row").filter(has_text="max-num-seqs 8, tp 2")).to_contain_text("2 (Mock)")
+    expect(table.get_by_role("row").filter(has_text="best")).to_have_count(1)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="All experiments, CSV").click()
+    lines = list(csv.DictReader(StringIO(download.value.path().read_text())))
+    assert [(line["status"], line["tp"]) for line in lines] == [("success", tp) for tp in "1212"]
+    page.get_by_label("Choose experiment 1", exact=True).check()
+    page.get_by_label("Choose experiment 4").check()
+    page.get_by_role("button", name="Compare", exact=True).click()
+    both = page.get_by_label("Both experiments")
+    expect(both.get_by_role("row").filter(has_text="max-num-seqs")).to_contain_text("differs")
+    compared = page.url.removeprefix(visit.base)
+    page.get_by_role("link", name="Experiment 4").click()
+    expect(page.get_by_role("img", name="Latency by load of experiment 4")).to_be_visible()
+    expect(page.get_by_role("region", name="Deployment").get_by_role("link")).to_contain_text("exp4")
+    paths = (f"/tasks/{found}", page.url.removeprefix(visit.base), compared)
+    wrong: list[object] = [(path, each) for path in paths for each in what_is_wrong(visit, path)]
+    assert wrong + visit.errors == []
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_experiments_are_seen_as_they_come(visit: Visit, site: Box) -> None:
+    page = visit.go("/tasks")
+    with Client(site.home) as client:
+        task_id = client.tasks.create({**TASK, "task_name": "live", "parameters": {"chunk-size": ["many"]}}).id
+        row = page.get_by_role("row").filter(has_text="live")
+        expect(row).to_contain_text("pending")
+        row.get_by_role("link").click()
+        page.get_by_role("button", name="Start").click()
+        expect(page.get_by_label("Experiments", exact=True).get_by_role("row").nth(1)).to_contain_text("failed")
+        expect(page.get_by_role("alert")).to_contain_text("invalid int value: 'many'")
+        page.get_by_role("button", name="Clear", exact=True).click()
+        page.get_by_role("button", name="Clear the task").click()
+        expect(page.get_by_text("Nothing was tried yet")).to_be_visible()
+        client.tasks.delete(task_id)
+    assert visit.errors == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a server of root's has tokens of other users")
+def test_others_look_at_a_task_and_change_nothing(chromium: Browser, site: Box, found: str) -> None:
+    token = site.json("token", "create", "--user", NOBODY, "--json")["token"]
+    with visiting(chromium, site) as visit:
+        _sign_in_again(visit.page, token)
+        expect(visit.page.get_by_text(NOBODY, exact=True)).to_be_visible()
+        page = visit.go(f"/tasks/{found}")
+        expect(page.get_by_role("region", name="Found")).to_be_visible()
+        for name in ("Restart", "Clear", "Delete"):
+            expect(page.get_by_role("button", name=name, exact=True)).to_have_count(0)
