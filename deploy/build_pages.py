@@ -1,6 +1,7 @@
 """Builds the pages of `web/` into `src/corral/pages`, where the server and the wheel have them from.
 
     python deploy/build_pages.py [--if-possible]
+    python deploy/build_pages.py --tools            # install what checks them, and build nothing
     python deploy/build_pages.py --check            # types, lint and tests of web/
     python deploy/build_pages.py --types            # bring web/src/api/schema.d.ts in line with the API
 
@@ -113,7 +114,9 @@ def write_types(target: Path = WEB / "src/api/schema.d.ts") -> None:
 def main(arguments: list[str]) -> int:
     """Do what is asked for, or say why not."""
     try:
-        if "--check" in arguments:
+        if "--tools" in arguments:
+            install_modules(node_directory(), tools=True)
+        elif "--check" in arguments:
             check()
         elif "--types" in arguments:
             write_types()

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from queue import Empty, Queue
 
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
 from corral.model.launch import Launch, LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from corral.ports.runtime import Runtime
 
 WITHIN_S = 40.0

@@ -11,8 +11,9 @@ from queue import Queue
 import pytest
 
 from corral.clock import SystemClock
-from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity
+from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from corral.runtimes import watch
 from corral.runtimes.watch import WatchRuntime
 from corral.telemetry.processes import HostProcesses

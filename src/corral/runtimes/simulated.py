@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable
 
 from corral.clock import Clock
-from corral.model.job import Phase
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.model.phase import Phase
 
 
 class SimulatedRuntime:

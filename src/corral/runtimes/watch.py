@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from corral.clock import Clock
 from corral.model.errors import BackendFailed
-from corral.model.job import Job, JobKind, Phase, ProcessIdentity
+from corral.model.job import Job, JobKind, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.model.phase import Phase
 from corral.ports.host import Processes
 from corral.runtimes.pidfd import exit_status
 

@@ -5,6 +5,8 @@ import os
 import queue
 import resource
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,10 +16,11 @@ from typing import Any
 import pytest
 
 from corral.model.launch import LaunchPhase
-from corral.runtimes.process import killing, procfs
+from corral.runtimes.process import killing, native_supervisor, procfs
 from corral.runtimes.process.launch_spec import LaunchSpec
 from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 
+BUILD = Path(__file__).parents[3] / "deploy/build_supervisor.py"
 OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 EVENT_S = 40.0
@@ -186,16 +189,35 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     machine.shut()
 
 
-@pytest.fixture(params=["cgroup", "subreaper"])
-def machine_of_each_kind(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machine]:
-    """Once with a cgroup for each job, once with descent and mark alone."""
+@pytest.fixture(scope="session")
+def sanitized_supervisor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The supervisor in C, compiled such that it ends where it uses memory wrongly or does what C does not define."""
+    program = tmp_path_factory.mktemp("sanitized") / "corral-supervisor"
+    built = subprocess.run([sys.executable, BUILD, "--sanitize", program], capture_output=True, text=True, timeout=300)
+    if not program.exists():
+        pytest.skip(f"no C compiler here that has sanitizers: {built.stderr[-300:]}")
+    return program
+
+
+@pytest.fixture(params=["cgroup", "subreaper", "in Python", "sanitized"])
+def machine_of_each_kind(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Machine]:
+    """With a cgroup for each job; with descent and mark alone; and so under the other supervisors that there are."""
+    if request.param == "in Python":
+        monkeypatch.setattr(native_supervisor, "PATH", "/nowhere")
+    elif request.param == "sanitized":
+        monkeypatch.setattr(native_supervisor, "PATH", str(request.getfixturevalue("sanitized_supervisor")))
     machine = Machine(tmp_path, use_cgroup=request.param == "cgroup")
     try:
-        if machine.runtime.means_of_killing != request.param:
+        if request.param == "cgroup" and machine.runtime.means_of_killing != "cgroup":
             pytest.skip("no cgroup v2 hierarchy here that this process may write")
         yield machine
     finally:
         machine.shut()
+        errors = (tmp_path / "supervisor.log").read_text(errors="replace")
+        assert "Sanitizer" not in errors, errors
+        assert "runtime error" not in errors, errors
 
 
 def root_only() -> pytest.MarkDecorator:

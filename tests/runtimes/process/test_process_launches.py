@@ -13,6 +13,7 @@ import pytest
 
 from corral.model.launch import LaunchPhase
 from corral.runtimes.process import process_launches, procfs, watcher
+from corral.runtimes.process.evidence import supervisors
 from corral.runtimes.process.launch_records import LaunchRecords
 from corral.runtimes.process.launch_spec import LaunchError
 from corral.runtimes.process.log_marks import written_since
@@ -477,6 +478,45 @@ def test_a_supervisor_that_an_earlier_server_asked_for_is_heard_to_its_end(machi
         later.close()
 
 
+def test_all_that_one_look_finds_is_told_together(machine: Machine, tmp_path: Path) -> None:
+    names = [machine.launch(*held_by(tmp_path / "go")) for _ in range(5)]
+    until(lambda: all(machine.runtime.status(one).phase is LaunchPhase.RUNNING for one in names), "all starts")
+    supervisors = [machine.supervisor(name) for name in names]
+    watcher_, held, may_go_on = machine.runtime._watcher, threading.Event(), threading.Event()
+    ends: list[str] = []
+    known_when_told: dict[str, int] = {}
+    look = watcher_._on_supervisor
+
+    def note(name: str, ended: bool) -> bool:
+        if ended:
+            ends.append(name)
+        return look(name, ended)
+
+    def tell(name: str) -> None:
+        held.set()
+        may_go_on.wait(EVENT_S)
+        known_when_told[name] = len(ends)
+        machine.events.put(name)
+
+    watcher_._on_supervisor, watcher_._on_news = note, tell
+    watcher_._events.append((names[0], False))
+    os.eventfd_write(watcher_._wake, 1)
+    assert held.wait(EVENT_S)
+    (tmp_path / "go").touch()
+    until(lambda: not any(alive(supervisor) for supervisor in supervisors), "the end of all supervisors")
+    may_go_on.set()
+    until(lambda: known_when_told == dict.fromkeys(names, 5), "word of all ends, with all of them known")
+
+
+def test_how_a_launch_exited_stays_as_it_was_first_told_until_it_is_forgotten(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "exit 5")
+    state = machine.wait(name)
+    (machine.home / "launches" / name / "exit").write_text('{"exit_code": 0}')
+    assert machine.runtime.status(name) == state
+    machine.runtime.forget(name)
+    assert machine.runtime.status(name).phase is LaunchPhase.UNKNOWN
+
+
 def test_a_job_outlives_a_server_that_is_killed(machine: Machine, tmp_path: Path) -> None:
     machine.runtime.close()
     spec = machine.spec(*held_by(tmp_path / "go", "exit 9"))
@@ -637,7 +677,8 @@ def test_a_job_whose_zygote_died_before_it_answered_is_heard_to_its_end(
     name = machine.launch(*held_by(tmp_path / "go"))
     until(lambda: machine.zygote() != first and not watcher._in_flight, "the answer of another zygote")
     until(lambda: machine.runtime.status(name).phase == LaunchPhase.RUNNING, "the start")
-    until(lambda: not procfs.descendants(machine.zygote()), "the end of the supervisor that came second to the claim")
+    launches = str(machine.home.resolve() / "launches")
+    until(lambda: len(supervisors(launches).get(name, [])) == 1, "the end of the one that came second to the claim")
     with contextlib.suppress(queue.Empty):
         while True:
             machine.events.get(timeout=1.0)

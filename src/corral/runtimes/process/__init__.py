@@ -7,6 +7,7 @@ rest of Corral, and each module it loads makes every fork slower.
   happens,
   `verification` holds records against living processes, `leftovers` kills what dead supervisors leave,
   and `job_cgroups` has the cgroups.
-- `zygote`, `supervisor`, `start_program` and `joblog` run outside the server and use the standard library only.
+- `native/` is the supervisor in C, which a job has where it was compiled (`native_supervisor`); `zygote`, `supervisor`,
+  `start_program` and `joblog` are the one in Python that others have, outside the server, of the standard library only.
 - `supervisor_orders`, `launch_records` and `claimed_list` are what the two sides say to each other, on disk.
 """

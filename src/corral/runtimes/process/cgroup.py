@@ -148,6 +148,16 @@ def keep(base: str, groups: Collection[str]) -> None:
 
 def remove(path: str) -> bool:
     """Remove the cgroup and those that the job made below it. False while a process is still inside."""
+    try:
+        os.rmdir(path)
+        return True
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return _remove_below(path)
+
+
+def _remove_below(path: str) -> bool:
     for directory, _, _ in os.walk(path, topdown=False):
         try:
             os.rmdir(directory)

@@ -30,7 +30,9 @@ def is_another(process: LocalProcess, launches: str, launch: str) -> bool:
     """
     if not process.is_alive():
         return False
-    return not _is_supervisor(process.pid) or _launch_held(process.pid, launches) not in (None, launch)
+    unlike = not _is_supervisor(process.pid) or _launch_held(process.pid, launches) not in (None, launch)
+    # One that ended between the looks is like none: of what is gone nothing can be read.
+    return unlike and process.is_alive()
 
 
 def _is_supervisor(pid: int) -> bool:

@@ -6,7 +6,8 @@
     limit       written by the server: the time limit that counts instead of the one in spec.jsonl
     exit        written by the supervisor as its last act
 
-Every file appears whole: it is linked or renamed into place, or a line of it is read as absent while it does not parse.
+Every file appears whole: it is linked or renamed into place, or nobody knows of its directory yet, or a line of it is
+read as absent while it does not parse.
 The claim and the exit are on disk before anything follows from them. `spec.jsonl` and the line that the program runs
 are not flushed: only a crash of the whole machine loses them, and after one nothing runs that they could describe.
 """
@@ -121,10 +122,15 @@ class LaunchRecords:
             os.makedirs(self.directory, 0o700)
         return True
 
-    def write_spec(self, orders: Orders, command: Command) -> None:
-        temporary = temporary_beside(self._path(_SPEC))
-        write_new(temporary, encode(orders, command).encode())
-        os.rename(temporary, self._path(_SPEC))
+    def write_spec(self, orders: Orders, command: Command, *, unseen: bool = False) -> None:
+        """In one step, unless the directory is `unseen`: nobody was asked yet to look into it."""
+        path, data = self._path(_SPEC), encode(orders, command).encode()
+        if unseen:
+            write_new(path, data)
+            return
+        temporary = temporary_beside(path)
+        write_new(temporary, data)
+        os.rename(temporary, path)
 
     def read_spec(self) -> tuple[Orders, Command]:
         """Raises OSError when there is none, ValueError or TypeError when it makes no sense."""

@@ -26,8 +26,8 @@ class LaunchSpec:
     `append`. `checkpoint_signal` is the number of a signal that is sent `checkpoint_grace_s` before the time limit, if
     that is longer; 0 is none. `numa_nodes` and `numa_cpus` are what the job is bound to, () for nothing. With `stdin`
     the program's input comes from outside (`job_input`), and with `terminal` it runs at one of so many rows and
-    columns. None in `kill_grace_s` and `log_max_bytes` takes the
-    runtime's default.
+    columns. What `acts_for_user` is Corral's own program: log and scratch are the user's, and it stays who the server
+    is. None in `kill_grace_s` and `log_max_bytes` takes the runtime's default.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -61,6 +61,7 @@ class LaunchSpec:
     terminal: tuple[int, int] | None = None
     numa_nodes: tuple[int, ...] = ()
     numa_cpus: tuple[int, ...] = ()
+    acts_for_user: bool = False
 
     def __post_init__(self) -> None:
         if not LAUNCH_ID.fullmatch(self.launch_id):
@@ -85,7 +86,7 @@ class LaunchSpec:
     @property
     def changes_user(self) -> bool:
         """Whether the job runs as somebody else than this process."""
-        if self.uid is None or self.gid is None or self.groups is None:
+        if self.acts_for_user or self.uid is None or self.gid is None or self.groups is None:
             return False
         own = (os.geteuid(), os.getegid(), set(os.getgroups()))
         return (self.uid, self.gid, set(self.groups)) != own
@@ -128,7 +129,7 @@ class LaunchSpec:
             time_limit_s=self.time_limit_s,
             kill_grace_s=kill_grace_s if self.kill_grace_s is None else self.kill_grace_s,
             log_max_bytes=log_max_bytes if self.log_max_bytes is None else self.log_max_bytes,
-            notes=[*self.notes, *notes],
+            notes=[_as_text(line) for line in (*self.notes, *notes)],
             cgroup=cgroup,
             limits=limits,
             notify_path=notify_path,
@@ -142,3 +143,8 @@ class LaunchSpec:
             numa_nodes=list(self.numa_nodes) or None,
             numa_cpus=list(self.numa_cpus) or None,
         )
+
+
+def _as_text(line: str) -> str:
+    """A line without what no file can be named with or hold as UTF-8, for it may be a user's own words."""
+    return line.replace("\0", "\\x00").encode(errors="backslashreplace").decode()

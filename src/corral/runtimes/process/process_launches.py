@@ -94,17 +94,19 @@ class ProcessLaunches:
         self._launches = self._home / "launches"
         self._log_max_bytes = log_max_bytes
         self._kill_grace_s = kill_grace_s
-        self._on_event = on_event
         self._use_cgroup = use_cgroup
         self._boot_at = boot_at
         # With the home in it: two servers on one machine may both have a launch 1.1.
         tag = hashlib.sha256(os.fsencode(self._home)).hexdigest()[:12]
         self._cgroups = JobCgroups(f"corral-{tag}", root)
-        self._watcher = Watcher(self._home, self._on_supervisor_event, self._on_launch_failed)
+        self._watcher = Watcher(
+            self._home, on_supervisor=self._is_news, on_failed=self._on_launch_failed, on_news=on_event
+        )
         self._verifier = LaunchVerifier(self._home, tag, self._cgroups, self._watcher.watches)
         self._leftovers = LeftoverKiller(self._verifier, self._cgroups, self._watcher.end_supervisor, on_event)
         self._unclaimed: dict[str, str] = {}
         self._asked_to_stop: dict[str, float] = {}
+        self._ended: dict[str, LaunchState] = {}
 
     # Life
 
@@ -177,9 +179,10 @@ class ProcessLaunches:
         )
         command = launch.command(dict([self._verifier.mark(launch_id).split("=")]), rlimits)
         try:
-            if not records.make_directory() and records.claim.is_taken():
+            fresh = records.make_directory()
+            if not fresh and records.claim.is_taken():
                 return
-            records.write_spec(orders, command)
+            records.write_spec(orders, command, unseen=fresh)
         except OSError as error:
             raise LaunchError(f"cannot write down the launch of job {launch.job_id}: {error}") from error
         self._watcher.request(launch_id)
@@ -237,8 +240,8 @@ class ProcessLaunches:
 
     def _force(self, launch_id: str) -> None:
         """Kill a supervisor that does not end its job, and the job; what is left is killed later."""
-        claim = self._verifier.claim(launch_id)
-        if claim is None or claim.holder is None or not self._is_supervised(launch_id, claim):
+        claim, alive = self._verifier.supervised_claim(launch_id)
+        if claim is None or claim.holder is None or not alive:
             return
         log.warning("launch %s has not ended when it should have: its supervisor is killed", launch_id)
         self._verifier.kill_supervisors(launch_id)
@@ -286,6 +289,7 @@ class ProcessLaunches:
         self._leftovers.forget(launch_id)
         self._asked_to_stop.pop(launch_id, None)
         self._unclaimed.pop(launch_id, None)
+        self._ended.pop(launch_id, None)
 
     # Looking
 
@@ -294,8 +298,11 @@ class ProcessLaunches:
         return self._verifier.list_launches()
 
     def status(self, launch_id: str) -> LaunchState:
-        """What is known of the launch now."""
-        claim = self._verifier.claim(launch_id, by_name=False)
+        """What is known of the launch now. One that has exited is looked at no more: nothing changes how it did."""
+        ended = self._ended.get(launch_id)
+        if ended is not None:
+            return ended
+        claim, alive = self._verifier.supervised_claim(launch_id)
         if claim is None and launch_id in self._unclaimed:
             return self._unclaimed_state(launch_id, self._unclaimed[launch_id])
         if claim is None:
@@ -303,11 +310,10 @@ class ProcessLaunches:
         if claim.declared_lost:
             return LaunchState(LaunchPhase.DECLARED_LOST, message=claim.message)
         records = self._verifier.records(launch_id)
-        alive = self._is_supervised(launch_id, claim)
         # In this order: while its supervisor lives nothing has ended, whatever the record says.
         exit_ = None if alive or claim.ran else records.read_exit()
         if exit_:
-            return _exited(exit_)
+            return self._ended.setdefault(launch_id, _exited(exit_))
         started = records.claim.read_started()
         pid, started_at = (started.process.pid, started.started_at) if started else (None, None)
         if not alive and not self._leftovers.kill(launch_id):
@@ -317,9 +323,6 @@ class ProcessLaunches:
         if not alive:
             return LaunchState(phase, pid, started_at, message="its supervisor died; its processes are being killed")
         return LaunchState(phase, pid, started_at, age_s=_age_s(claim.holder))
-
-    def _is_supervised(self, launch_id: str, claim: Claim) -> bool:
-        return claim.holder is not None and (self._watcher.watches(launch_id) or claim.holder.is_alive())
 
     def _unclaimed_state(self, launch_id: str, message: str) -> LaunchState:
         """A launch whose supervisor ended before it claimed it, which the disk had no room to record so far."""
@@ -361,12 +364,14 @@ class ProcessLaunches:
 
     # What the watcher tells
 
-    def _on_supervisor_event(self, launch_id: str, ended: bool) -> None:
-        if not (ended and self._ended_without_a_word(launch_id)):
-            self._on_event(launch_id)
+    def _is_news(self, launch_id: str, ended: bool) -> bool:
+        """Whether `status` may have changed; where it has not yet, an event will follow."""
+        return not (ended and self._ended_without_a_word(launch_id))
 
     def _ended_without_a_word(self, launch_id: str) -> bool:
         """Deal with a supervisor that left no exit record; True when an event will follow from that."""
+        if self.status(launch_id).phase is LaunchPhase.EXITED:
+            return False
         records = self._verifier.records(launch_id)
         if records.read_exit() is not None:
             return False
@@ -375,17 +380,17 @@ class ProcessLaunches:
             if not os.path.isdir(records.directory):
                 return False
             self._on_launch_failed(launch_id, "its supervisor ended before it claimed the launch")
-            return True
+            return False
         if claim.holder is not None and claim.holder.is_alive():
             # What ended came second to the claim, and the first may be one that a zygote forked as its last act.
             self._watcher.watch(launch_id, claim.holder)
             return False
         return claim.holder is not None and self._leftovers.kill(launch_id)
 
-    def _on_launch_failed(self, launch_id: str, message: str) -> None:
+    def _on_launch_failed(self, launch_id: str, message: str) -> bool:
         try:
             self.declare_lost(launch_id, message=f"{message}; see {self._home / 'supervisor.log'}")
         except OSError as error:
             log.error("cannot record that launch %s failed: %s", launch_id, error)
             self._unclaimed[launch_id] = message
-        self._on_event(launch_id)
+        return True

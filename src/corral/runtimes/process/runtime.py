@@ -8,14 +8,18 @@ from pathlib import Path
 from corral.model.checkpoint_signal import CheckpointSignal
 from corral.model.errors import BackendFailed
 from corral.model.home import Home
-from corral.model.job import Phase, ProcessIdentity
+from corral.model.job import ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.model.phase import Phase
 from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
 from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 from corral.runtimes.process.srun.programs import install, member_program, script_program
 
 NO_JOB = "notification."
 """So begins the id of a launch that is none of a job's."""
+
+CONTAINER = "container."
+"""So begins the id of a launch that looks after a job's container, before the id of the job's own launch."""
 
 _ENDING_BY_REASON = {"timed_out": Phase.TIMED_OUT, "cancelled": Phase.CANCELLED}
 _PHASE_BY_REASON = {"launch_failed": LaunchPhase.DECLARED_LOST, "supervisor_failed": LaunchPhase.DEAD}
@@ -128,8 +132,8 @@ class ProcessRuntime:
             raise BackendFailed(f"the claim of launch {launch_id} cannot be written: {error.strerror}") from error
 
     def launches(self) -> tuple[str, ...]:
-        """Launches of jobs on record."""
-        return tuple(name for name in self._processes.list_launches() if not name.startswith(NO_JOB))
+        """Launches of jobs on record that are processes."""
+        return tuple(name for name in self._processes.list_launches() if not name.startswith((NO_JOB, CONTAINER)))
 
     def forget(self, launch_id: str) -> None:
         """Drop the record of a launch that is over."""

@@ -45,15 +45,29 @@ class LaunchVerifier:
         """The launch ids of every launch that was not forgotten, sorted."""
         return sorted(name for name in os.listdir(self._launches) if LAUNCH_ID.fullmatch(name))
 
-    def claim(self, launch_id: str, *, by_name: bool = True) -> Claim | None:
-        """The claim, torn where it names somebody else's process, or says that a launch never ran which did.
+    def claim(self, launch_id: str) -> Claim | None:
+        """The claim, torn where it names somebody else's process, or says that a launch never ran which did."""
+        claim = self.records(launch_id).claim.read()
+        return None if claim is None else self._verified(launch_id, claim)
 
-        Whose process it names need not be looked into, `by_name` False, where its supervisor is known anyway.
+    def supervised_claim(self, launch_id: str) -> tuple[Claim | None, bool]:
+        """The claim, and whether a supervisor has the launch and lives.
+
+        Whose process the claim names is not looked into where the supervisor is known anyway.
         """
         claim = self.records(launch_id).claim.read()
-        if claim is None or claim.ran or self._trusted.get(launch_id) == claim:
-            return claim
-        if claim.holder is not None and not by_name and self._watches(launch_id):
+        if claim is None or claim.holder is None:
+            return None if claim is None else self._verified(launch_id, claim), False
+        if self._watches(launch_id):
+            return claim, True
+        if not claim.holder.is_alive():
+            # Whose it was cannot be told any more.
+            return claim, False
+        claim = self._verified(launch_id, claim)
+        return claim, claim.holder is not None
+
+    def _verified(self, launch_id: str, claim: Claim) -> Claim:
+        if claim.ran or self._trusted.get(launch_id) == claim:
             return claim
         if claim.holder is not None and is_another(claim.holder, self._launches, launch_id):
             return self._refuted(launch_id, f"names process {claim.holder.pid}, which is not its supervisor")

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .evidence import is_another
 from .launch_records import LaunchRecords
@@ -35,19 +36,28 @@ ANSWER_S = 10.0
 class Watcher:
     """Keeps a zygote running and supervisors awake, and reports when one is up and when it has ended.
 
-    `on_supervisor(launch_id, ended)` and `on_failed(launch_id, message)` run on the watcher's thread. A notice
+    `on_supervisor(launch_id, ended)` and `on_failed(launch_id, message)` say whether that is news of the launch; then
+    `on_news(launch_id)` follows, for all that one look has found at once. They run on the watcher's thread. A notice
     that a job has started may be lost, and there may be no descriptor left to watch a supervisor with: such launches
     are looked up on disk every half second.
     """
 
     def __init__(
-        self, home: Path, on_supervisor: Callable[[str, bool], None], on_failed: Callable[[str, str], None]
+        self,
+        home: Path,
+        *,
+        on_supervisor: Callable[[str, bool], bool],
+        on_failed: Callable[[str, str], bool],
+        on_news: Callable[[str], None],
     ) -> None:
         self.notify_path = str(home / "notify.sock")
         self._launches = str(home / "launches")
         self._errors_path = str(home / "supervisor.log")
         self._on_supervisor = on_supervisor
         self._on_failed = on_failed
+        self._on_news = on_news
+        self._events: deque[tuple[str, bool]] = deque()
+        self._news: dict[str, None] = {}
         self._lock = threading.Lock()
         self._zygote: ZygoteLink | None = None
         self._zygote_failures = 0
@@ -57,6 +67,8 @@ class Watcher:
         self._starting: dict[str, None] = {}
         self._unwatched: dict[str, None] = {}
         self._supervisors: dict[int, str] = {}
+        self._pidfds: dict[str, list[int]] = {}
+        """The same by launch, of which nearly always one supervisor is watched."""
         self._thread: threading.Thread | None = None
         self._closing = False
 
@@ -110,6 +122,7 @@ class Watcher:
             for fd in self._supervisors:
                 os.close(fd)
             self._supervisors.clear()
+            self._pidfds.clear()
         self._notices.close()
         Path(self.notify_path).unlink(missing_ok=True)
         self._epoll.close()
@@ -139,7 +152,7 @@ class Watcher:
     def watch(self, launch_id: str, supervisor: LocalProcess) -> None:
         """Watch a supervisor that an earlier server, or a zygote that died, has left; nothing when it is watched."""
         with self._lock:
-            if launch_id in self._supervisors.values():
+            if launch_id in self._pidfds:
                 return
         try:
             pidfd = _open_process(supervisor)
@@ -149,7 +162,8 @@ class Watcher:
             os.eventfd_write(self._wake, 1)
             return
         if pidfd is None:
-            self._on_supervisor(launch_id, True)
+            self._events.append((launch_id, True))
+            os.eventfd_write(self._wake, 1)
             return
         with self._lock:
             self._starting[launch_id] = None
@@ -166,7 +180,7 @@ class Watcher:
     def watches(self, launch_id: str) -> bool:
         """Whether a supervisor that was forked for this launch is known to live."""
         with self._lock:
-            return launch_id in self._supervisors.values()
+            return launch_id in self._pidfds
 
     def end_supervisor(self, launch_id: str) -> bool:
         """Have the supervisor end its job, if it is watched and lives; False when there is none."""
@@ -179,14 +193,14 @@ class Watcher:
     def _signal(self, launch_id: str, signum: signal.Signals) -> bool:
         found = False
         with self._lock:
-            for pidfd, name in self._supervisors.items():
-                if name == launch_id:
-                    found |= _signal(pidfd, signum)
+            for pidfd in self._pidfds.get(launch_id, ()):
+                found |= _signal(pidfd, signum)
         return found
 
     def _add(self, pidfd: int, launch_id: str) -> None:
         with self._lock:
             self._supervisors[pidfd] = launch_id
+            self._pidfds.setdefault(launch_id, []).append(pidfd)
             self._epoll.register(pidfd, select.EPOLLIN)
 
     # The thread
@@ -201,11 +215,12 @@ class Watcher:
                 self._safely(self._rescan)
                 self._safely(self._end_silent_zygote)
                 rescan_at = time.monotonic() + _RESCAN_S
+            self._take_events()
             if time.monotonic() >= wake_at:
                 self._safely(self._wake_stopped)
                 wake_at = time.monotonic() + _WAKE_S
 
-    def _safely(self, act: Callable[..., None], *arguments: int) -> None:
+    def _safely(self, act: Callable[..., None], *arguments: Any) -> None:
         try:
             act(*arguments)
         except Exception:
@@ -232,10 +247,14 @@ class Watcher:
     def _on_end(self, pidfd: int) -> None:
         with self._lock:
             launch_id = self._supervisors.pop(pidfd)
+            pidfds = self._pidfds[launch_id]
+            pidfds.remove(pidfd)
+            if not pidfds:
+                del self._pidfds[launch_id]
             self._starting.pop(launch_id, None)
             self._epoll.unregister(pidfd)
         os.close(pidfd)
-        self._on_supervisor(launch_id, True)
+        self._events.append((launch_id, True))
 
     def _on_notices(self) -> None:
         try:
@@ -252,11 +271,11 @@ class Watcher:
 
     def _on_start(self, launch_id: str) -> None:
         with self._lock:
-            asked_for = launch_id in self._starting or launch_id in self._supervisors.values()
+            asked_for = launch_id in self._starting or launch_id in self._pidfds
             self._starting.pop(launch_id, None)
         # If not, an earlier server asked for it, and it took its claim after this one had looked for those that run.
         if asked_for or self._watch_holder(launch_id):
-            self._on_supervisor(launch_id, False)
+            self._events.append((launch_id, False))
 
     def _watch_holder(self, launch_id: str) -> bool:
         holder = self._holder(launch_id)
@@ -280,7 +299,7 @@ class Watcher:
             if self._is_left(launch_id):
                 with self._lock:
                     del self._unwatched[launch_id]
-                self._on_supervisor(launch_id, True)
+                self._events.append((launch_id, True))
 
     def _is_left(self, launch_id: str) -> bool:
         """Whether somebody took the claim, and no supervisor lives that could have."""
@@ -304,9 +323,9 @@ class Watcher:
         if answer.pidfd is not None:
             self._add(answer.pidfd, answer.launch_id)
         elif answer.error:
-            self._on_failed(answer.launch_id, answer.error)
+            self._failed(answer.launch_id, answer.error)
         elif answer.ended:
-            self._on_supervisor(answer.launch_id, True)
+            self._events.append((answer.launch_id, True))
         else:
             with self._lock:
                 self._unwatched[answer.launch_id] = None
@@ -342,7 +361,25 @@ class Watcher:
                 self._queued.clear()
         log.warning("the process that launches jobs has died; %s", outcome)
         for launch_id in failed:
-            self._on_failed(launch_id, outcome)
+            self._failed(launch_id, outcome)
+
+    # What is told
+
+    def _failed(self, launch_id: str, message: str) -> None:
+        if self._on_failed(launch_id, message):
+            self._news[launch_id] = None
+
+    def _take_events(self) -> None:
+        """Look into what happened, then tell of all of it: who hears of it is woken once."""
+        while self._events:
+            self._safely(self._take_event, *self._events.popleft())
+        news, self._news = self._news, {}
+        for launch_id in news:
+            self._safely(self._on_news, launch_id)
+
+    def _take_event(self, launch_id: str, ended: bool) -> None:
+        if self._on_supervisor(launch_id, ended):
+            self._news[launch_id] = None
 
 
 def _signal_process(process: LocalProcess, signum: signal.Signals) -> None:

@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import dataclass
 
 from .launch_spec import LaunchError
+from .native_supervisor import native_command
 from .whole_files import open_regular
 from .zygote import command
 
@@ -39,7 +40,7 @@ class ZygoteLink:
         try:
             with theirs, os.fdopen(open_regular(errors_path, _APPEND), "ab") as errors:
                 self._process = subprocess.Popen(
-                    command(theirs.fileno(), launches),
+                    native_command(theirs.fileno(), launches) or command(theirs.fileno(), launches),
                     stdin=subprocess.DEVNULL,
                     stdout=errors,
                     stderr=errors,
