@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from corral.cli import change
-from corral.cli.change import elements
+from corral.cli.direct.change_jobs import elements
 from corral.client import JobRow
 from corral.model.errors import Refused
 from corral.model.job_choice import JobChoice

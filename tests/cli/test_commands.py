@@ -1,7 +1,9 @@
 """The command line as its user meets it, without a server."""
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -186,6 +188,50 @@ def test_a_reader_that_goes_away_is_no_reason_to_complain(tmp_path: Path) -> Non
     command.wait(timeout=90)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("word", ["--version", "nonsense"])
+def test_a_window_that_is_closed_ends_a_command_as_its_signal_does(tmp_path: Path, word: str, unbuffered: str) -> None:
+    window, terminal = os.openpty()
+    os.close(window)
+    env = {**os.environ, "CORRAL_HOME": str(tmp_path), "PYTHONUNBUFFERED": unbuffered}
+    told = subprocess.run([*CORRAL, word], stdin=subprocess.DEVNULL, stdout=terminal, stderr=terminal, env=env)
+    os.close(terminal)
+    assert told.returncode == 128 + signal.SIGHUP
+
+
+def test_a_signal_may_have_something_said_while_something_is_said() -> None:
+    code = """
+import os, signal
+from corral.cli import app, main
+from corral.cli.screen import say
+
+def on_alarm(number, frame):
+    os.write(1, b"now")
+    say("second")
+
+def speak(**given):
+    signal.signal(signal.SIGALRM, on_alarm)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    say("first")
+
+app.app = speak
+main()
+"""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writing, bytes(4096))
+    os.set_blocking(writing, True)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=writing) as speaker:
+        os.close(writing)
+        assert speaker.stdout is not None
+        assert speaker.stdout.read(3) == b"now"
+        with open(reading, "rb") as errors:
+            told = errors.read().lstrip(b"\0")
+    assert sorted(told.splitlines()) == [b"corral: first", b"corral: second"]
+
+
 def test_doctor_says_what_to_do_about_each_thing_it_finds(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").write_text("this is no database, and it is long enough to be looked at" * 40)
     told = corral("doctor", home=tmp_path)
@@ -212,7 +258,10 @@ for command in {commands}:
         main()
     loaded = [module for module in {heavy} if module in sys.modules]
     assert not loaded, (command, loaded)
-    assert "corral.cli." + command.split()[0] in sys.modules or command == "status", command
+    own = dict(
+        ps="direct.list_jobs", status="direct.list_devices", why="direct.explain_job", submit="direct.submit_command"
+    ).get(command.split()[0], command.split()[0])
+    assert "corral.cli." + own in sys.modules, command
 """
     env = {**os.environ, "CORRAL_HOME": str(tmp_path)}
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)

@@ -63,7 +63,7 @@ def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
         silent.listen()
         began = time.monotonic()
         assert asked("corral cancel ", Path(home)) == []
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 50
 
 
 def test_each_source_of_values_is_for_a_parameter_that_there_is() -> None:

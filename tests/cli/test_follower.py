@@ -11,8 +11,10 @@ from corral.cli import follower
 from corral.cli.follower import RESTART_GRACE_S, Follower
 from corral.client import JobRow, NoServer
 from corral.model.errors import BackendFailed
-from corral.model.job import Phase
+from corral.model.phase import Phase
 
+ADVICE = "mostly a library; install another"
+CRASH = "exit code 139 (SIGSEGV: it read or wrote memory that is not its own)"
 NODE_AWAY, SERVER_AWAY = BackendFailed("node a does not answer"), NoServer("no server")
 
 
@@ -24,7 +26,10 @@ class Stub:
         self._answers = answers
         self._takes_s = takes_s
         self._row = JobRow("1", phase=phase, exit_code=0)
-        self.jobs = SimpleNamespace(logs_bytes=self._logs, get=lambda _: self._row)
+        self.end = JobRow("1", phase=Phase.SUCCEEDED, exit_code=0)
+        self.jobs = SimpleNamespace(
+            logs_bytes=self._logs, get=lambda _: self._row, why=lambda _: SimpleNamespace(diagnosis=ADVICE)
+        )
 
     def _logs(self, job_id: str, **given: Any) -> Iterator[bytes]:
         answer = self._answers.pop(0)
@@ -34,7 +39,7 @@ class Stub:
         yield from answer
 
     def wait(self, job_id: str) -> list[JobRow]:
-        return [JobRow("1", phase=Phase.SUCCEEDED, exit_code=0)]
+        return [self.end]
 
 
 def follow(monkeypatch: pytest.MonkeyPatch, stub: Stub) -> int:
@@ -67,3 +72,15 @@ def test_a_node_that_stays_away_does_not_keep_run_from_ending(
 def test_a_server_that_is_away_again_later_is_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The job writes nothing between the two."""
     assert follow(monkeypatch, Stub([SERVER_AWAY, SERVER_AWAY, []], Phase.RUNNING, 2 * RESTART_GRACE_S)) == 0
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["in the log", "not in the log yet"])
+def test_an_attempt_that_ends_as_the_one_before_is_told_in_full_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], noted: bool
+) -> None:
+    lines = [f"corral: attempt {number} failed with {CRASH}: {ADVICE}\n".encode() for number in (1, 2)]
+    stub = Stub([lines if noted else lines[:1]], Phase.FAILED, 0.0)
+    stub.end = JobRow("1", phase=Phase.FAILED, exit_code=139, signal=11, attempts=2)
+    assert follow(monkeypatch, stub) == 139
+    told = " ".join(" ".join(capfd.readouterr()).split())
+    assert (told.count(CRASH), told.count(ADVICE)) == (2, 2)

@@ -25,7 +25,7 @@ def test_a_wait_ends_with_its_own_time_of_which_a_bare_number_is_seconds(box: Bo
 
 def test_a_job_that_waits_says_why_it_has_no_output_and_shows_it_once_there_is_some(box: Box) -> None:
     job = box.submit("--hold", "--name", "it waits for us", "--", "seq", "3")
-    notice = f"corral: job {job} waits: it is on hold; `corral release {job}` lets it go; its log begins when it starts"
+    notice = f"corral: job {job} has no log until it starts; it waits: it is on hold; `corral release {job}` lets it go"
     done = box.run("logs", job)
     assert (done.returncode, done.stdout, done.stderr.strip()) == (0, "", notice)
     following = box.start("logs", "--follow", "-n", "2", job)
@@ -33,6 +33,14 @@ def test_a_job_that_waits_says_why_it_has_no_output_and_shows_it_once_there_is_s
     box.ok("release", job)
     assert following.communicate(timeout=PATIENCE_S) == ("1\n2\n3\n", "")
     assert box.ok("logs", "-n", "2", job) == "2\n3\n"
+
+
+def test_a_name_where_an_id_belongs_is_told_from_an_id_that_is_not_there(box: Box) -> None:
+    box.submit("--hold", "--name", "sft", "--", "true")
+    for command in ("show", "why", "logs", "cancel"):
+        said = box.run(command, "sft").stderr
+        assert "sft is not the id of a job, which is a number; `corral ps --all` lists ids beside names" in said, said
+        assert "there is no job 999" in box.run(command, "999").stderr
 
 
 def test_a_job_that_never_ran_is_said_to_have_no_log(box: Box) -> None:

@@ -6,19 +6,30 @@ from typing import Any
 
 import pytest
 
+from corral.cli.device_tables import device_lines, status_lines
+from corral.cli.direct.explain_job import explained
+from corral.cli.direct.list_nodes import node_line, node_lines
 from corral.cli.endings import ending_of
 from corral.cli.job_rows import job_lines, oldest_first, start_lines
-from corral.cli.listing import device_lines, status_lines
-from corral.cli.nodes import node_line, node_lines
 from corral.cli.reserve import exports
 from corral.cli.screen import clipped, painted
 from corral.cli.text_table import TextTable
-from corral.cli.why import explained
-from corral.client import DeviceRow, Explanation, HolderRow, JobRow, NodeRow, ProcessRow, ServerInfo, WaitPart
+from corral.client import (
+    ContainerRow,
+    DeviceRow,
+    Explanation,
+    HolderRow,
+    JobRow,
+    NodeRow,
+    PodRow,
+    ProcessRow,
+    ServerInfo,
+    WaitPart,
+)
 from corral.formatting.job_words import job_place, places_of
-from corral.formatting.times import clock_time
+from corral.formatting.times import clock_span, clock_time
 from corral.model.certainty import Certainty
-from corral.model.job import Phase
+from corral.model.phase import Phase
 
 NOW = 1_800_000_000.0
 
@@ -93,6 +104,11 @@ def test_starts_are_listed_with_what_nobody_can_tell_marked() -> None:
     assert lines[2] == ["17", "sft", "alice", "2", "?", "-", "Held"]
 
 
+def test_who_has_its_devices_and_does_not_begin_is_shown_with_the_reason() -> None:
+    starts = job(phase="STARTING", reason="its image cannot be pulled", devices=("GPU-a",))
+    assert job_place(starts, {"GPU-a": ("", 0)}) == "GPU 0; its image cannot be pulled"
+
+
 def test_who_is_being_stopped_is_shown_with_the_reason() -> None:
     leaves = job(phase="STOPPING", reason="job 9 has priority 1 and goes before 5", devices=("GPU-a",))
     assert job_place(leaves, {"GPU-a": ("", 0)}) == "job 9 has priority 1 and goes before 5"
@@ -151,10 +167,31 @@ def test_status_shows_gauges_holders_and_strangers() -> None:
     ]
 
 
+def test_status_names_the_pod_that_has_a_device_and_says_where_nothing_reads_it() -> None:
+    pod = PodRow("ml", "train-x7k", "Job/train")
+    devices = [
+        DeviceRow(uuid="n.gpu-0", index=0, name="NVIDIA A100", state="in_use", metered=False, pod=pod),
+        DeviceRow(uuid="n.gpu-1", index=1, name="NVIDIA A100", state="free", metered=False),
+    ]
+    assert status_lines(ServerInfo(node="n"), devices)[1:] == [
+        "these GPUs have no readings: who has them is known, not their use and memory",
+        "[0] A100 |   ?'C,   ? % |     ? /     ? MB | in_use",
+        "      pod ml/train-x7k (Job/train)",
+        "[1] A100 |   ?'C,   ? % |     ? /     ? MB | free",
+    ]
+
+
 def test_status_names_the_process_of_a_job_that_uses_what_the_job_was_not_given() -> None:
     process = ProcessRow(99, "bob", "x.py", 500, job="17")
     device = DeviceRow(uuid="GPU-a", index=0, name="NVIDIA A100", state="in_use", processes=(process,))
     assert status_lines(ServerInfo(), [device])[-1] == "      bob/99(500M) of job 17: x.py"
+
+
+def test_status_names_the_container_in_which_others_use_a_device() -> None:
+    process = ProcessRow(99, "root", "x.py", 500, container=ContainerRow("theirs", "repo/train:1"))
+    device = DeviceRow(uuid="GPU-a", index=0, name="NVIDIA A100", state="in_use", processes=(process,))
+    words = "      root/99(500M) in container theirs (repo/train:1): x.py"
+    assert status_lines(ServerInfo(), [device])[-1] == words
 
 
 def test_status_says_that_devices_are_described_and_not_real() -> None:
@@ -208,6 +245,12 @@ class _Terminal(io.StringIO):
         return True
 
 
+def test_a_cluster_without_a_node_with_gpus_is_not_called_a_machine() -> None:
+    assert status_lines(ServerInfo(source="kubernetes"), []) == [
+        "no node with a GPU  0 of 0 GPUs free  source kubernetes"
+    ]
+
+
 def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert painted("free", "green", io.StringIO()) == "free"
@@ -235,6 +278,13 @@ def test_a_moment_has_its_date_only_when_it_is_not_today() -> None:
     twice = [clock_time(time.time()) for _ in "ab"]  # midnight may come between one look at the clock and the next
     assert len("14:20") in map(len, twice)
     assert len(clock_time(0.0)) == len("1970-01-01 00:00")
+
+
+def test_a_stretch_of_time_that_is_not_of_today_has_both_dates() -> None:
+    noon = time.mktime((2026, 11, 22, 12, 0, 0, 0, 0, -1))
+    assert clock_span(noon - 7 * 86_400, noon) == "2026-11-15 12:00 to 2026-11-22 12:00"
+    now = time.time()
+    assert clock_span(now - 7 * 86_400, now).endswith(time.strftime("to %Y-%m-%d %H:%M", time.localtime(now)))
 
 
 def test_a_device_that_is_not_well_is_told_with_why_and_since_when() -> None:

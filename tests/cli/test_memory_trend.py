@@ -6,7 +6,7 @@ import pytest
 
 from corral.cli.memory_trend import COLUMNS, ran_out_of_memory, trend_lines
 from corral.client import Explanation, HistoryPoint, JobDetail
-from corral.model.job import Phase
+from corral.model.phase import Phase
 
 NOW = 1_800_000_000.0
 

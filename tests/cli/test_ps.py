@@ -4,15 +4,16 @@ from typing import Any
 
 import pytest
 
-from corral.cli.job_rows import COLUMNS, DEFAULT_COLUMNS, job_lines, parse_columns, with_nodes
+from corral.cli.direct.rows import rows_of
+from corral.cli.job_rows import COLUMNS, DEFAULT_COLUMNS, fill_in_nodes, job_lines, parse_columns
 from corral.cli.states import STATES, phases_of
 from corral.client import DeviceRow, GrantRow, JobRow
 from corral.formatting.job_words import job_place
 from corral.model.answers.job_details import JobDetail
 from corral.model.errors import Refused
-from corral.model.job import Phase
 from corral.model.job_sort import SORT_KEYS, JobSort, parse_sort, sorted_rows
 from corral.model.means import Enforcement, Level
+from corral.model.phase import Phase
 
 NOW = 1_800_000_000.0
 
@@ -53,9 +54,10 @@ def test_every_column_has_a_cell_for_every_job() -> None:
 
 
 def test_the_node_of_an_ended_job_is_that_of_its_devices() -> None:
-    rows = [job(devices=("GPU-3", "gone")), job(nodes=("b",), devices=("GPU-3",)), job()]
-    found = with_nodes(rows, [DeviceRow("GPU-3", 3, node="a")])
-    assert [row.nodes for row in found] == [("a",), ("b",), ()]
+    ended = {"id": "17", "devices": ["GPU-3", "gone"]}
+    rows = rows_of("JobRow", [ended, {"id": "18", "devices": ["GPU-3"], "nodes": ["b"]}, {"id": "19"}])
+    fill_in_nodes(rows, [DeviceRow("GPU-3", 3, node="a")])
+    assert [row.nodes for row in rows] == [["a"], ["b"], []]
 
 
 def test_columns_are_those_that_were_asked_for_in_their_order() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from corral.cli.follower import exit_code_for
 from corral.client import JobRow
-from corral.model.job import Phase
+from corral.model.phase import Phase
 
 
 @pytest.mark.parametrize(

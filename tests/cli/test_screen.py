@@ -75,7 +75,7 @@ def test_every_command_writes_through_the_screen() -> None:
     room = Path(corral.cli.__file__).parent
     culprits = [
         f"{path.name}:{node.lineno}"
-        for path in sorted(room.glob("*.py"))
+        for path in sorted(room.rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in ("print", "typer.echo", "sys.stdout.write", "sys.stdout.writelines")

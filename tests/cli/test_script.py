@@ -1,6 +1,7 @@
 import io
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from corral.cli.flags import SubmitFlags, filled, parse_words
 from corral.cli.sbatch import Translated, read_options, translate
-from corral.cli.script import read_script
+from corral.cli.script import read_script, with_itself
 from corral.model.errors import Refused
 
 
@@ -318,3 +319,14 @@ def test_standard_input_that_is_no_script_is_refused(monkeypatch: pytest.MonkeyP
     sent(monkeypatch, text)
     with pytest.raises(Refused, match=said):
         read_script("-")
+
+
+def test_a_script_can_go_along_to_where_its_file_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text("#!/bin/sh\n#CORRAL --image repo/train:1\necho $1\n")
+    script = with_itself(read_script(str(path), ["a"]), str(path), ["a"])
+    assert script.flags.name == "job.sh"
+    assert str(path) not in " ".join(script.command)
+    env = dict(one.split("=", 1) for one in script.env) | {"CORRAL_SCRATCH": str(tmp_path), "PATH": os.defpath}
+    path.unlink()
+    assert subprocess.run(script.command, env=env, capture_output=True, check=True, text=True).stdout == "a\n"

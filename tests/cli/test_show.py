@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corral.cli.show import LABEL_COLUMNS, detail_lines
+from corral.cli.direct.show_job import LABEL_COLUMNS, detail_lines
 from corral.client import (
     AttemptRow,
     Explanation,
@@ -19,7 +19,7 @@ from corral.client import (
     MemberRow,
 )
 from corral.model.attempt_end import AttemptEnd
-from corral.model.job import Phase
+from corral.model.phase import Phase
 
 NOW = 1_800_000_000.0
 LOG = "/home/alice/.corral/logs/17.log"

@@ -16,7 +16,7 @@ from corral.client.options import RequestOptions
 from corral.client.request import submission
 from corral.gpu.monitor import GPUMonitor
 from corral.model.errors import CorralError, NotFound, Refused
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.wire import to_plain
 from tests.client.conftest import Answer, Script
 
@@ -28,7 +28,7 @@ WRONG: tuple[Any, ...] = (
 
 TAKEN = {"ids": "1", "job_id": "1", "work": ["true"], "submissions": [], "pid": 1, "name": "INT", "verb": "cancel"}
 TAKEN |= {"device": "0", "profile": "1g.10gb", "node": "n", "token_id": "t", "uuid": "GPU-a", "offset": 0}
-TAKEN |= {"rows": 1, "columns": 1}
+TAKEN |= {"rows": 1, "columns": 1, "policies": "sjf"}
 """What the arguments that must be given are while another one is wrong."""
 
 

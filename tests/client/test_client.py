@@ -141,7 +141,7 @@ def test_a_device_row_holds_rows_and_gives_back_the_plain_data_it_was_read_from(
     plain = {
         "uuid": "GPU-a", "index": 0, "state": "in_use",
         "holders": [{"job": "7", "user": "alice", "share_milli": 1000, "memory_mib": None}],
-        "processes": [{"pid": 1, "user": "bob", "command": "python", "memory_mib": 10, "job": None}],
+        "processes": [{"pid": 1, "user": "bob", "command": "python", "memory_mib": 10, "job": None, "container": None}],
     }  # fmt: skip
     script.answers["GET /devices"] = 200, {"devices": [plain]}
     with Client(home) as client:

@@ -124,7 +124,7 @@ def test_a_home_whose_socket_would_have_too_long_a_path_is_no_error_before_it_is
 
 
 def test_a_command_says_which_server_answered_if_it_is_not_the_users_own() -> None:
-    code = "import corral.cli.listing as l, corral.client as c; print(l.elsewhere(c.find_address()))"
+    code = "import corral.cli.device_tables as l, corral.client as c; print(l.elsewhere(c.find_address()))"
     told = [
         subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "HOME": "/h", **named}, text=True, stdout=-1

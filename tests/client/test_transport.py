@@ -13,6 +13,9 @@ from corral.client.transport import ServerBusy
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
 from tests.client.conftest import Script
 
+NESTED = b"[" * 100_000
+"""Deeper than Python reads JSON."""
+
 
 def error(kind: str, message: str = "because", field: str | None = None) -> dict[str, object]:
     return {"error": {"message": message, "field": field, "kind": kind}}
@@ -172,7 +175,7 @@ def test_nothing_is_sent_to_another_machine_in_plain_http_unless_wished_for(
     monkeypatch: pytest.MonkeyPatch, url: str, script: Script
 ) -> None:
     script.answers["GET /server"] = 200, {"version": "9"}
-    monkeypatch.setattr(transport, "is_loopback", lambda host: False)  # as if it were far away
+    monkeypatch.setattr("corral.model.address.is_loopback", lambda host: False)  # as if it were far away
     with Client(url=url, token="secret") as client, pytest.raises(Refused, match=r"https://, or set CORRAL_INSECURE=1"):
         client.server()
     assert script.asked == []
@@ -212,15 +215,16 @@ def test_the_servers_errors_are_raised_as_what_they_are(
         assert caught.value.field == "gpus"
 
 
-@pytest.mark.parametrize("payload", [b"<html>oops</html>", b"[]", b'{"error": "x"}', b"{}"])
+@pytest.mark.parametrize("payload", [b"<html>oops</html>", b"[]", b'{"error": "x"}', b"{}", NESTED])
 def test_an_error_without_a_reason_still_says_its_status(home: Path, script: Script, payload: bytes) -> None:
     script.answers["GET /server"] = 502, payload
     with Client(home) as client, pytest.raises(CorralError, match="502"):
         client.server()
 
 
-def test_what_is_no_corral_server_is_told_as_such(home: Path, script: Script) -> None:
-    script.answers["GET /server"] = 200, b"hello"
+@pytest.mark.parametrize("payload", [b"hello", NESTED])
+def test_what_is_no_corral_server_is_told_as_such(home: Path, script: Script, payload: bytes) -> None:
+    script.answers["GET /server"] = 200, payload
     with Client(home) as client, pytest.raises(CorralError, match="no Corral server"):
         client.server()
 

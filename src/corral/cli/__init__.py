@@ -3,26 +3,31 @@
 What a command needs is imported when it runs. Start reading at `app` (the list of commands), then `run` and `submit`.
 """
 
+import errno
+import io
 import os
+import select
 import signal
 import sys
 
 from corral.model.errors import CorralError
 
+_WINDOW_CLOSED = 128 + signal.SIGHUP
+_INTERRUPTED = 128 + signal.SIGINT
+
 
 def main() -> int:
     """Run the command line and return the exit code. Every error is one line on standard error."""
     _open_what_is_closed()
-    from corral.cli.app import app
+    _write_errors_at_once()
     from corral.cli.screen import exit_code_of, say
 
     try:
-        if os.environ.get("_CORRAL_COMPLETE") == "lines":
-            from corral.cli.completion import answer
-
-            answer(app)
-            return 0
-        app(prog_name="corral")
+        return _run(sys.argv[1:])
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        return 1
     except CorralError as error:
         say(str(error))
         return exit_code_of(error)
@@ -32,11 +37,33 @@ def main() -> int:
         say(f"you may not read or write {error.filename or 'a file'}: {error.strerror}")
         return 1
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EIO and _window_is_closed():
+            return _WINDOW_CLOSED
         return _bug(error)
     finally:
-        _flush()
+        read = _flush()
         # How this ends is settled: one more Ctrl-C while the interpreter shuts down would make it another end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if not read:
+            raise SystemExit(_WINDOW_CLOSED)
+
+
+def _run(words: list[str]) -> int:
+    """Run the command that `words` are, with typer where it is needed; the exit code."""
+    if "_CORRAL_COMPLETE" not in os.environ:
+        from corral.cli.direct import run
+
+        code = run(words)
+        if code is not None:
+            return code
+    from corral.cli.app import app
+
+    if os.environ.get("_CORRAL_COMPLETE") == "lines":
+        from corral.cli.completion import answer
+
+        answer(app)
+    else:
+        app(prog_name="corral")
     return 0
 
 
@@ -53,6 +80,15 @@ def _open_what_is_closed() -> None:
                 os.close(opened)
             os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
+
+
+def _write_errors_at_once() -> None:
+    """Keep no buffer for standard error: a signal's handler may say something in the midst of what is being said.
+
+    A buffer is locked while it is written out, and Python refuses its own thread then (RuntimeError: reentrant call).
+    """
+    raw = io.FileIO(sys.stderr.fileno(), "w", closefd=False)
+    sys.stderr = io.TextIOWrapper(raw, sys.stderr.encoding, sys.stderr.errors, write_through=True)
 
 
 def _missing(error: ModuleNotFoundError) -> int:
@@ -75,9 +111,26 @@ def _bug(error: Exception) -> int:
     return 1
 
 
-def _flush() -> None:
-    """Write out what is left. A reader that has gone, as `head` does, is no reason to complain."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _flush() -> bool:
+    """Write out what is left; False where the window that it was written to has been closed.
+
+    A reader that has gone, as `head` does, is no reason to complain.
+    """
+    closed = False
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            if error.errno not in (errno.EPIPE, errno.EIO):
+                raise
+            closed = closed or (error.errno == errno.EIO and _window_is_closed())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return not closed
+
+
+def _window_is_closed() -> bool:
+    """Whether the terminal that this writes to has gone, so that each write fails with EIO."""
+    terminals = select.poll()
+    for stream in (sys.stdout, sys.stderr):
+        terminals.register(stream.fileno(), 0)
+    return any(happened & select.POLLHUP for _, happened in terminals.poll(0))

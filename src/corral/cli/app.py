@@ -9,8 +9,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-import corral as package
-from corral.cli.screen import write_lines
+from corral.cli.direct.print_version import print_version
 
 
 class Listed(NamedTuple):
@@ -37,7 +36,7 @@ GROUPS = {
         "top": Listed("top", "Watch GPUs and jobs on the whole terminal: bars, waits, logs."),
         "dashboard": Listed("dashboard", "Open the dashboard in a browser."),
         "status": Listed("listing", "Show each GPU, its state, and who uses it."),
-        "queues": Listed("queues", "List queues: their quotas, use, and what is left to you."),
+        "queues": Listed("queues", "List queues: policies, quotas, use, and what is left to you."),
         "why": Listed("why", "Explain why a job waits, and what would start it now."),
         "logs": Listed("logs", "Print the output of a job."),
         "events": Listed("events", "Follow what happens to jobs, GPUs and alerts."),
@@ -57,6 +56,17 @@ GROUPS = {
         "uncordon": Listed("cordon", "Let jobs start on a GPU or a node again."),
         "drain": Listed("nodes", "Empty a node: start nothing more on it."),
         "mig": Listed("mig", "Create and delete MIG slices."),
+    },
+    "Model services on Kubernetes": {
+        "deploy": Listed("deploy", "Deploy a model service on the node with the most idle GPUs."),
+        "deployments": Listed("deploy", "List the model services that Corral has deployed."),
+        "undeploy": Listed("deploy", "Remove a model service that Corral has deployed, and what it holds."),
+    },
+    "Serve models well": {
+        "tune": Listed("tune", "Find the best way to serve a model."),
+        "tasks": Listed("tasks", "List the tasks of the autotuner; start, cancel and delete them."),
+        "experiments": Listed("experiments", "List what a task of the autotuner has tried."),
+        "bench": Listed("bench", "Measure an OpenAI-compatible server."),
     },
     "Server and site": {
         "up": Listed("local.server", "Start the server in $CORRAL_HOME (default ~/.corral)."),
@@ -159,8 +169,7 @@ def _write_usage_as_in_a_manual(command: Any) -> None:
 
 def _print_version(ctx: typer.Context, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        write_lines(f"corral {package.__version__}")
-        raise typer.Exit
+        raise typer.Exit(print_version())
 
 
 app = typer.Typer(

@@ -1,33 +1,29 @@
 """Commands that change jobs: cancel, hold, release, requeue. Of many jobs at once, each asks first."""
 
 import os
-import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Annotated, Literal
 
 import typer
 
+from corral.cli.direct.change_jobs import AT_ONCE, change_named, elements, tell
 from corral.cli.flag_classes import taking
-from corral.cli.screen import command_group, example, print_json, say, write_lines
+from corral.cli.screen import command_group, example, say
 from corral.cli.states import phases_of
 from corral.client import ChangedJobs, Client
 from corral.model.errors import Refused
-from corral.model.job import Phase
 from corral.model.job_choice import OWN, JobChoice
+from corral.model.phase import Phase
 from corral.model.printable import printable
 from corral.model.units import count_of
-
-AT_ONCE = 10_000
-"""The most jobs that a server changes in one request."""
+from corral.wire import to_plain
 
 _LOOKED_AT = 1000
 """So many jobs of others are looked at, at most, to tell why none was found."""
-
-_RANGE = re.compile(r"(\d+)_\[?([\d,:-]+)\]?")
 
 Verb = Literal["cancel", "hold", "release", "requeue"]
 
@@ -89,7 +85,7 @@ def cancel(flags: ChangeFlags, ids: JobIds = None) -> None:
 
     Options choose among your own jobs, or among those of the ids. If they find more than one, you are asked first.
     """
-    _change("cancel", "cancelled", ids or (), flags)
+    _change("cancel", ids or (), flags)
 
 
 @app.command(epilog=example("corral hold 17", "corral hold --user me"))
@@ -99,7 +95,7 @@ def hold(flags: ChangeFlags, ids: JobIds = None) -> None:
 
     Options choose among your own jobs, or among those of the ids. If they find more than one, you are asked first.
     """
-    _change("hold", "held", ids or (), flags)
+    _change("hold", ids or (), flags)
 
 
 @app.command(epilog=example("corral release 17", "corral release --name 'sweep-*'"))
@@ -117,7 +113,7 @@ def release(flags: ChangeFlags, ids: JobIds = None) -> None:
 
         with Client() as client:
             raise typer.Exit(release_own(client, reserved, json=flags.json))
-    _change("release", "released", ids or (), flags)
+    _change("release", ids or (), flags)
 
 
 @app.command(epilog=example("corral requeue 17", "corral requeue --array 17 --state failed"))
@@ -128,28 +124,27 @@ def requeue(flags: ChangeFlags, ids: JobIds = None) -> None:
     Running ones are stopped and queued. Options choose among your own jobs that failed or were lost (with --state also
     others), or among those of the ids. If they find more than one, you are asked first.
     """
-    _change("requeue", "requeued", ids or (), flags)
+    _change("requeue", ids or (), flags)
 
 
-def _change(verb: Verb, done: str, ids: Sequence[str], flags: ChangeFlags) -> None:
-    named = [one for text in ids for one in elements(text)]
-    choices = _choices(flags, named)
-    narrows = any(chosen.narrows for chosen in choices)
-    if not named and not narrows:
+def _change(verb: Verb, ids: Sequence[str], flags: ChangeFlags) -> None:
+    choices = _choices(flags, ids)
+    if not any(chosen.narrows for chosen in choices):
+        if ids:
+            raise typer.Exit(change_named(verb, ids, json=flags.json))
         raise Refused(f"name jobs to {verb}, or choose them: --user me is all of yours, --name 'sweep-*' some of them")
+    named = [one for text in ids for one in elements(text)]
     with Client() as client:
-        if narrows and not flags.yes:
-            changed = _change_agreed(client, verb, named, choices)
-        else:
-            changed = _each(client, verb, named, choices)
+        changed = (_each if flags.yes else _change_agreed)(client, verb, named, choices)
         others = not (changed.ids or changed.unchanged) and _say_none(client, verb, choices)
-    if flags.json:
-        print_json(changed)
-    else:
-        write_lines(*(f"{done} {job_id}" for job_id in changed.ids))
-    for one in changed.unchanged:
-        say(one.reason)
+    tell(verb, to_plain(changed), json=flags.json)
     raise typer.Exit(int(others or bool({one.id for one in changed.unchanged} & set(named))))
+
+
+def say_none_found(verb: Verb) -> bool:
+    """Say that there was none of the jobs that were named. Returns whether others have such jobs."""
+    with Client() as client:
+        return _say_none(client, verb, [JobChoice()])
 
 
 def _choices(flags: ChangeFlags, named: Sequence[str]) -> list[JobChoice]:
@@ -240,14 +235,3 @@ def _merged(answers: Sequence[ChangedJobs]) -> ChangedJobs:
         tuple(dict.fromkeys(user for one in answers for user in one.users)),
         dict(phases),
     )
-
-
-def elements(text: str) -> Iterator[str]:
-    """The ids that an argument stands for: 17_3-5, 17_3,4,5 and 17_[3-5] are 17_3, 17_4 and 17_5. Raises Refused."""
-    match = _RANGE.fullmatch(text)
-    if match is None or match[2].isdecimal():
-        yield text
-        return
-    from corral.client.array_indices import parse_array
-
-    yield from (f"{match[1]}_{index}" for index in parse_array(match[2], field=text).indices)

@@ -15,7 +15,7 @@ from typing import Any
 from corral.cli.completion import MOST_VALUES, Places
 from corral.client import Client, JobRow
 from corral.formatting.device_names import device_called, several_nodes
-from corral.model.job import Phase
+from corral.model.phase import Phase
 
 ANSWER_S = 0.5
 """How long the server may take: nobody waits longer for a completion."""
@@ -180,6 +180,7 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("", "output"): Places.FILES,
     ("", "error"): Places.FILES,
     ("", "workdir"): Places.DIRECTORIES,
+    ("", "pod_template"): Places.FILES,
 }
 _LISTS = frozenset({"gpu_model", "state", "by", "columns"})
 """Parameters that take several values, with commas."""

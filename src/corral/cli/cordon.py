@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.nodes import node_line
+from corral.cli.direct.list_nodes import node_line
 from corral.cli.screen import command_group, example, write_lines
 from corral.client import Client, DeviceRow
 from corral.formatting.device_names import device_called, several_nodes

@@ -14,13 +14,13 @@ from typing import Annotated
 
 import typer
 
+from corral.cli.direct.explain_job import explained
 from corral.cli.endings import ending_of
 from corral.cli.job_rows import job_lines, oldest_first
 from corral.cli.local.doctor import devices_here
 from corral.cli.local.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
 from corral.cli.server_part import require_server_part
-from corral.cli.why import explained
 from corral.client import Client, JobRow
 from corral.client.options import RequestOptions
 from corral.client.request import submission
@@ -100,7 +100,7 @@ def _server(home: Home, *, keep: bool) -> Iterator[bool]:
     finally:
         if not (keep and done):
             with suppress(CorralError):
-                _cancel_all(home)
+                cancel_all(home)
             stop_server(home, pid)
             shutil.rmtree(home.root, ignore_errors=True)
 
@@ -120,7 +120,8 @@ def _start(home: Home) -> tuple[int, bool]:
     return start_detached(home, daemon_command(home, described_box(), None)), True
 
 
-def _cancel_all(home: Home) -> None:
+def cancel_all(home: Home) -> None:
+    """End every job of the server in this home, and wait until none is left."""
     with Client(home.root) as client:
         for row in client.jobs.list(limit=None):
             with suppress(Conflict):  # it has ended meanwhile

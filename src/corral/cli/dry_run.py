@@ -6,7 +6,7 @@ from corral.cli.screen import USAGE, print_json, say, write_lines
 from corral.client import DryRun
 from corral.formatting.device_names import several_nodes
 from corral.formatting.times import start_time
-from corral.model.sweep import named_values
+from corral.model.named_values import named_values
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 
 
@@ -27,7 +27,7 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
         write_lines(f"would wait: {forecast.reason.removeprefix('it would wait: ')}")
     else:
         write_lines(f"{forecast.reason.removeprefix('it ')}")
-    if forecast.expected_start is not None:
+    if forecast.expected_start_is is not None:
         write_lines(f"expected start: {start_time(forecast.expected_start, forecast.expected_start_is)}")
     if forecast.nearest and forecast.nearest.text:
         write_lines(f"starts now with: {forecast.nearest.text}")

@@ -1,7 +1,12 @@
 """Says how a job ended."""
 
-from corral.client import JobRow
+from __future__ import annotations
+
 from corral.model.exit_code import exit_code_in_words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from corral.client import JobRow
 
 
 def ending_of(row: JobRow) -> str:

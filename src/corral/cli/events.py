@@ -16,7 +16,7 @@ app = command_group()
 @app.command(epilog=example("corral events", "corral events --topics jobs --after 1041 --json"))
 def events(
     topics: Annotated[
-        str, typer.Option("--topics", metavar="TOPIC,...", help="Some of jobs, devices, alerts, metrics.")
+        str, typer.Option("--topics", metavar="TOPIC,...", help="Some of jobs, devices, alerts, tasks, metrics.")
     ] = "jobs,devices,alerts",
     after: Annotated[
         int | None, typer.Option("--after", metavar="ID", min=0, help="Begin with what came after this event.")

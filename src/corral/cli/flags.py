@@ -217,6 +217,39 @@ class JobFlags(DeviceFlags):
     workdir: Annotated[
         str | None, typer.Option("--workdir", metavar="DIR", help="Working directory.  [default: this one]")
     ] = None
+    image: Annotated[
+        str | None,
+        typer.Option("--image", metavar="IMAGE", help="Run in a container of this image."),
+    ] = None
+    volume: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--volume",
+            metavar="SRC:PATH[:ro]",
+            help="Files that the container sees: pvc/NAME, configmap/NAME, secret/NAME or a host's directory; may be "
+            "repeated.",
+        ),
+    ] = None
+    shm_size: Annotated[
+        str | None, typer.Option("--shm-size", metavar="SIZE", help="Size of the container's /dev/shm.  [default: 64M]")
+    ] = None
+    network: Annotated[
+        str | None, typer.Option("--network", metavar="NAME", help="Docker's network for the container.")
+    ] = None
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="UID[:GID]", help="Who it is in the container.  [default: you]")
+    ] = None
+    pull: Annotated[
+        str | None,
+        typer.Option("--pull", metavar="WHEN", help="Fetch the image: missing, always, never.  [default: missing]"),
+    ] = None
+    service_account: Annotated[
+        str | None, typer.Option("--service-account", metavar="NAME", help="Service account of the cluster to run as.")
+    ] = None
+    pod_template: Annotated[
+        str | None,
+        typer.Option("--pod-template", metavar="FILE", help="Kubernetes pod template (YAML) for the rest of the pod."),
+    ] = None
     force: Annotated[bool, typer.Option("--force", help="Submit even if `corral check` finds that it cannot run.")] = (
         False
     )

@@ -59,6 +59,24 @@ def exit_code_for(row: JobRow, signalled: int | None = None) -> int:
     return CORRAL_FAILED
 
 
+def _is_to_be_told(row: JobRow, shown: bytes) -> bool:
+    """Whether neither the exit code nor what was `shown` of the last attempt says how the job ended."""
+    if row.reason is not None and row.reason.encode(errors="replace") not in shown:
+        return True
+    if row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST")):
+        return True
+    if row.phase != "FAILED" or row.exit_code is None or row.signal in (None, signal.SIGINT) or row.reason:
+        return False
+    in_log = f"attempt {row.attempts} failed with {exit_code_in_words(row.exit_code, row.signal)}"
+    return in_log.encode() not in shown
+
+
+def _of_last_attempt(shown: bytes, row: JobRow) -> bytes:
+    """What was shown since the line that said how the attempt before ended: the last may end in the same words."""
+    before = shown.rfind(f"attempt {row.attempts - 1} failed".encode())
+    return shown if before < 0 else shown[before:].partition(b"\n")[2]
+
+
 class Follower:
     """Follows one job. While it lives, this process's SIGINT and SIGTERM are for the job.
 
@@ -100,27 +118,17 @@ class Follower:
             return SIGNALLED + gone.number
         if row is None:
             return SIGNALLED + signal.SIGPIPE
-        if self._is_to_be_told(row):
+        shown = _of_last_attempt(self._shown, row)
+        if _is_to_be_told(row, shown):
             say(ending_of(row))
         if row.phase == "FAILED" and row.exit_code != INTERRUPTED:
-            self._say_why(job_id)
+            self._say_why(job_id, shown)
         return exit_code_for(row, self._signalled)
 
-    def _is_to_be_told(self, row: JobRow) -> bool:
-        """Whether neither the exit code nor the output says how the job ended."""
-        if row.reason is not None and row.reason.encode(errors="replace") not in self._shown:
-            return True
-        if row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST")):
-            return True
-        if row.phase != "FAILED" or row.exit_code is None or row.signal in (None, signal.SIGINT) or row.reason:
-            return False
-        in_log = f"attempt {row.attempts} failed with {exit_code_in_words(row.exit_code, row.signal)}"
-        return in_log.encode() not in self._shown
-
-    def _say_why(self, job_id: str) -> None:
+    def _say_why(self, job_id: str, shown: bytes) -> None:
         """Why the job failed, where that is known and was not the last line of its output."""
         diagnosis = self._client.jobs.why(job_id).diagnosis
-        if diagnosis is not None and diagnosis.encode(errors="replace") not in self._shown:
+        if diagnosis is not None and diagnosis.encode(errors="replace") not in shown:
             say(diagnosis)
 
     def _follow_to_end(self, job_id: str, sends_input: bool) -> JobRow | None:

@@ -1,9 +1,12 @@
 """Warns at submission of cluster commands (mpirun, module, scontrol) that a script calls and this machine lacks."""
 
+from __future__ import annotations
+
 import re
-import shlex
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 _INSTEAD = {
     "scontrol": "the node of each member is in CORRAL_NODES, and that of the first in MASTER_ADDR",
@@ -12,14 +15,18 @@ _INSTEAD = {
     "module": "load the modules before you submit: the job gets your environment",
     "ml": "load the modules before you submit: the job gets your environment",
 }
+FOREIGN_COMMANDS = rf"\b(?:{'|'.join(_INSTEAD)})\b"
+"""Matches in every script that may be warned of."""
+
+# Compiled at first use, and kept by `re`: most scripts need none of these.
 _BROUGHT_BY_MODULES = frozenset({"mpirun", "mpiexec"})
-_SOURCES = re.compile(r"\s*(?:source|\.)\s")
+_SOURCES = r"\s*(?:source|\.)\s"
 _OPENERS = frozenset(
     {"if", "then", "else", "elif", "while", "until", "do", "{", "(", "!", "time", "exec", "nohup", "env"}
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
-_SHELL = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
+_ASSIGNMENT = r"(?s:[A-Za-z_]\w*=.*)"
+_HEREDOC = r"<<-?\s*['\"]?(\w+)['\"]?"
+_SHELL = r"#!.*\b(?:ba|da|k|z)?sh\b"
 _BETWEEN = frozenset(";|&()")
 
 
@@ -28,7 +35,7 @@ def missing_commands(lines: Sequence[str], where: str, environ: Mapping[str, str
 
     `environ` is what the job will find. Said once of each, with its first line.
     """
-    if not lines or not _SHELL.match(lines[0]):
+    if not lines or not re.match(_SHELL, lines[0]):
         return ()
     calls: dict[str, int] = {}
     for number, line in logical_lines(lines):
@@ -47,6 +54,8 @@ def missing_commands(lines: Sequence[str], where: str, environ: Mapping[str, str
 
 
 def _is_there(name: str, lines: Sequence[str], environ: Mapping[str, str]) -> bool:
+    import shutil
+
     if shutil.which(name, path=environ.get("PATH")) is not None:
         return True
     if any(variable.startswith(f"BASH_FUNC_{name}") for variable in environ):
@@ -59,7 +68,7 @@ def _is_there(name: str, lines: Sequence[str], environ: Mapping[str, str]) -> bo
 
 def _may_be_brought(name: str, before: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Whether lines before the call may bring it: a file that is sourced all but scontrol, modules an mpirun."""
-    if name != "scontrol" and any(_SOURCES.match(line) for line in before):
+    if name != "scontrol" and any(re.match(_SOURCES, line) for line in before):
         return True
     loads = any(loader in _called(line) for line in before for loader in ("module", "ml"))
     return name in _BROUGHT_BY_MODULES and loads and _is_there("module", before, environ)
@@ -75,7 +84,7 @@ def logical_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
         yield number, line
         if line.lstrip().startswith("#"):
             continue
-        for end in _HEREDOC.findall(line):
+        for end in re.findall(_HEREDOC, line):
             for _, text in left:
                 if text.strip() == end:
                     break
@@ -83,6 +92,8 @@ def logical_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 def _called(line: str) -> Iterator[str]:
     """The words of a line that stand where a command does."""
+    import shlex
+
     lexer = shlex.shlex(line.replace("$(", ";").replace("`", ";"), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     first = True
@@ -90,7 +101,7 @@ def _called(line: str) -> Iterator[str]:
         for word in lexer:
             if set(word) <= _BETWEEN:
                 first = True
-            elif first and word not in _OPENERS and not _ASSIGNMENT.fullmatch(word):
+            elif first and word not in _OPENERS and not re.fullmatch(_ASSIGNMENT, word):
                 yield word
                 first = False
     except ValueError:  # a quote that goes on in the next line

@@ -1,17 +1,13 @@
 """What tables say of jobs: a cell of each column for a row, apart from printing."""
 
-import shlex
+from __future__ import annotations
+
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import NamedTuple
 
 from corral.cli.screen import fitted
 from corral.cli.text_table import TextTable
-from corral.client import DeviceRow, JobRow
 from corral.formatting.job_words import (
     PHASE_STYLES,
-    Places,
     devices_of,
     gpus_asked,
     job_called,
@@ -23,23 +19,38 @@ from corral.formatting.job_words import (
 )
 from corral.formatting.times import clock_time
 from corral.model.errors import Refused, nearest
-from corral.model.sweep import named_values
+from corral.model.named_values import named_values
 from corral.model.units import format_duration
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from corral.client import DeviceRow, JobRow
+    from corral.formatting.job_words import Places
 
 LEAST_PARAMS_WIDTH = 20
 """Characters for the parameters of a job in a terminal of 80 columns; wider ones show more."""
 
 
-class Column(NamedTuple):
+class Column:
     """A column of a table of jobs: its title, the text of a row, and how to set it.
 
     `limit` is its greatest width where the line is too short, `numeric` is aligned to the right.
     """
 
-    title: str
-    text: Callable[[JobRow, Places, float], str]
-    limit: int | None = None
-    numeric: bool = False
+    def __init__(
+        self,
+        title: str,
+        text: Callable[[JobRow, Places, float], str],
+        limit: int | None = None,
+        numeric: bool = False,
+    ) -> None:
+        self.title = title
+        self.text = text
+        self.limit = limit
+        self.numeric = numeric
 
 
 COLUMNS: dict[str, Column] = {
@@ -68,7 +79,7 @@ COLUMNS: dict[str, Column] = {
     "begin": Column("BEGIN", lambda row, places, now: _moment(row.begin_at)),
     "limit": Column("LIMIT", lambda row, places, now: format_duration(row.time_limit_s)),
     "array": Column("ARRAY", lambda row, places, now: row.array_id or "-", 12),
-    "command": Column("COMMAND", lambda row, places, now: shlex.join(row.command), 40),
+    "command": Column("COMMAND", lambda row, places, now: _command(row), 40),
 }
 """The columns that a table of jobs may have, by the names that --columns takes."""
 
@@ -128,15 +139,14 @@ def start_lines(rows: Sequence[JobRow], *, header: bool = True) -> list[str]:
     return table.lines()[0 if header else 1 :]
 
 
-def with_nodes(rows: Sequence[JobRow], devices: Sequence[DeviceRow]) -> list[JobRow]:
-    """The rows with the nodes of jobs that have ended and had whole devices, which listings leave out."""
+def fill_in_nodes(rows: Iterable[Any], devices: Sequence[DeviceRow]) -> None:
+    """Have rows of `corral.cli.direct.rows` name the nodes of jobs that have ended and had whole devices.
+
+    Listings leave these out: `devices` says what such a job had.
+    """
     node_of = {device.uuid: device.node for device in devices if device.node}
-    return [
-        row
-        if row.nodes
-        else replace(row, nodes=tuple({node_of[uuid]: None for uuid in row.devices if uuid in node_of}))
-        for row in rows
-    ]
+    for row in rows:
+        row.nodes = row.nodes or list(dict.fromkeys(node_of[uuid] for uuid in row.devices if uuid in node_of))
 
 
 def _where_and_params(row: JobRow, places: Places) -> str:
@@ -146,6 +156,12 @@ def _where_and_params(row: JobRow, places: Places) -> str:
 def _params(row: JobRow) -> str:
     """The parameters of a job of a sweep, as far as they leave room for where it runs: "lr=0.1 seed=1: "."""
     return f"{fitted(named_values(tuple(row.params.items())), 90, LEAST_PARAMS_WIDTH)}: " if row.params else ""
+
+
+def _command(row: JobRow) -> str:
+    import shlex
+
+    return shlex.join(row.command)
 
 
 def _moment(at: float | None) -> str:

@@ -11,7 +11,7 @@ from corral.cli.periods import period_of
 from corral.cli.screen import command_group, example, print_json, wrapped, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, Kpi, KpiRow, Kpis
-from corral.formatting.times import clock_time
+from corral.formatting.times import clock_span
 from corral.model.answers.kpis import KpiSet
 from corral.model.units import format_duration
 
@@ -83,7 +83,7 @@ def pool_lines(found: Kpis) -> Iterator[str]:
         table.add(name, shown(kpi), first)
         for line in others:
             table.add("", "", line)
-    yield f"from {clock_time(found.from_)} to {clock_time(found.to)}"
+    yield f"from {clock_span(found.from_, found.to)}"
     yield from table.lines()
 
 

@@ -1,18 +1,11 @@
 """`corral logs`: the output of a job."""
 
-import sys
-import time
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from corral.cli.endings import ending_of
-from corral.cli.periods import parse_past
-from corral.cli.screen import command_group, example, say
-from corral.client import Client
-from corral.model.errors import Refused
-from corral.model.job import Phase
-from corral.model.units import is_whole
+from corral.cli.direct.print_log import print_log
+from corral.cli.screen import command_group, example
 
 app = command_group()
 
@@ -39,39 +32,4 @@ def logs(
 
     Lines have no times. With --since, up to some seconds more are shown than were asked for, and never less.
     """
-    if rank != "all" and not is_whole(rank):
-        raise Refused(f"--rank: {rank!r:.60} is no rank; write a number from 0, or all", field="rank")
-    which: int | Literal["all"] = "all" if rank == "all" else int(rank)
-    at = None if since is None else parse_past(since, time.time(), field="--since")
-    with Client() as client:
-        shown = False
-        if notice := no_log_yet(client, job_id):
-            say(notice)
-        for block in client.jobs.logs_bytes(job_id, follow=follow, rank=which, tail=tail, since=at):
-            shown = True
-            sys.stdout.buffer.write(block)
-            sys.stdout.buffer.flush()
-        if not shown and (notice := never_ran(client, job_id)):
-            say(notice)
-
-
-def never_ran(client: Client, job_id: str) -> str | None:
-    """Why a job that has ended has no log, None where something of it ran."""
-    row = client.jobs.get(job_id)
-    return f"{ending_of(row)}; it never ran, and has no log" if row.ended and not row.attempts else None
-
-
-def no_log_yet(client: Client, job_id: str) -> str | None:
-    """Why a job has no output yet, None where it has been started."""
-    row = client.jobs.get(job_id)
-    if row.phase != Phase.PENDING or row.attempts:
-        return None
-    explanation = client.jobs.why(job_id)
-    if explanation.phase != Phase.PENDING:
-        return None
-    why = ""
-    if explanation.considered:
-        # The sentence begins with the job's name, which may be any words, and is cut with an ellipsis if it is long.
-        named = explanation.reason.removeprefix(row.name or f"job {job_id}")
-        why = named.partition(" waits" if named.startswith(" waits") else "… waits")[2].rstrip(".")
-    return f"job {job_id} waits{why}; its log begins when it starts"
+    raise typer.Exit(print_log(job_id=job_id, follow=follow, rank=rank, tail=tail, since=since))

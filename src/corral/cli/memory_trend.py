@@ -1,11 +1,16 @@
 """How the memory of a job went before it ran out: a line of bars, and numbers."""
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-from corral.client import Client, Explanation, HistoryPoint, JobDetail
 from corral.formatting.times import clock_time
 from corral.model.errors import CorralError
 from corral.model.units import format_duration, format_memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from corral.client import Client, Explanation, HistoryPoint, JobDetail
 
 TREND_S = 600
 COLUMNS = 40

@@ -1,20 +1,21 @@
 """Output that all commands share: messages, colours, times, JSON."""
 
+from __future__ import annotations
+
 import json
 import os
 import re
-import shlex
-import shutil
 import sys
-import textwrap
-from collections.abc import Iterable, Sequence
-from typing import IO, Any
-
-import typer
 
 from corral.model.errors import CorralError, Forbidden, NotFound, Refused
 from corral.model.printable import printable
-from corral.wire import to_plain
+
+TYPE_CHECKING = False  # what every command loads imports no more than it must
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import IO, Any
+
+    import typer
 
 _STYLES = {
     "bold": "1",
@@ -27,7 +28,7 @@ _STYLES = {
     "cyan": "36",
 }
 
-_OWN_COLOUR = re.compile(rf"(\033\[(?:0|{'|'.join(_STYLES.values())})m)")
+_OWN_COLOUR = rf"(\033\[(?:0|{'|'.join(_STYLES.values())})m)"
 
 USAGE = 2
 """Exit code for bad input."""
@@ -35,6 +36,8 @@ USAGE = 2
 
 def command_group() -> typer.Typer:
     """A Typer application for the commands of one module, set up as all of them are."""
+    import typer
+
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 
@@ -60,7 +63,7 @@ def write_painted(*lines: str) -> None:
 
 def all_but_colours(line: str) -> str:
     """`line` made printable, except for the colours that `painted` adds."""
-    parts = _OWN_COLOUR.split(line)
+    parts = re.split(_OWN_COLOUR, line)
     return "".join(part if number % 2 else printable(part) for number, part in enumerate(parts))
 
 
@@ -75,11 +78,16 @@ def say(message: str) -> None:
 
 def wrapped(text: str, columns: int) -> list[str]:
     """`text` in lines of at most `columns`, broken at spaces only, so that paths stay whole."""
+    import textwrap
+
     return textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False)
 
 
 def typed() -> str:
     """How the user types this command: `corral` if the shell finds it, else as it was typed now."""
+    import shlex
+    import shutil
+
     found, here = shutil.which("corral"), sys.argv[0]
     if not os.path.isfile(here) or (found is not None and os.path.samefile(found, here)):
         return "corral"
@@ -104,9 +112,15 @@ def print_json_line(value: Any) -> None:
 
 
 def _write_json(value: Any, indent: int | None) -> None:
-    text = json.dumps(value, indent=indent, default=to_plain)
+    text = json.dumps(value, indent=indent, default=_plain)
     # JSON escapes every control character but this one.
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
+
+
+def _plain(value: object) -> Any:
+    from corral.wire import to_plain
+
+    return to_plain(value)
 
 
 def write_document(text: str) -> None:
@@ -125,6 +139,8 @@ def painted(text: str, style: str, stream: IO[str] | None = None) -> str:
 
 def width() -> int:
     """The width of the terminal in columns, at least 40; 80 if there is no terminal."""
+    import shutil
+
     return max(40, shutil.get_terminal_size((80, 24)).columns)
 
 

@@ -3,18 +3,17 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from corral.cli.direct.plain_script import KEYWORDS, STANDARD_INPUT, header_lines, interpreter_in, runner
 from corral.cli.flags import SubmitFlags, filled, parse_words
 from corral.cli.foreign_commands import logical_lines, missing_commands
 from corral.cli.sbatch import read_options, translate
 from corral.cli.sbatch_resources import Said
 from corral.cli.split_words import refuse_assignment
 from corral.model.errors import Refused
-
-STANDARD_INPUT = "-"
 
 _MOST_BYTES = 120 * 1024
 """The kernel takes no variable of 128 KiB or more."""
@@ -23,7 +22,6 @@ _KEPT_IN = "CORRAL_SCRIPT"
 _RUN_KEPT = 'printf %s "$CORRAL_SCRIPT" > "$CORRAL_SCRATCH/script" && unset CORRAL_SCRIPT && exec {} "$@"'
 """A script of standard input is in a variable until it runs: others see commands, and not variables."""
 
-_KEYWORDS = ("#CORRAL", "#SBATCH")
 _PROGRAMS = {".py": "python ", ".sh": "bash ", ".pl": "perl ", ".rb": "ruby ", ".js": "node ", ".R": "Rscript "}
 
 
@@ -64,7 +62,17 @@ def read_script(path: str, arguments: Sequence[str] = ()) -> Script:
             f"{path} does not begin with #!, so its interpreter is unknown; begin it with a line such as #!/bin/bash, "
             f"or submit it as a command: corral submit -- {program}{command}"
         )
-    return _script(lines, Path(path).name, (*_runner(path, lines[0]), *arguments))
+    return _script(lines, Path(path).name, (*runner(path, lines[0]), *arguments))
+
+
+def with_itself(script: Script, path: str, arguments: Sequence[str] = ()) -> Script:
+    """The script, read from `path`, as it runs where this file is not: within a container. Raises Refused."""
+    try:
+        kept = _kept_script(Path(path).read_bytes()[: _MOST_BYTES + 1], arguments)
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from error
+    named = filled(script.flags, SubmitFlags(name=Path(path).name))
+    return replace(script, command=kept.command, env=(*script.env, *kept.env), flags=named)
 
 
 def _kept_script(data: bytes, arguments: Sequence[str]) -> Script:
@@ -79,7 +87,7 @@ def _kept_script(data: bytes, arguments: Sequence[str]) -> Script:
             "the script in standard input does not begin with #!, so its interpreter is unknown; begin it with a line "
             "such as #!/bin/bash"
         )
-    interpreter = _interpreter(lines[0], "the script in standard input")
+    interpreter = interpreter_in(lines[0], "the script in standard input")
     runs = _RUN_KEPT.format(f'{shlex.join(interpreter)} "$CORRAL_SCRATCH/script"')
     script = _script(lines, "standard input", ("sh", "-c", runs, "script", *arguments))
     named = filled(script.flags, SubmitFlags(name="stdin"))
@@ -89,7 +97,7 @@ def _kept_script(data: bytes, arguments: Sequence[str]) -> Script:
 def _script(lines: Sequence[str], where: str, runs: tuple[str, ...]) -> Script:
     """The script of these lines, which `runs` runs."""
     flags, said = SubmitFlags(), dict[str, Said]()
-    for number, keyword, words in _header(lines, where):
+    for number, keyword, words in header_lines(lines, where):
         if keyword == "#CORRAL":
             flags = filled(parse_words(SubmitFlags, words, f"{where}, line {number}"), flags)
         else:
@@ -115,41 +123,11 @@ def _lines(path: str, command: str) -> list[str]:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _runner(path: str, first_line: str) -> list[str]:
-    """The command that runs the script. It need not be executable."""
-    full_path = os.path.abspath(path)
-    if os.access(full_path, os.X_OK):
-        return [full_path]
-    return [*_interpreter(first_line, path), full_path]
-
-
-def _interpreter(first_line: str, whose: str) -> list[str]:
-    """What a first line names: a program, and perhaps one argument."""
-    interpreter = first_line[2:].strip().split(None, 1)
-    if not interpreter:
-        raise Refused(f"{whose} begins with #! but names no interpreter; write one, such as #!/bin/bash")
-    return interpreter
-
-
 def _unread(lines: Sequence[str], where: str) -> Iterator[str]:
     """A warning for each #CORRAL or #SBATCH line that comes after the first command."""
     below = False
     for number, line in logical_lines(lines):
         words = line.split(None, 1)
-        if below and words and words[0] in _KEYWORDS:
+        if below and words and words[0] in KEYWORDS:
             yield f"{where}, line {number}: {words[0]} is ignored after the first command; move it to the top"
         below = below or bool(words and not words[0].startswith("#"))
-
-
-def _header(lines: Iterable[str], where: str) -> Iterator[tuple[int, str, list[str]]]:
-    """Line number, keyword and words of each header line, down to the first line that is no comment."""
-    for number, line in enumerate(lines, start=1):
-        stripped = line.strip()
-        if stripped and not stripped.startswith("#"):
-            return
-        keyword, rest = [*stripped.split(None, 1), "", ""][:2]
-        if keyword in _KEYWORDS:
-            try:
-                yield number, keyword, shlex.split(rest, comments=True)
-            except ValueError as error:
-                raise Refused(f"{where}, line {number}: {error}; is a quote missing?") from error

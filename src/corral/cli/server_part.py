@@ -11,8 +11,9 @@ from urllib.parse import unquote, urlsplit
 from corral.model.errors import CorralError
 
 SERVER_PACKAGES = (
-    "alembic", "apprise", "ddsketch", "fastapi", "httptools", "numpy", "sqlalchemy", "strawberry", "uvicorn", "wsproto",
-)  # fmt: skip
+    *("alembic", "apprise", "ddsketch", "docker", "fastapi", "httptools"),
+    *("numpy", "sqlalchemy", "strawberry", "uvicorn", "wsproto"),
+)
 """What the extra `server` installs, by the names that are imported."""
 
 

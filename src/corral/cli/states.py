@@ -1,9 +1,13 @@
 """The states of jobs, in the words that users have for them."""
 
-from collections.abc import Sequence
+from __future__ import annotations
 
 from corral.model.errors import Refused, nearest
-from corral.model.job import Phase
+from corral.model.phase import Phase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _ACTIVE = tuple(phase for phase in Phase if not phase.terminal)
 _ENDED = tuple(phase for phase in Phase if phase.terminal)

@@ -6,14 +6,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from corral.cli.direct.plain_script import STANDARD_INPUT
+from corral.cli.direct.submit_command import tell, tell_elements
 from corral.cli.dry_run import show_forecast
 from corral.cli.flag_classes import taking
 from corral.cli.flags import SubmitFlags, filled, spell
-from corral.cli.screen import command_group, example, print_json, say, write_lines
-from corral.cli.script import STANDARD_INPUT, read_script
+from corral.cli.screen import command_group, example, say
+from corral.cli.script import read_script, with_itself
 from corral.client import Client
 from corral.client.request import submission
-from corral.model.units import count_of
 
 _AFTER_DASHES = "corral.after_dashes"
 
@@ -55,13 +56,16 @@ def submit(
     that have no meaning here are ignored and listed. Such a script gets SLURM_JOB_ID, SLURM_ARRAY_TASK_ID and other
     SLURM_ variables. In a gang the script runs on the first member, and its srun runs commands on all. Flags on the
     command line override those in the script. The script itself is read when the job starts, so do not change it
-    before. With - it is read from standard input, and kept.
+    before. With - it is read from standard input, and kept; so is a script with --image, for a container has no files
+    of this machine.
 
     Output goes to the job's log (see `corral logs`), or to the files given with --output and --error.
     """
     command, is_script = list(words), not ctx.meta[_AFTER_DASHES]
     if is_script:
         script = read_script(words[0], words[1:])
+        if filled(flags, script.flags).image is not None and words[0] != STANDARD_INPUT:
+            script = with_itself(script, words[0], words[1:])
         own = script.flags if flags.gpus is None else replace(script.flags, exclusive=False)
         command, flags = list(script.command), filled(flags, own)
         shown = "standard input" if words[0] == STANDARD_INPUT else words[0]
@@ -77,14 +81,6 @@ def submit(
         if dry_run:
             raise typer.Exit(show_forecast(client.dry_run(request), json=json))
         job = client.submit(request)
-    for note in job.notes:
-        say(note)
-    if json:
-        print_json({"id": job.id})
-        return
-    write_lines(job.id)
-    array = request.elements
-    if array is not None:
-        indices = array.indices
-        last = f" to {job.id}_{indices[-1]}" if len(indices) > 1 else ""
-        say(f"{count_of(len(indices), 'job')}: {job.id}_{indices[0]}{last}")
+    tell(job.id, job.notes, json=json)
+    if request.elements is not None and not json:
+        tell_elements(job.id, request.elements.indices)

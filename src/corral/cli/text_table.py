@@ -1,10 +1,14 @@
 """Tables for the terminal."""
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
 
 from corral.cli import screen
 from corral.cli.screen import painted
 from corral.model.printable import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 _LEAST = 4
 """So many columns of a cell are left, however narrow the terminal is."""

@@ -1,6 +1,7 @@
 """`corral top`: devices and jobs on the whole terminal, live."""
 
 import importlib.util
+import os
 import shutil
 import sys
 import time
@@ -29,6 +30,12 @@ def top(
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Refused("top needs a terminal; `corral top --once` prints one frame as text", field="--once")
+    if os.environ.get("TERM") == "dumb":
+        raise Refused(
+            "top needs a terminal whose cursor can be moved, and TERM=dumb says that this one's cannot; "
+            "`corral top --once` prints one frame as text",
+            field="--once",
+        )
     _require_textual()
     with Client() as client:
         # Whoever may not be asked, or is not there, is told of before the terminal is taken.

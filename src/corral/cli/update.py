@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.change import elements
+from corral.cli.direct.change_jobs import elements
 from corral.cli.screen import command_group, example, exit_code_of, say, write_lines
 from corral.client import Client
 from corral.model.errors import Conflict, Refused

@@ -4,13 +4,8 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.endings import ending_of
-from corral.cli.screen import command_group, example, say
-from corral.cli.wait_progress import WaitProgress
-from corral.client import Client, WaitTimedOut
-from corral.model.units import parse_duration_s
-
-TIMED_OUT = 124
+from corral.cli.direct.wait_for_jobs import wait_for_jobs
+from corral.cli.screen import command_group, example
 
 app = command_group()
 
@@ -26,17 +21,4 @@ def wait(
 
     Exits with 0 if all succeeded, 1 if one did not, 124 if --timeout passed first.
     """
-    # A bare number is seconds here, as for timeout(1); it is a job's time limit that has to say which it means.
-    words = f"{timeout}s" if timeout is not None and timeout.isdecimal() else timeout
-    timeout_s = None if words is None else parse_duration_s(words, field="--timeout")
-    with Client() as client:
-        try:
-            with WaitProgress(ids):
-                rows = client.wait(ids, timeout_s)
-        except WaitTimedOut as late:
-            say(str(late))
-            raise typer.Exit(TIMED_OUT) from late
-    failed = [row for row in rows if not row.succeeded]
-    for row in failed:
-        say(ending_of(row))
-    raise typer.Exit(1 if failed else 0)
+    raise typer.Exit(wait_for_jobs(ids=ids, timeout=timeout))

@@ -12,28 +12,36 @@
 client keeps one connection and belongs to one thread.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
-from corral.client.client import Client, JobHandle, WaitTimedOut
-from corral.client.server_home import own_home
-from corral.client.transport import Address, NoServer, UntrustedServer, find_address
-
+TYPE_CHECKING = False  # what loads one module of this package is not to wait for `typing`
 if TYPE_CHECKING:
+    from typing import Any
+
+    from corral.client.address import Address as Address
+    from corral.client.address import find_address as find_address
     from corral.client.alerts import Alerts as Alerts
+    from corral.client.client import Client as Client
+    from corral.client.client import JobHandle as JobHandle
+    from corral.client.client import WaitTimedOut as WaitTimedOut
     from corral.client.cluster import ClusterNodes as ClusterNodes
     from corral.client.cluster import Devices as Devices
     from corral.client.cluster import Tokens as Tokens
     from corral.client.history import Groups as Groups
     from corral.client.jobs import Jobs as Jobs
+    from corral.client.server_home import own_home as own_home
+    from corral.client.transport import NoServer as NoServer
+    from corral.client.transport import UntrustedServer as UntrustedServer
     from corral.model.answers.alerts import AlertList as AlertList
     from corral.model.answers.alerts import AlertRow as AlertRow
     from corral.model.answers.alerts import SilenceList as SilenceList
     from corral.model.answers.alerts import SilenceRow as SilenceRow
+    from corral.model.answers.devices import ContainerRow as ContainerRow
     from corral.model.answers.devices import DeviceRow as DeviceRow
     from corral.model.answers.devices import HolderRow as HolderRow
     from corral.model.answers.devices import LinkRow as LinkRow
     from corral.model.answers.devices import MappedDevice as MappedDevice
+    from corral.model.answers.devices import PodRow as PodRow
     from corral.model.answers.devices import ProcessRow as ProcessRow
     from corral.model.answers.devices import SlicePlan as SlicePlan
     from corral.model.answers.dry_run import DeviceChoice as DeviceChoice
@@ -88,6 +96,7 @@ __all__ = [
     "ChangedSetting",
     "Client",
     "ClusterNodes",
+    "ContainerRow",
     "DeviceChoice",
     "DeviceHistory",
     "DeviceRow",
@@ -123,6 +132,7 @@ __all__ = [
     "NoServer",
     "NodeRow",
     "PageLink",
+    "PodRow",
     "ProcessRow",
     "QueueRow",
     "ReloadedSettings",
@@ -147,7 +157,13 @@ __all__ = [
 ]
 
 _LOADED_ON_USE = {
+    "corral.client.address": ("Address", "find_address"),
     "corral.client.alerts": ("Alerts",),
+    "corral.client.client": (
+        "Client",
+        "JobHandle",
+        "WaitTimedOut",
+    ),
     "corral.client.cluster": (
         "ClusterNodes",
         "Devices",
@@ -155,6 +171,8 @@ _LOADED_ON_USE = {
     ),
     "corral.client.history": ("Groups",),
     "corral.client.jobs": ("Jobs",),
+    "corral.client.server_home": ("own_home",),
+    "corral.client.transport": ("NoServer", "UntrustedServer"),
     "corral.model.answers.alerts": (
         "AlertList",
         "AlertRow",
@@ -162,9 +180,11 @@ _LOADED_ON_USE = {
         "SilenceRow",
     ),
     "corral.model.answers.devices": (
+        "ContainerRow",
         "DeviceRow",
         "HolderRow",
         "LinkRow",
+        "PodRow",
         "MappedDevice",
         "ProcessRow",
         "SlicePlan",
@@ -238,6 +258,8 @@ _LOADED_ON_USE = {
 
 def __getattr__(name: str) -> Any:
     """Load a name's module on first use."""
+    from importlib import import_module
+
     for module, names in _LOADED_ON_USE.items():
         if name in names:
             return getattr(import_module(module), name)

@@ -1,15 +1,15 @@
 """The Python client: `Client` submits and waits; its parts list and change jobs, devices, nodes and tokens."""
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from corral.client.address import find_address
 from corral.client.arguments import JobId, Word, job_ids, named_arguments, number, optional, several, text, texts, whole
 from corral.client.options import RequestOptions, python_words, with_options
-from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
+from corral.client.transport import Transport
 from corral.model.errors import CorralError, Refused
 from corral.wire import from_answer, to_plain
 
@@ -19,28 +19,19 @@ if TYPE_CHECKING:
     from corral.client.cluster import ClusterNodes, Devices, Tokens
     from corral.client.history import Groups
     from corral.client.jobs import Jobs
+    from corral.client.tuning import Experiments, TuningTasks
     from corral.model.answers.devices import MappedDevice
     from corral.model.answers.dry_run import DryRun
     from corral.model.answers.events import Event
     from corral.model.answers.job_details import Explanation, JobDetail
     from corral.model.answers.jobs import JobRow
     from corral.model.answers.kpis import Kpis
+    from corral.model.answers.replays import ReplayResult
     from corral.model.answers.report import Report, Waste
     from corral.model.answers.site import QueueRow, ReloadedSettings, ServerInfo
     from corral.model.answers.tokens import PageLink
     from corral.model.answers.usage import Usage
     from corral.model.submission import Submission
-
-POLL_S = 20.0
-"""How long one request of `wait` may stay open."""
-
-WAITED_FOR_AT_ONCE = 1000
-"""The most jobs that one request asks about."""
-
-RESTART_GRACE_S = 60.0
-"""How long `wait` tolerates that a server is away, before it gives up."""
-
-_RECONNECT_S = 0.2
 
 
 class WaitTimedOut(CorralError, TimeoutError):
@@ -49,6 +40,12 @@ class WaitTimedOut(CorralError, TimeoutError):
     def __init__(self, message: str, jobs: "tuple[JobRow, ...]") -> None:
         super().__init__(message)
         self.jobs = jobs
+
+
+def timed_out(rows: "Sequence[JobRow]", timeout_s: float | None) -> WaitTimedOut:
+    """The error of who waited so long for jobs that were like `rows` then."""
+    alive = sum(not row.ended for row in rows)
+    return WaitTimedOut(f"{alive} of {len(rows)} jobs had not ended after {timeout_s or 0:g} s", tuple(rows))
 
 
 class Client:
@@ -117,6 +114,20 @@ class Client:
         from corral.client.cluster import Tokens
 
         return Tokens(self._transport)
+
+    @cached_property
+    def tasks(self) -> "TuningTasks":
+        """Write down tasks of the autotuner, and have them begin and end."""
+        from corral.client.tuning import TuningTasks
+
+        return TuningTasks(self._transport)
+
+    @cached_property
+    def experiments(self) -> "Experiments":
+        """List what the autotuner has tried."""
+        from corral.client.tuning import Experiments
+
+        return Experiments(self._transport)
 
     @cached_property
     def channels(self) -> "Channels":
@@ -192,17 +203,16 @@ class Client:
         A server that restarts meanwhile is waited for. Raises WaitTimedOut after `timeout_s`, or NoServer if it is
         away then.
         """
-        wanted = list(job_ids(ids))
+        from corral.client.waiting import wait_for
+        from corral.model.answers.jobs import JobRow
+
+        wanted = job_ids(ids)
         timeout_s = None if timeout_s is None else number(timeout_s, "timeout_s", "60", infinite=True)
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        rows: list[JobRow] = []
-        for start in range(0, len(wanted), WAITED_FOR_AT_ONCE):
-            jobs, done = self._wait_for(wanted[start : start + WAITED_FOR_AT_ONCE], deadline)
-            rows += jobs
-            if not done:
-                alive = sum(not job.ended for job in rows)
-                raise WaitTimedOut(f"{alive} of {len(rows)} jobs had not ended after {timeout_s:g} s", tuple(rows))
-        return tuple(rows)
+        answers, done = wait_for(self._transport, wanted, timeout_s)
+        rows = tuple(from_answer(JobRow, row) for row in answers)
+        if not done:
+            raise timed_out(rows, timeout_s)
+        return rows
 
     def alloc_map(self) -> "tuple[MappedDevice, ...]":
         """How much of each device is allocated and to which jobs, free devices included."""
@@ -239,7 +249,7 @@ class Client:
         return from_answer(Report, self._transport.get("/report", by=words, **_period(since, until)))
 
     def events(self, topics: str | Iterable[str] = (), *, after: int | None = None) -> "Iterator[Event]":
-        """What happens to `topics`, while it happens: some of jobs, devices, alerts and metrics; () is all but metrics.
+        """What happens to `topics` (jobs, devices, alerts, tasks, metrics), while it happens; () is all but metrics.
 
         The first event is a `hello`, whose `id` is where it begins; `after` an id, everything since then comes first. A
         `reset` says that something was missed, and that listings are to be read anew. A server that restarts is waited
@@ -272,6 +282,18 @@ class Client:
 
         return from_answer(Waste, self._transport.get("/waste", **_period(since, until)))
 
+    def replay(
+        self, policies: str | Sequence[str], *, since: float | None = None, until: float | None = None
+    ) -> "ReplayResult":
+        """The jobs of a period (Unix seconds; by default the last week) run again under up to four policies, and waits.
+
+        A policy is POLICY or POLICY/BACKFILL, such as "sjf" or "fcfs/none", or "configured". It takes from a second to
+        five minutes. Raises Refused where it fails, too, and Conflict where somebody else ends it.
+        """
+        from corral.client.replays import wait_for_replay
+
+        return wait_for_replay(self._transport, policies, since=since, until=until)
+
     def reload(self) -> "ReloadedSettings":
         """Have the server read its settings again; what has changed. For administrators.
 
@@ -297,33 +319,6 @@ class Client:
 
     def _submitted(self, answer: dict[str, Any]) -> "JobHandle":
         return JobHandle(self, answer["id"], answer.get("array_size"), tuple(answer.get("notes", ())))
-
-    def _wait_for(self, ids: list[str], deadline: float | None) -> "tuple[list[JobRow], bool]":
-        """The jobs, and whether all have ended. If not, `deadline` (monotonic clock) has passed."""
-        from corral.model.answers.jobs import JobRow
-
-        seen = False
-        while True:
-            left_s = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
-            answer = self._ask_wait(ids, min(POLL_S, left_s), deadline, patient=seen)
-            seen = True
-            if answer["done"] or (deadline is not None and time.monotonic() >= deadline):
-                return [from_answer(JobRow, job) for job in answer["jobs"]], bool(answer["done"])
-
-    def _ask_wait(self, ids: list[str], poll_s: float, deadline: float | None, *, patient: bool) -> Any:
-        body = {"ids": ids, "timeout_s": poll_s}
-        away_since: float | None = None
-        while True:
-            try:
-                return self._transport.post("/jobs/wait", body, repeatable=True, timeout_s=poll_s + POLL_S)
-            except NoServer as error:
-                now = time.monotonic()
-                away_since = now if away_since is None else away_since
-                patient = patient or isinstance(error, ServerWentAway)
-                late = deadline is not None and now >= deadline
-                if late or not patient or now - away_since > RESTART_GRACE_S:
-                    raise
-                time.sleep(_RECONNECT_S)
 
 
 class JobHandle:

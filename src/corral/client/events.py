@@ -3,11 +3,11 @@
 import json
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from corral.client.transport import Transport
 from corral.model.answers.events import Event
-from corral.model.errors import BackendFailed
+from corral.model.errors import BackendFailed, CorralError
+from corral.model.units import format_bytes
 from corral.wire import from_answer
 
 QUIET_S = 60.0
@@ -16,14 +16,19 @@ QUIET_S = 60.0
 AWAY_S = 60.0
 """How long a server may be away before it is given up."""
 
+MOST_EVENT_BYTES = 64 << 20
+"""More of one event is not read: the answer of no server that means well is so large."""
+
 _RECONNECT_S = 0.2
+_SHOWN = 80
 _NOT_TOLD = ("ping", "overflow")
 
 
 class FollowedEvents:
     """The events of a server from a place on, as an iterator that connects again and goes on where it was.
 
-    Raises what is refused, and NoServer where the server is not there at first, or has been away for a minute.
+    Raises what is refused, NoServer where the server is not there at first, or has been away for a minute, and
+    CorralError for what is no event.
 
     Attributes:
         connected: whether the server is there, as far as is known; for other threads, too.
@@ -51,10 +56,9 @@ class FollowedEvents:
     def _connected(self) -> Iterator[Event]:
         """What one connection tells, until it ends."""
         stream = self._transport.stream("/events", quiet_s=QUIET_S, topics=self._topics, after=self._after)
-        for place, data in _frames(stream):
+        for place, event in _events(stream):
             self._heard_at = time.monotonic()
             self.connected = True
-            event = from_answer(Event, data)
             again = event.topic == "hello" and self._greeted
             self._greeted = True
             if not again and event.topic not in _NOT_TOLD:
@@ -63,12 +67,22 @@ class FollowedEvents:
                 self._after = place
 
 
-def _frames(stream: Iterable[bytes]) -> Iterator[tuple[int | None, Any]]:
-    """Each event's place, None where a stream does not go on behind it, and its data."""
+def _events(stream: Iterable[bytes]) -> Iterator[tuple[int | None, Event]]:
+    """Each event's place, None where a stream does not go on behind it, and the event."""
     rest = b""
     for block in stream:
         *frames, rest = (rest + block).split(b"\n\n")
+        if len(rest) > MOST_EVENT_BYTES:
+            raise CorralError(f"the server told an event of more than {format_bytes(MOST_EVENT_BYTES)}")
         for frame in frames:
             fields = dict(line.partition(b": ")[::2] for line in frame.split(b"\n"))
             if b"data" in fields:
-                yield int(fields[b"id"]) if b"id" in fields else None, json.loads(fields[b"data"])
+                yield _read(fields)
+
+
+def _read(fields: dict[bytes, bytes]) -> tuple[int | None, Event]:
+    try:
+        event = from_answer(Event, json.loads(fields[b"data"]))
+        return int(fields[b"id"]) if b"id" in fields else None, event
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise CorralError(f"the server told what is no event: {fields[b'data'][:_SHOWN]!r}") from None

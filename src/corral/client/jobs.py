@@ -4,7 +4,6 @@ import time
 from codecs import iterdecode
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote
 
 from corral.client.arguments import (
     JobId,
@@ -19,12 +18,12 @@ from corral.client.arguments import (
     whole,
     wrong,
 )
-from corral.client.transport import Transport
+from corral.client.transport import Transport, job_path
 from corral.model.units import parse_duration_s
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
-    from corral.model.answers.history import JobHistory
+    from corral.model.answers.history import JobGpusHistory, JobHistory
     from corral.model.answers.job_changes import ChangedJobs, InputProgress
     from corral.model.answers.job_details import Explanation, JobDetail
     from corral.model.answers.jobs import JobRow
@@ -90,7 +89,7 @@ class Jobs:
         """Everything about a job: its row, what it asked for and has, its members and its attempts."""
         from corral.model.answers.job_details import JobDetail
 
-        return from_answer(JobDetail, self._transport.get(_job(job_id)))
+        return from_answer(JobDetail, self._transport.get(job_path(job_id)))
 
     def history(
         self,
@@ -111,11 +110,21 @@ class Jobs:
         path = ["jobs", one_job_id(job_id)]
         return read_history(self._transport, JobHistory, path, range=range, since=since, until=until, series=series)
 
+    def gpus_history(
+        self, job_id: JobId, *, since: float | None = None, until: float | None = None
+    ) -> "JobGpusHistory":
+        """What each GPU of its last attempt was like, between two times (Unix seconds) or over all of the attempt."""
+        from corral.client.history import read_history
+        from corral.model.answers.history import JobGpusHistory
+
+        path = ["jobs", one_job_id(job_id), "gpus"]
+        return read_history(self._transport, JobGpusHistory, path, range=None, since=since, until=until, series=())
+
     def why(self, job_id: JobId) -> "Explanation":
         """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""
         from corral.model.answers.job_details import Explanation
 
-        return from_answer(Explanation, self._transport.get(_job(job_id, "why")))
+        return from_answer(Explanation, self._transport.get(job_path(job_id, "why")))
 
     def logs(
         self,
@@ -149,7 +158,7 @@ class Jobs:
     ) -> Iterator[bytes]:
         """As `logs`, in blocks of bytes as the job wrote them."""
         return self._transport.stream(
-            _job(job_id, "logs"),
+            job_path(job_id, "logs"),
             follow=flag(follow, "follow"),
             offset=whole(offset, "offset") or None,
             rank=_rank(rank) or None,
@@ -181,7 +190,7 @@ class Jobs:
             "queue": optional(text, queue, "queue", "'default'"),
         }
         body = {key: value for key, value in given.items() if value is not None}
-        return tuple(self._transport.patch(_job(job_id), body)["ids"])
+        return tuple(self._transport.patch(job_path(job_id), body)["ids"])
 
     def hold(self, job_id: JobId) -> tuple[str, ...]:
         """Keep it waiting until it is released."""
@@ -230,7 +239,7 @@ class Jobs:
 
     def signal(self, job_id: JobId, name: str) -> None:
         """Send a signal ("INT", "TERM", "HUP", "QUIT", "USR1" or "USR2") to its processes; Conflict if none run."""
-        self._transport.post(_job(job_id, "signal"), {"signal": text(name, "name", "'INT'")})
+        self._transport.post(job_path(job_id, "signal"), {"signal": text(name, "name", "'INT'")})
 
     def write_input(self, job_id: JobId, data: bytes = b"", *, offset: int, end: bool = False) -> "InputProgress":
         """Send the part of its input from byte `offset` on, 64 KiB at most; with `end` there is no more after it.
@@ -242,7 +251,7 @@ class Jobs:
         if not isinstance(data, bytes | bytearray | memoryview):
             raise wrong(data, "data", "bytes", "b'yes\\n'")
         answer = self._transport.post_bytes(
-            _job(job_id, "input"),
+            job_path(job_id, "input"),
             bytes(data),
             timeout_s=_INPUT_TIMEOUT_S,
             offset=whole(offset, "offset"),
@@ -253,15 +262,10 @@ class Jobs:
     def resize_terminal(self, job_id: JobId, rows: int, columns: int) -> None:
         """Set the size of its terminal."""
         size = {"rows": whole(rows, "rows", "24"), "columns": whole(columns, "columns", "80")}
-        self._transport.post(_job(job_id, "terminal"), size, repeatable=True)
+        self._transport.post(job_path(job_id, "terminal"), size, repeatable=True)
 
     def _act(self, job_id: JobId, verb: str) -> tuple[str, ...]:
-        return tuple(self._transport.post(_job(job_id, verb))["ids"])
-
-
-def _job(job_id: JobId, *verb: str) -> str:
-    """Raises NotFound for an id that would not stay one part of the path, Refused for what can be no id."""
-    return "/".join(["/jobs", quote(one_job_id(job_id), safe=""), *verb])
+        return tuple(self._transport.post(job_path(job_id, verb))["ids"])
 
 
 def _moment(since: float | None) -> int | None:

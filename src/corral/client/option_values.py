@@ -132,6 +132,12 @@ def _gpus(value: Any, field: str) -> int | float | str:
     return arguments.text(value, field) if isinstance(value, str) else _plain_number(value, field, "2 or 0.5")
 
 
+def _template(value: Any, field: str) -> Any:
+    if isinstance(value, Mapping):
+        return arguments.mapping(value, field, "{'spec': {}}")
+    return arguments.file_path(value, field, "'pod.yaml'")
+
+
 def _params(value: Any, field: str) -> Mapping[str, Any]:
     return arguments.mapping(value, field, "{'lr': [0.1, 0.01]}")
 
@@ -185,6 +191,14 @@ _CHECKS: dict[str, Check] = {
     "open_mode": _text("append"),
     "env": _mapping_of(_variable, "{'NAME': 'value'}"),
     "workdir": _path("/home/me/project"),
+    "image": _text("repo/train:1"),
+    "volume": _texts("['pvc/data:/data:ro']"),
+    "shm_size": _text("16G"),
+    "network": _text("bridge"),
+    "user": _text("1000:1000"),
+    "pull": _text("always"),
+    "service_account": _text("trainer"),
+    "pod_template": _template,
     "array": _array,
     "params": _params,
     "zip": _FLAG,

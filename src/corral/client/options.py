@@ -71,6 +71,16 @@ class RequestOptions(TypedDict, total=False):
         open_mode: "append" to these files or "truncate" them at each start; by default only the first start truncates.
         env: variables to set besides those of this process: {"SEED": 5}; None removes one.
         workdir: working directory; by default that of this process.
+        image: container image to run in, such as "repo/train:1". The container has the `env`
+            and `workdir` that are given, and not those of this process.
+        volume: files that the container sees, "SRC:PATH" or "SRC:PATH:ro"; SRC is a directory of the host (if the site
+            allows it), pvc/NAME, configmap/NAME or secret/NAME.
+        shm_size: size of the container's /dev/shm: "16G"; 64M by default.
+        network: Docker's network for it, of those that the site allows; Docker's default by default.
+        user: who it is in the container, where the site allows that; you by default.
+        pull: when its image is fetched: "missing", "always" or "never".
+        service_account: service account of the cluster to run as.
+        pod_template: a file with a Kubernetes pod template (YAML or JSON), or the template itself, for the rest.
         array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2", range(10).
         params: a job for each combination of these values: {"lr": [0.1, 0.01], "seed": range(5)}. Each finds its values
             in its environment, and in place of {lr} in command, name, output, error and workdir. Text is read as on the
@@ -124,6 +134,14 @@ class RequestOptions(TypedDict, total=False):
     open_mode: str | None
     env: Mapping[str, str | float | None]
     workdir: str | os.PathLike[str] | None
+    image: str | None
+    volume: str | Sequence[str]
+    shm_size: str | None
+    network: str | None
+    user: str | None
+    pull: str | None
+    service_account: str | None
+    pod_template: "str | os.PathLike[str] | Mapping[str, Any] | None"
     array: str | Iterable[int] | None
     params: "Mapping[str, Values] | None"
     zip: bool

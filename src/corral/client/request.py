@@ -11,6 +11,7 @@ from corral.client.arguments import Word
 from corral.client.array_indices import parse_array
 from corral.client.begin import parse_begin
 from corral.client.calling_process import checked_text, directory, environment, soft_limits, umask
+from corral.client.containers import container
 from corral.client.option_values import Given, checked_options, command_words
 from corral.client.options import RequestOptions
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_strategy, parse_version
@@ -73,8 +74,11 @@ def submission(
         output=_pattern(given.get("output"), spell("output")),
         error=_pattern(given.get("error"), spell("error")),
         open_mode=given.get("open_mode"),
-        env=environment(given.get("env", {}), spell("env")),
+        env=(env := environment(given.get("env", {}), spell("env"))),
+        inherited_env=tuple(sorted(name for name in env if name not in given.get("env", {}))),
         workdir=directory(given.get("workdir"), spell("workdir")),
+        inherited_workdir=given.get("workdir") is None,
+        container=container(given, spell),
         umask=umask(),
         rlimits=soft_limits(),
         array=_array(given, spell),

@@ -1,18 +1,23 @@
 """Which home's server is meant where nobody names one: the user's own if it answers, else that of the machine."""
 
+from __future__ import annotations
+
 import os
 import socket
 import stat
-from collections.abc import Mapping
-from pathlib import Path
 
 from corral.model.errors import Refused
 from corral.model.home import Home, find_home
 
-SYSTEM_HOME = Path("/var/lib/corral")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+SYSTEM_HOME: Path | str = "/var/lib/corral"
 """Where a server of the whole machine has its home (deploy/corral.service)."""
 
-_found: dict[Path, Home] = {}
+_found: dict[Home, Home] = {}
 """The home that was found for a user's own. A program stays with the server that it first found."""
 
 
@@ -30,13 +35,13 @@ def find_server_home(environ: Mapping[str, str]) -> Home:
         raise
     if environ.get("CORRAL_HOME"):
         return own
-    known = _found.get(own.root)
+    known = _found.get(own)
     if known is not None:
         return known
     if _answers(own):
-        return _found.setdefault(own.root, own)
+        return _found.setdefault(own, own)
     if _answers_for_all(system := Home(SYSTEM_HOME)):
-        return _found.setdefault(own.root, system)
+        return _found.setdefault(own, system)
     return own
 
 
@@ -52,7 +57,7 @@ def own_home(environ: Mapping[str, str] = os.environ) -> Home:
 def _answers_for_all(home: Home) -> bool:
     """Whether a server answers in a directory where only root can have put its socket."""
     try:
-        found = os.lstat(home.root)
+        found = os.lstat(str(home))
     except OSError:
         return False
     of_root = stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
@@ -62,7 +67,7 @@ def _answers_for_all(home: Home) -> bool:
 def _answers(home: Home) -> bool:
     """Whether a process listens on the home's socket and lets this user connect. A dead server's socket is none."""
     try:
-        path = str(home.socket)
+        path = home.socket_path
     except Refused:
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:

@@ -3,34 +3,34 @@
 A token is a secret: it is in no message, and goes over plain HTTP only where no other machine can read it.
 """
 
+from __future__ import annotations
+
 import errno
-import http.client
 import json
-import os
 import select
 import socket
-import ssl
 import time
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import urlencode, urlsplit
 
-from corral.client.server_home import find_server_home, own_home
-from corral.model.address import is_loopback
+from corral.client.address import Address, url_parts
+from corral.client.http_connection import HttpConnection, HungUp, NotHttp
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
-from corral.model.home import Home
 from corral.model.units import is_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
 
 CONNECT_TIMEOUT_S = 5.0
 CONNECT_RETRY_S = 1
 ANSWER_TIMEOUT_S = 60.0
-STREAM_BLOCK_BYTES = 1 << 16
 
 _API = "/api/v1"
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
-_STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
+_STALE = (HungUp, ConnectionResetError, BrokenPipeError)
+_USUAL_PORTS = {"http": 80, "https": 443}
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~")
 
 
 class NoServer(BackendFailed):
@@ -53,106 +53,13 @@ class ServerBusy(BackendFailed):
         self.retry_after_s = retry_after_s
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a server is: the socket in its home, or a host and port with a token.
-
-    Attributes:
-        home: the server's paths, as far as the client knows them.
-        url: None for the socket in `home`.
-        token: sent over TCP only; the socket's caller is who the kernel says.
-        ca_file: certificates to trust over https instead of the system's; None for the system's.
-        insecure: plain HTTP may go to other machines.
-    """
-
-    home: Home
-    url: str | None = None
-    token: str | None = field(default=None, repr=False)
-    ca_file: str | None = None
-    insecure: bool = False
-
-    def __str__(self) -> str:
-        return self.url or str(self.home.socket)
-
-
-def find_address(
-    home: str | os.PathLike[str] | None = None, url: str | None = None, token: str | None = None
-) -> Address:
-    """The server meant by the arguments, else by CORRAL_URL and CORRAL_TOKEN, else by CORRAL_HOME, else the one found.
-
-    Found is one that answers in ~/.corral, else in /var/lib/corral; without any, the address is ~/.corral.
-
-    When no token is given for an address of this machine, it is the home's own. CORRAL_CA_FILE names certificates to
-    trust, CORRAL_INSECURE=1 allows plain HTTP to other machines. Raises Refused.
-    """
-    environ = os.environ if home is None else {**os.environ, "CORRAL_HOME": _directory(home)}
-    field = "url"
-    if url is None and home is None:
-        url, field = environ.get("CORRAL_URL") or None, "CORRAL_URL"
-    if url is None:
-        return Address(find_server_home(environ))
-    _ = _parts(url, field)
-    place = own_home(environ)
-    if not isinstance(token, str | None):
-        raise Refused("token: it is not text; give the secret that `corral token create` has shown", field="token")
-    token = token or environ.get("CORRAL_TOKEN") or (_token_in(place) if _is_here(url) else None)
-    ca_file, insecure = environ.get("CORRAL_CA_FILE") or None, environ.get("CORRAL_INSECURE") == "1"
-    return Address(place, url, None if token is None else _checked(token.strip()), ca_file, insecure)
-
-
-def _directory(home: str | os.PathLike[str]) -> str:
-    """Raises Refused for what is the address of a server, and for what is no path."""
-    if not isinstance(home, str | os.PathLike):
-        raise Refused(f"home: {home!r} is not a path; give the server's directory, or url=...", field="home")
-    if "://" in (path := os.fspath(home)):
-        raise Refused(f"home: {path!r} is an address, not a directory; write Client(url={path!r})", field="home")
-    return path
-
-
-def _is_here(url: str) -> bool:
-    """Whether the address is on this machine: the home's token must not be sent to other servers."""
-    host = _parts(url)[1]
-    return host == "localhost" or is_loopback(host)
-
-
-def _checked(token: str) -> str:
-    if not token.isascii() or not token.isprintable() or " " in token:
-        raise Refused(
-            "CORRAL_TOKEN: it contains characters that no token has; copy the token again", field="CORRAL_TOKEN"
-        )
-    return token
-
-
-def _token_in(home: Home) -> str | None:
-    try:
-        return home.token_file.read_text().strip() or None
-    except OSError:
-        return None
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(CONNECT_TIMEOUT_S)
-        try:
-            self.sock.connect(self._path)
-        except OSError:
-            self.sock.close()
-            raise
-        self.sock.settimeout(self.timeout)
-
-
 class Transport:
     """Sends requests to one server over one kept connection. Not thread-safe."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
         self._headers = {"Authorization": f"Bearer {address.token}"} if address.token and address.url else {}
-        self._connection: http.client.HTTPConnection | None = None
+        self._connection: HttpConnection | None = None
         self._streams: set[socket.socket] = set()
 
     def end_streams(self) -> None:
@@ -184,6 +91,10 @@ class Transport:
         """The answer to `body`, which says how things are to be, so that it may be sent twice."""
         return self._call("PATCH", _API + path, body, repeatable=True, timeout_s=ANSWER_TIMEOUT_S)
 
+    def put(self, path: str, body: Any) -> Any:
+        """The answer to `body`, which is to stand in place of what there is, so that it may be sent twice."""
+        return self._call("PUT", _API + path, body, repeatable=True, timeout_s=ANSWER_TIMEOUT_S)
+
     def delete(self, path: str) -> Any:
         """The answer to the end of what `path` names."""
         return self._call("DELETE", _API + path, None, repeatable=False, timeout_s=ANSWER_TIMEOUT_S)
@@ -197,15 +108,12 @@ class Transport:
         line = connection.sock
         self._streams.add(line)
         try:
-            connection.request("GET", _with_query(path, query), headers=self._headers)
-            if connection.sock is not None:
-                connection.sock.settimeout(quiet_s)
-            response = connection.getresponse()
-            if response.status >= 300:
-                raise self._error(response.status, response.read())
-            while block := response.read1(STREAM_BLOCK_BYTES):
-                yield block
-        except (OSError, http.client.HTTPException) as error:
+            line.settimeout(quiet_s)
+            answer = connection.ask("GET", _with_query(path, query), self._headers)
+            if answer.status >= 300:
+                raise self._error(answer.status, b"".join(answer.blocks()))
+            yield from answer.blocks()
+        except (OSError, NotHttp) as error:
             raise self._broken(error) from error
         finally:
             self._streams.discard(line)
@@ -235,60 +143,53 @@ class Transport:
             self.close()
             if kept is None or not repeatable:
                 raise self._broken(error) from error
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, NotHttp) as error:
             self.close()
             raise self._broken(error) from error
         try:
             return self._exchange(self._open(timeout_s), method, target, data, timeout_s)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, NotHttp) as error:
             self.close()
             raise self._broken(error) from error
 
     def _exchange(
-        self, connection: http.client.HTTPConnection, method: str, target: str, data: bytes | None, timeout_s: float
+        self, connection: HttpConnection, method: str, target: str, data: bytes | None, timeout_s: float
     ) -> Any:
         self._connection = connection
-        if connection.sock is not None:
-            connection.sock.settimeout(timeout_s)
+        connection.sock.settimeout(timeout_s)
         headers = self._headers if data is None else {**self._headers, "Content-Type": "application/json"}
-        connection.request(method, target, body=data, headers=headers)
-        response = connection.getresponse()
-        payload = response.read()
-        if response.status >= 300:
-            error = self._error(response.status, payload)
-            retry_after = response.headers.get("retry-after", "")
+        answer = connection.ask(method, target, headers, data)
+        payload = b"".join(answer.blocks())
+        if answer.status >= 300:
+            error = self._error(answer.status, payload)
+            retry_after = answer.headers.get("retry-after", "")
             raise ServerBusy(str(error), int(retry_after)) if is_whole(retry_after) else error
         try:
             return json.loads(payload)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CorralError(f"there is no Corral server at {self.address}: the answer is not JSON") from error
 
-    def _kept_connection(self) -> http.client.HTTPConnection | None:
+    def _kept_connection(self) -> HttpConnection | None:
         """The kept connection, unless the server has closed it (then it has something to read)."""
         connection = self._connection
-        if connection is None or connection.sock is None:
+        if connection is None:
             return None
-        if select.select([connection.sock], [], [], 0)[0]:
+        if not connection.reusable or select.select([connection.sock], [], [], 0)[0]:
             self.close()
             return None
         return connection
 
-    def _open(self, timeout_s: float) -> http.client.HTTPConnection:
+    def _open(self, timeout_s: float) -> HttpConnection:
         address = self.address
-        connection = _tcp(address) if address.url else _UnixConnection(str(address.home.socket), timeout_s)
         try:
-            connection.connect()
+            connection = _over_tcp(address) if address.url else _over_socket(address)
         except PermissionError as error:
             raise Forbidden(
                 f"you may not connect to {address}; ask its owner, or set CORRAL_HOME to another home"
             ) from error
-        except ssl.SSLError as error:
-            raise _mistrust(address, error) from error
         except OSError as error:
             raise self._unreachable(error) from error
-        if address.url:
-            _check_private(address, connection)
-            connection.sock.settimeout(timeout_s)
+        connection.sock.settimeout(timeout_s)
         return connection
 
     def _unreachable(self, error: OSError) -> BackendFailed:
@@ -304,7 +205,7 @@ class Transport:
         if isinstance(error, (BlockingIOError, TimeoutError)):
             return ServerBusy(f"the server at {self.address} takes no connection now ({what})", CONNECT_RETRY_S)
         return NoServer(
-            f"no Corral server runs in {self.address.home.root}; start one with `corral up`, "
+            f"no Corral server runs in {self.address.home}; start one with `corral up`, "
             "or set CORRAL_HOME to the home of the one that runs"
         )
 
@@ -321,7 +222,7 @@ class Transport:
         try:
             error = json.loads(payload)["error"]
             message, field, kind = str(error["message"]), error.get("field"), error.get("kind")
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return CorralError(
                 f"the server at {self.address} answered with HTTP status {status} and no reason; "
                 "it may be of another version: compare `corral version` with `corral doctor`"
@@ -333,54 +234,45 @@ class Transport:
         return failures.get(kind, CorralError)(message)
 
 
-def _tcp(address: Address) -> http.client.HTTPConnection:
-    """A connection that is not opened yet."""
-    scheme, host, port = _parts(address.url or "")
-    if scheme == "http":
-        return http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
+def _over_socket(address: Address) -> HttpConnection:
+    path = address.home.socket_path
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(CONNECT_TIMEOUT_S)
     try:
-        context = ssl.create_default_context(cafile=address.ca_file)
-    except OSError as error:
-        why = "it holds no certificates in PEM form" if isinstance(error, ssl.SSLError) else error.strerror
-        raise Refused(f"CORRAL_CA_FILE: cannot use {address.ca_file}: {why}", field="CORRAL_CA_FILE") from None
-    return http.client.HTTPSConnection(host, port, timeout=CONNECT_TIMEOUT_S, context=context)
+        sock.connect(path)
+    except OSError:
+        sock.close()
+        raise
+    return HttpConnection(sock, "localhost")
 
 
-def _parts(url: str, field: str = "CORRAL_URL") -> tuple[str, str, int]:
-    """Scheme, host and port of a server's address. Raises Refused for anything else."""
-    if not isinstance(url, str):
-        raise Refused(f"{field}: {url!r} is not text; write https://HOST:PORT, or give home=...", field=field)
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.username or parts.password or parts.query:
-            # Not repeated here: it may be the token.
-            raise Refused(f"{field}: do not put the token into the address; set CORRAL_TOKEN instead", field=field)
-        host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else None)
-    except ValueError as error:
-        raise _no_address(field, url, str(error)) from None
-    if parts.scheme not in ("http", "https"):
-        raise _no_address(field, url, f"{parts.scheme}:// is not spoken here")
-    if not host or url.startswith(("/", "~", ".")):
-        raise _no_address(field, url, "it names no host; the directory of a server goes into CORRAL_HOME, or home=...")
-    if port is None:
-        raise _no_address(field, url, "it has no port, the one of `corral up --listen HOST:PORT`")
-    return parts.scheme, host, port
+def _over_tcp(address: Address) -> HttpConnection:
+    """Raises OSError; UntrustedServer, NoServer and Refused before anything was sent."""
+    scheme, host, port = url_parts(address.url or "")
+    named = f"[{host}]" if ":" in host else host
+    if scheme == "https":
+        from corral.client.tls import encrypted, trusting
+
+        context = trusting(address)
+        sock: socket.socket = encrypted(_connected(host, port), host, context, address)
+    else:
+        sock = _connected(host, port)
+        _check_private(address, sock)
+    return HttpConnection(sock, named if port == _USUAL_PORTS[scheme] else f"{named}:{port}")
 
 
-def _no_address(field: str, url: str, why: str) -> Refused:
-    shown = "this" if "@" in url else repr(url)  # the token may be in it
-    return Refused(
-        f"{field}: {shown} is not the address of a server ({why}); write https://HOST:PORT, or http://HOST:PORT",
-        field=field,
-    )
+def _connected(host: str, port: int) -> socket.socket:
+    sock = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
 
 
-def _check_private(address: Address, connection: http.client.HTTPConnection) -> None:
+def _check_private(address: Address, sock: socket.socket) -> None:
     """Raises Refused before anything is sent that others could read. Decided by the peer's address, not by its name."""
-    if isinstance(connection, http.client.HTTPSConnection) or address.insecure:
-        return
-    if not is_loopback(connection.sock.getpeername()[0]):
-        connection.close()
+    from corral.model.address import is_loopback
+
+    if not address.insecure and not is_loopback(sock.getpeername()[0]):
+        sock.close()
         raise Refused(
             f"{address} is another machine and the connection is not encrypted, so anyone on the network could use "
             "your token; write https://, or set CORRAL_INSECURE=1 if you trust the network",
@@ -388,19 +280,33 @@ def _check_private(address: Address, connection: http.client.HTTPConnection) -> 
         )
 
 
-def _mistrust(address: Address, error: ssl.SSLError) -> CorralError:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        trusted = f"those in {address.ca_file}" if address.ca_file else "those of this system"
-        return UntrustedServer(
-            f"the certificate of {address} is not to be trusted ({error.verify_message}; trusted are {trusted}), so it "
-            "was told nothing; if it is the server's own, set CORRAL_CA_FILE to a copy of it that you trust"
-        )
-    return NoServer(
-        f"what answers at {address} does not speak TLS as this client does ({error.reason or error}); "
-        "where it is served without a certificate, write http://"
-    )
-
-
 def _with_query(path: str, query: Mapping[str, Any]) -> str:
     given = {key: int(value) if isinstance(value, bool) else value for key, value in query.items() if value is not None}
-    return f"{_API}{path}?{urlencode(given)}" if given else _API + path
+    if not given:
+        return _API + path
+    return f"{_API}{path}?" + "&".join(f"{key}={_quoted(str(value))}" for key, value in given.items())
+
+
+def _quoted(text: str) -> str:
+    """`text` as it stands in a query; most need no change, and what makes it takes long to load."""
+    if is_plain(text):
+        return text
+    from urllib.parse import quote_plus
+
+    return quote_plus(text)
+
+
+def job_path(job_id: Any, *verb: str) -> str:
+    """The path of a job's route. Raises NotFound for an id that would not stay one part of it, Refused for no id."""
+    if not (isinstance(job_id, str) and is_plain(job_id)):
+        from urllib.parse import quote
+
+        from corral.client.arguments import one_job_id
+
+        job_id = quote(one_job_id(job_id), safe="")
+    return "/".join(["/jobs", job_id, *verb])
+
+
+def is_plain(text: str) -> bool:
+    """Whether `text` has letters, digits and a few marks alone, which say nothing else in a path or a query."""
+    return bool(text) and _PLAIN.issuperset(text)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from corral.cli.local import doctor
-from corral.cli.local.check_result import CheckResult
 from corral.cli.local.doctor import (
     check_clock,
     check_devices,
@@ -16,9 +15,11 @@ from corral.cli.local.doctor import (
     check_killing,
     check_ledger,
     check_settings,
+    check_supervisor,
 )
 from corral.cli.local.doctor_devices import devices_finding, nodes_finding
 from corral.client import DeviceRow, NodeRow
+from corral.formatting.check_result import CheckResult
 from corral.formatting.times import clock_time
 from corral.ledger.store import open_ledger
 from corral.model.home import Home
@@ -128,7 +129,7 @@ def test_too_little_room_is_a_fault(home: Home, monkeypatch: pytest.MonkeyPatch)
     assert check_disk(home).state == "failure"
 
 
-@pytest.mark.parametrize("check", [check_killing, check_clock])
+@pytest.mark.parametrize("check", [check_killing, check_supervisor, check_clock])
 def test_what_only_warns_says_what_to_do_when_it_does(check: doctor.Check, home: Home) -> None:
     found = check(home)
     assert found.state in ("ok", "warning")

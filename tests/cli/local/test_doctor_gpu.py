@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.local.check_result import OK, WARNING
 from corral.cli.local.doctor import gpu_findings
 from corral.cli.local.doctor_gpu import (
     GPU_CHECKS,
@@ -21,6 +20,7 @@ from corral.cli.local.doctor_gpu import (
     check_process_mode,
     check_runtime,
 )
+from corral.formatting.check_result import OK, WARNING
 from corral.model.device import Device, Node, Partition
 from corral.model.home import Home
 from corral.model.means import Means

@@ -9,7 +9,8 @@ from corral.client import JobRow
 from corral.gpu import lock_files
 from corral.model.answers.jobs import GrantRow
 from corral.model.errors import Refused
-from corral.model.job import JobKind, Phase
+from corral.model.job import JobKind
+from corral.model.phase import Phase
 
 PAIR = JobRow(
     "12",

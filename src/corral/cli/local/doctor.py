@@ -16,12 +16,12 @@ from typing import Annotated, NamedTuple
 import typer
 
 import corral
-from corral.cli.local.check_result import FAILURE, OK, WARNING, CheckResult
 from corral.cli.local.server import another_owner, answering
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
 from corral.cli.server_part import install_command, missing_packages
 from corral.client import Client, DeviceRow, NoServer, own_home
 from corral.config import Settings, load_settings
+from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
 from corral.model.device import Device, DeviceSample, Node
 from corral.model.errors import CorralError, Refused
 from corral.model.home import Home
@@ -33,7 +33,7 @@ _STYLES = {OK: "green", WARNING: "yellow", FAILURE: "red"}
 LEAST_FREE_MIB = 1024
 """With less room than this in the home, logs and the ledger are at risk."""
 
-_INDENT = 19
+_INDENT = 20
 """Columns before what was found."""
 
 DRIVER_PATIENCE_S = 10.0
@@ -48,22 +48,63 @@ app = command_group()
 Check = Callable[[Home], CheckResult]
 
 
-@app.command(epilog=example("corral doctor"))
-def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+@app.command(epilog=example("corral doctor", "corral doctor --engine kubernetes"))
+def doctor(
+    *,
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="kubernetes", help="Check a Kubernetes cluster instead.")
+    ] = None,
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
+    ] = None,
+    context: Annotated[str | None, typer.Option("--context", metavar="C", help="Of the kubeconfig.")] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", metavar="N", help="Of jobs and services.")] = None,
+    prometheus: Annotated[
+        str | None,
+        typer.Option(
+            "--prometheus",
+            envvar="CORRAL_PROMETHEUS_URL",
+            show_envvar=False,
+            metavar="URL",
+            help="A Prometheus that scrapes dcgm-exporter.",
+        ),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
     """Check this machine and its server, and show what to fix.
 
     With CORRAL_URL set, it checks what a client needs, and asks the server for its nodes and GPUs.
 
     Exits with 1 if a problem keeps Corral from working; warnings do not count.
     """
-    home = own_home()
-    findings = _findings(home)
+    if engine is None:
+        findings = _findings(own_home())
+    elif engine == "kubernetes":
+        findings = _cluster_findings(kubeconfig, context, namespace, prometheus)
+    else:
+        raise Refused(
+            f"--engine {engine!r} is not known; `corral doctor` checks kubernetes, or this machine", field="engine"
+        )
     if json:
         print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
             write_painted(*lines_of(finding))
     raise typer.Exit(int(any(finding.state == FAILURE for finding in findings)))
+
+
+def _cluster_findings(
+    kubeconfig: str | None, context: str | None, namespace: str | None, prometheus_url: str | None
+) -> list[CheckResult]:
+    from corral.kubernetes.cluster.client import Cluster
+    from corral.kubernetes.doctor import examine
+    from corral.kubernetes.inventory.readings.cluster_readings import ReadingSources
+
+    try:
+        cluster = Cluster.connect(kubeconfig, context, namespace)
+    except Refused as refused:
+        return [CheckResult("cluster", FAILURE, str(refused))]
+    return list(examine(cluster, ReadingSources(prometheus_url)))
 
 
 def _findings(home: Home) -> list[CheckResult]:
@@ -301,6 +342,20 @@ def check_killing(home: Home) -> CheckResult:
     )
 
 
+def check_supervisor(_home: Home) -> CheckResult:
+    """Jobs run under the compiled supervisor."""
+    from corral.runtimes.process import native_supervisor
+
+    if os.access(native_supervisor.PATH, os.X_OK):
+        return CheckResult("supervisor", OK, "compiled")
+    return CheckResult(
+        "supervisor",
+        WARNING,
+        "not compiled, so one in Python is used: each job takes 1.2 MiB, and to start one takes three times as long",
+        "install a C compiler (on Debian or Ubuntu: sudo apt install gcc libc6-dev), then Corral again",
+    )
+
+
 def check_disk(home: Home) -> CheckResult:
     """There is room for logs and the ledger, wherever in the home a file system of its own is mounted."""
     with suppress(CorralError), Client(home.root) as client:
@@ -327,6 +382,26 @@ def check_clock(home: Home) -> CheckResult:
     if state == _CLOCK_UNSYNCHRONISED:
         return CheckResult("clock", WARNING, "not synchronised", "turn on NTP: sudo timedatectl set-ntp true")
     return CheckResult("clock", OK, "synchronised")
+
+
+def check_images(_home: Home) -> CheckResult:
+    """The host's Docker, where there is one, answers: jobs with --image run in it."""
+    if missing_packages():
+        return CheckResult("images", OK, "jobs with --image run where a server is installed")
+    from corral.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnreachable, address
+    from corral.runtimes.docker.presence import no_docker
+
+    if (absence := no_docker()) is not None:
+        return CheckResult("images", OK, f"{absence}; so jobs with --image are refused")
+    try:
+        daemon = Daemon(DRIVER_PATIENCE_S)
+        version = daemon.info().get("ServerVersion", "of unknown version")
+        daemon.close()
+    except (DaemonUnreachable, DaemonRefused) as error:
+        advice = "start it: sudo systemctl start docker; who runs the server must be root or in the group docker"
+        found = f"Docker does not answer you at {address()} ({error}); if not the server either, jobs with --image wait"
+        return CheckResult("images", WARNING, found, advice)
+    return CheckResult("images", OK, f"jobs with --image run in Docker {version}")
 
 
 def guarded(check: Check) -> Check:
@@ -375,8 +450,10 @@ CHECKS = tuple(
         check_nodes,
         check_devices,
         check_killing,
+        check_supervisor,
         check_disk,
         check_clock,
+        check_images,
     )
 )
 
@@ -386,7 +463,7 @@ def lines_of(finding: CheckResult) -> list[str]:
     advice = f"-> {finding.advice}" if finding.advice else ""
     first, *more = [line for text in (finding.found, advice) for line in wrapped(printable(text), width() - _INDENT)]
     state = painted(finding.state.ljust(7), _STYLES[finding.state])
-    return [f"{state}  {finding.about:<8}  {first}", *(" " * _INDENT + line for line in more)]
+    return [f"{state}  {finding.about:<9}  {first}", *(" " * _INDENT + line for line in more)]
 
 
 def _cgroup_place() -> tuple[str | None, str]:

@@ -3,9 +3,9 @@
 import os
 
 import corral
-from corral.cli.local.check_result import FAILURE, OK, WARNING, CheckResult
 from corral.cli.local.doctor_devices import devices_finding, nodes_finding
 from corral.client import Address, Client, NoServer, UntrustedServer, find_address
+from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
 from corral.model.errors import CorralError, Refused
 from corral.model.home import Home
 

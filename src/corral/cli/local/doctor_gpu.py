@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corral.cli.local.check_result import OK, WARNING, CheckResult
+from corral.formatting.check_result import OK, WARNING, CheckResult
 from corral.model.device import Device, Node
-from corral.model.fit import version_tuple
 from corral.model.means import Means
+from corral.model.state import version_tuple
 from corral.model.units import count_of
 
 LEAST_TOOLKIT = (1, 7, 0)

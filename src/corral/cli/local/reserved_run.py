@@ -21,7 +21,8 @@ from corral.formatting.device_names import device_called, several_nodes
 from corral.formatting.times import clock_time
 from corral.model.answers.devices import DeviceRow
 from corral.model.errors import Conflict, NotFound, Refused
-from corral.model.job import JobKind, Phase
+from corral.model.job import JobKind
+from corral.model.phase import Phase
 from corral.model.units import MILLI_PER_DEVICE, count_of, parse_share_milli
 
 RESERVATION = "CORRAL_RESERVATION"

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 import corral
+from corral.cli.direct.print_version import print_version
 from corral.cli.screen import command_group, example, say, typed, write_lines
 from corral.cli.server_part import require_server_part
 from corral.client import Client, ServerInfo, own_home
@@ -40,6 +41,18 @@ def up(
     mock: Annotated[
         Path | None, typer.Option("--mock", metavar="FILE", help="Use the mock devices in this file, not real ones.")
     ] = None,
+    engine: Annotated[
+        str | None, typer.Option("--engine", metavar="NAME", help="Where nodes come from: host, kubernetes.")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="How to reach the cluster; default as kubectl.")
+    ] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="NAME", help="The context in the kubeconfig.")
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", metavar="NAME", help="Where the pods of jobs are.")
+    ] = None,
     listen: Annotated[
         str | None, typer.Option("--listen", metavar="HOST:PORT", help="Also listen on TCP, for clients with a token.")
     ] = None,
@@ -59,6 +72,8 @@ def up(
 
     With --listen it also listens on TCP, where clients need a token: see "corral token".
 
+    With --engine kubernetes its nodes are those of a cluster, and jobs run there as pods: see docs/kubernetes.md.
+
     Settings are read from config.yaml there, lines such as "kill_grace: 30s". docs/settings.md lists all settings,
     docs/mock-devices.md the format of the file for --mock.
     """
@@ -66,8 +81,10 @@ def up(
     home = _local_home()
     refuse_home_of_another(home)
     command = daemon_command(home, mock, listen)
-    for option, file in (("--tls-cert", tls_cert), ("--tls-key", tls_key)):
+    for option, file in (("--tls-cert", tls_cert), ("--tls-key", tls_key), ("--kubeconfig", kubeconfig)):
         command += [] if file is None else [option, str(file.absolute())]
+    for option, name in (("--engine", engine), ("--context", context), ("--namespace", namespace)):
+        command += [] if name is None else [option, name]
     command += ["--insecure"] if insecure else []
     if not detach:
         os.execv(command[0], command)
@@ -78,7 +95,12 @@ def up(
         gpus = {row.uuid: row.index for row in devices if row.index is not None and not row.parent}
         if not client.server().mock and (warning := warning_of_others(gpus, pid)) is not None:
             say(warning)
-        if not devices:
+        if not devices and engine == "kubernetes":
+            say(
+                f"no node of the cluster has a GPU (allocatable nvidia.com/gpu), so only jobs with --gpus 0 can run; "
+                f"`{typed()} doctor --engine kubernetes` shows why"
+            )
+        elif not devices:
             box = shlex.quote(nearest_path(described_box()))
             say(
                 f"it has found no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` shows why. "
@@ -106,7 +128,7 @@ def down() -> None:
 @app.command(epilog=example("corral version"))
 def version() -> None:
     """Print the version of Corral."""
-    write_lines(f"corral {corral.__version__}")
+    raise typer.Exit(print_version())
 
 
 def described_box() -> Path:

@@ -1,0 +1,89 @@
+"""`corral cancel`, `hold`, `release` and `requeue` of jobs that are named by their ids."""
+
+from __future__ import annotations
+
+import re
+
+from corral.cli.screen import print_json, say, write_lines
+from corral.client.address import find_address
+from corral.client.transport import Transport, is_plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any, Literal
+
+    Verb = Literal["cancel", "hold", "release", "requeue"]
+
+AT_ONCE = 10_000
+"""The most jobs that a server changes in one request."""
+
+DONE: dict[Verb, str] = {"cancel": "cancelled", "hold": "held", "release": "released", "requeue": "requeued"}
+"""What is said of a job that each command has changed."""
+
+_RANGE = r"(\d+)_\[?([\d,:-]+)\]?"
+
+
+def change_jobs(verb: Verb, *, ids: Sequence[str] | None, yes: bool, json: bool, **choice: Any) -> int | None:
+    """Change the jobs of these ids. None where options choose jobs, too, or nothing was named.
+
+    Who names jobs is never asked, so `yes` changes nothing.
+    """
+    if not ids or any(value is not None for value in choice.values()):
+        return None
+    return change_named(verb, ids, json=json)
+
+
+def change_named(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
+    """Change these jobs, and print which were changed; the exit code."""
+    named = [one for text in ids for one in elements(text)]
+    if not all(map(is_plain, named)):
+        from corral.client.arguments import job_ids
+
+        named = list(job_ids(named))
+    changed: dict[str, Any] = {"ids": [], "unchanged": [], "users": [], "phases": {}, "next": None}
+    for answer in _answers(Transport(find_address()), verb, named):
+        changed["unchanged"] += answer["unchanged"]
+        for key in ("ids", "users"):
+            changed[key] = list(dict.fromkeys([*changed[key], *answer[key]]))
+        for phase, count in answer["phases"].items():
+            changed["phases"][phase] = changed["phases"].get(phase, 0) + count
+    tell(verb, changed, json=json)
+    if not (changed["ids"] or changed["unchanged"]):
+        from corral.cli.change import say_none_found
+
+        return int(say_none_found(verb))
+    return int(any(one["id"] in named for one in changed["unchanged"]))
+
+
+def _answers(transport: Transport, verb: Verb, named: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """A server takes AT_ONCE jobs in a request, and then tells where the next begins."""
+    for start in range(0, len(named), AT_ONCE):
+        body = {"ids": named[start : start + AT_ONCE], "phase": [], "dry_run": False}
+        while True:
+            answer = transport.post(f"/jobs/{verb}", body)
+            yield answer
+            if answer.get("next") is None:
+                break
+            body["before"] = answer["next"]
+
+
+def tell(verb: Verb, changed: dict[str, Any], *, json: bool) -> None:
+    """Print which jobs were changed, and say why others were not."""
+    if json:
+        print_json(changed)
+    else:
+        write_lines(*(f"{DONE[verb]} {job_id}" for job_id in changed["ids"]))
+    for one in changed["unchanged"]:
+        say(one["reason"])
+
+
+def elements(text: str) -> Iterator[str]:
+    """The ids that an argument stands for: 17_3-5, 17_3,4,5 and 17_[3-5] are 17_3, 17_4 and 17_5. Raises Refused."""
+    match = re.fullmatch(_RANGE, text)
+    if match is None or match[2].isdecimal():
+        yield text
+        return
+    from corral.client.array_indices import parse_indices
+
+    yield from (f"{match[1]}_{index}" for index in parse_indices(match[2], field=text)[0])

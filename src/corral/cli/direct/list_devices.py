@@ -1,0 +1,60 @@
+"""`corral status` and `corral devices`: the GPUs there are."""
+
+from __future__ import annotations
+
+from corral.cli.screen import print_json, write_painted
+from corral.client.address import find_address
+from corral.client.transport import Transport
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def show_status(*, watch: bool, json: bool) -> int:
+    """Print each GPU with its state and who uses it; the exit code. With `watch` until it is left."""
+    transport = Transport(find_address())
+    if watch:
+        from corral.cli.live import show_live
+
+        show_live(lambda: _status_lines(transport, bars=True), "status")
+        return 0
+    if json:
+        return _print_devices(transport)
+    from corral.cli.device_tables import elsewhere
+    from corral.cli.screen import fitted, painted
+
+    write_painted(*_status_lines(transport))
+    if (at := elsewhere(transport.address)) is not None:
+        write_painted(painted(fitted(f"server: {at}"), "dim"))
+    return 0
+
+
+def list_devices(*, json: bool) -> int:
+    """Print each GPU with its UUID and model; the exit code."""
+    transport = Transport(find_address())
+    if json:
+        return _print_devices(transport)
+    from corral.cli.device_tables import device_lines
+
+    write_painted(*device_lines(_rows(transport)))
+    return 0
+
+
+def _print_devices(transport: Transport) -> int:
+    print_json(transport.get("/devices")["devices"])
+    return 0
+
+
+def _status_lines(transport: Transport, *, bars: bool = False) -> list[str]:
+    from corral.cli.device_tables import status_lines
+    from corral.cli.direct.rows import row_of
+
+    devices = _rows(transport)
+    return status_lines(row_of("ServerInfo", transport.get("/server")), devices, bars=bars)
+
+
+def _rows(transport: Transport) -> list[Any]:
+    from corral.cli.direct.rows import rows_of
+
+    return rows_of("DeviceRow", transport.get("/devices")["devices"])

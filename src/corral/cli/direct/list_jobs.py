@@ -1,0 +1,95 @@
+"""`corral ps`: the jobs there are, narrowed, ordered and shown as the user wants."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+from corral.cli.screen import print_json
+from corral.client.address import find_address
+from corral.client.transport import Transport
+from corral.model.errors import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def list_jobs(
+    *,
+    json: bool,
+    start: bool,
+    watch: bool,
+    sort: str | None,
+    columns: str | None,
+    no_header: bool,
+    limit: int,
+    every: bool,
+    user: Sequence[str] | None,
+    state: Sequence[str] | None,
+    name: Sequence[str] | None,
+    queue: Sequence[str] | None,
+    array: str | None,
+    since: str | None,
+) -> int:
+    """Print the jobs that are chosen; the exit code. Of JSON all is printed, as the server has it."""
+    names = None
+    if columns is not None:
+        from corral.cli.job_rows import parse_columns
+
+        names = parse_columns(columns)
+        if json or start:
+            raise Refused("--columns is for the table of jobs; leave it out with --json and --start", field="--columns")
+    if watch and json:
+        raise Refused("--watch is for a terminal and --json for programs; leave one of them out", field="--watch")
+    wanted = {
+        "all": every,
+        "user": _joined(user, "--user"),
+        "phase": ",".join(_phases_named(state)) or None,
+        "name": _joined(name, "--name"),
+        "queue": _joined(queue, "--queue"),
+        "array": _checked(array, "--array"),
+        "since": None if (at := moment(since)) is None else int(at),
+    }
+    if not watch:
+        # All that is made here is kept to the end, and to look for garbage among it takes as long as to make it.
+        gc.disable()
+    if json and not start and sort is None:
+        print_json(Transport(find_address()).get("/jobs", limit=0, **wanted)["jobs"])
+    else:
+        from corral.cli.job_table import show_jobs
+
+        show_jobs(wanted, sort, limit or None, names, header=not no_header, start=start, watch=watch, json=json)
+    return 0
+
+
+def moment(since: str | None) -> float | None:
+    """Unix seconds of a moment of the past. Raises Refused."""
+    if since is None:
+        return None
+    from corral.cli.periods import parse_past
+
+    return parse_past(since, time.time(), field="--since")
+
+
+def _joined(given: Sequence[str] | None, field: str) -> str | None:
+    """What a flag was given, once or several times, as the server takes it."""
+    return None if given is None else _checked(",".join(given), field)
+
+
+def _checked(text: str | None, field: str) -> str | None:
+    """Text that can be sent. Raises Refused."""
+    if text is None or text.isascii():
+        return text
+    from corral.client.calling_process import checked_text
+
+    return checked_text(text, field)
+
+
+def _phases_named(states: Sequence[str] | None) -> tuple[str, ...]:
+    """The phases that the words for states stand for. Raises Refused."""
+    if not states:
+        return ()
+    from corral.cli.states import phases_of
+
+    return tuple(phase.value for phase in phases_of(states))

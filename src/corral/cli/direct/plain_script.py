@@ -1,0 +1,68 @@
+"""Scripts of which all is said in plain #CORRAL lines; what runs a script, and which lines are its header."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from corral.cli.foreign_commands import FOREIGN_COMMANDS
+from corral.model.errors import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+STANDARD_INPUT = "-"
+KEYWORDS = ("#CORRAL", "#SBATCH")
+
+
+def plain_script(path: str, arguments: Sequence[str]) -> tuple[list[str], list[list[str]]] | None:
+    """The command that runs the script, and the words of each #CORRAL line.
+
+    None where there is no such file, or more to be said of it: standard input, #SBATCH lines, mistakes, warnings.
+    """
+    if path == STANDARD_INPUT:
+        return None
+    try:
+        with open(path, errors="surrogateescape") as file:
+            text = file.read()
+        lines = text.splitlines()
+        if not text.startswith("#!") or "#SBATCH" in text or re.search(FOREIGN_COMMANDS, text):
+            return None
+        header = [words for _, _, words in header_lines(lines, os.path.basename(path))]
+        command = [*runner(path, lines[0]), *arguments]
+    except (OSError, ValueError, Refused):
+        return None
+    return (command, header) if len(header) == text.count("#CORRAL") else None
+
+
+def runner(path: str, first_line: str) -> list[str]:
+    """The command that runs the script. It need not be executable. Raises Refused."""
+    full_path = os.path.abspath(path)
+    if os.access(full_path, os.X_OK):
+        return [full_path]
+    return [*interpreter_in(first_line, path), full_path]
+
+
+def interpreter_in(first_line: str, whose: str) -> list[str]:
+    """What a first line names: a program, and perhaps one argument. Raises Refused where it names none."""
+    words = first_line[2:].strip().split(None, 1)
+    if not words:
+        raise Refused(f"{whose} begins with #! but names no interpreter; write one, such as #!/bin/bash")
+    return words
+
+
+def header_lines(lines: Iterable[str], where: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Line number, keyword and words of each header line, down to the first line that is no comment. Raises Refused."""
+    for number, line in enumerate(lines, start=1):
+        stripped = line.strip()
+        if stripped and not stripped.startswith("#"):
+            return
+        keyword, rest = [*stripped.split(None, 1), "", ""][:2]
+        if keyword in KEYWORDS:
+            import shlex
+
+            try:
+                yield number, keyword, shlex.split(rest, comments=True)
+            except ValueError as error:
+                raise Refused(f"{where}, line {number}: {error}; is a quote missing?") from error

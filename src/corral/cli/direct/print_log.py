@@ -1,0 +1,78 @@
+"""`corral logs`: the output of a job."""
+
+from __future__ import annotations
+
+import sys
+
+from corral.cli.direct.list_jobs import moment
+from corral.cli.screen import say
+from corral.client.address import find_address
+from corral.client.transport import Transport, job_path
+from corral.model.errors import Refused
+from corral.model.units import is_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from corral.client import Explanation
+
+
+def print_log(*, job_id: str, follow: bool, rank: str, tail: int | None, since: str | None) -> int:
+    """Print the output of a job, and why there is none; the exit code."""
+    if rank != "all" and not is_whole(rank):
+        raise Refused(f"--rank: {rank!r:.60} is no rank; write a number from 0, or all", field="rank")
+    at = moment(since)
+    transport = Transport(find_address())
+    if follow and (notice := _no_log_yet(transport, job_id)):
+        say(notice)
+    blocks = transport.stream(
+        job_path(job_id, "logs"),
+        follow=follow,
+        rank=rank if rank == "all" else int(rank) or None,
+        tail=tail,
+        since=None if at is None else int(at),
+    )
+    shown = False
+    for block in blocks:
+        shown = True
+        sys.stdout.buffer.write(block)
+        sys.stdout.buffer.flush()
+    # Most have a log, which says all: why there is none is asked afterwards.
+    if not shown and (notice := (None if follow else _no_log_yet(transport, job_id)) or _never_ran(transport, job_id)):
+        say(notice)
+    return 0
+
+
+def _never_ran(transport: Transport, job_id: str) -> str | None:
+    """Why a job that has ended has no log, None where something of it ran."""
+    answer = transport.get(job_path(job_id))
+    if answer["attempts"]:
+        return None
+    from corral.cli.direct.rows import row_of
+    from corral.cli.endings import ending_of
+
+    row = row_of("JobRow", answer)
+    return f"{ending_of(row)}; it never ran, and has no log" if row.ended else None
+
+
+def _no_log_yet(transport: Transport, job_id: str) -> str | None:
+    """Why a job has no output yet, None where it has been started."""
+    row = transport.get(job_path(job_id))
+    if row["phase"] != "PENDING" or row["attempts"]:
+        return None
+    explanation = transport.get(job_path(job_id, "why"))
+    if explanation["phase"] != "PENDING":
+        return None
+    return f"job {job_id} has no log until it starts; it waits{_because(row, explanation)}"
+
+
+def _because(row: dict[str, Any], explanation: Any) -> str:
+    from corral.cli.direct.rows import row_of
+
+    told: Explanation = row_of("Explanation", explanation)
+    if not told.considered:
+        return ""
+    # The sentence begins with the job's name, which may be any words, and is cut with an ellipsis if it is long.
+    named = told.reason.removeprefix(row["name"] or f"job {row['id']}")
+    return named.partition(" waits" if named.startswith(" waits") else "… waits")[2].rstrip(".")

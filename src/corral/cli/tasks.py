@@ -1,0 +1,235 @@
+"""`corral tasks` and `corral experiments`: what the autotuner is at, and what it has tried."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from corral.cli.screen import example, print_json, write_lines, write_painted
+from corral.cli.text_table import TextTable
+from corral.client import Client
+from corral.formatting.times import clock_time
+from corral.model.answers.tuning import ExperimentRow, TaskDetail, TaskRow
+from corral.model.errors import NotFound
+from corral.model.printable import printable
+from corral.model.units import count_of, format_duration
+from corral.tuner.task_report import (
+    best_of,
+    default_of,
+    figures,
+    front_figures,
+    front_of,
+    gain_in_words,
+    objective_labels,
+    parameters_in_words,
+    serving_command,
+)
+
+STATUS_STYLES = {"running": "cyan", "completed": "green", "success": "green", "failed": "red", "cancelled": "yellow"}
+_STOP_S = 150.0
+_LOOK_S = 0.25
+
+app = typer.Typer(
+    name="tasks",
+    help="List the tasks of the autotuner; start, cancel and delete them.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    invoke_without_command=True,
+    epilog="\b\nExample:\n  corral tasks\n  corral tasks cancel 17",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+TaskId = Annotated[str, typer.Argument(metavar="TASK", help="Its id in `corral tasks`.")]
+
+
+@app.callback()
+def tasks(ctx: typer.Context, json: Json = False) -> None:
+    """List the tasks of the autotuner, newest first."""
+    if ctx.invoked_subcommand is not None:
+        return
+    with Client() as client:
+        rows = client.tasks.list()
+    if json:
+        print_json(rows)
+        return
+    titles = ("ID", "NAME", "USER", "STATUS", "TRIED", "BEST", "TIME", "MODEL")
+    table = TextTable(titles, limits={"NAME": 20, "USER": 12}, numeric=("TRIED", "BEST"))
+    for row in rows:
+        best = "-" if row.best_score is None else f"{abs(row.best_score):.4g}"
+        table.add(
+            row.id, row.task_name, row.user, row.status, tried_in_words(row), best,
+            format_duration(row.elapsed_time), row.model, style=STATUS_STYLES.get(row.status),
+        )  # fmt: skip
+    write_painted(*(table.lines(paint="STATUS") if rows else ["there are no tasks; `corral tune FILE` makes one"]))
+
+
+@app.command(epilog=example("corral tasks show 17"))
+def show(task_id: TaskId, json: Json = False) -> None:
+    """Show what a task has found: the best parameters, the proof, and the command to serve so."""
+    with Client() as client:
+        detail, rows = client.tasks.get(task_id), client.experiments.list(task_id, metrics=True)
+    if json:
+        print_json(detail)
+    else:
+        write_painted(*report_lines(detail, rows))
+
+
+@app.command(epilog=example("corral tasks logs -f 17", "corral tasks logs 17 --experiment 3"))
+def logs(
+    task_id: TaskId,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until nothing of it runs.")] = False,
+    experiment: Annotated[
+        int | None, typer.Option("--experiment", "-e", metavar="NO", min=1, help="What the server of this one wrote.")
+    ] = None,
+) -> None:
+    """Print what happened to a task and its experiments, a line each; or what one experiment's server wrote."""
+    with Client() as client:
+        if experiment is None:
+            for line in client.tasks.logs(task_id, follow=follow):
+                write_lines(printable(line))
+                sys.stdout.flush()
+            return
+        row = client.experiments.of_number(task_id, experiment)
+        if row.job_id is None:
+            raise NotFound(f"experiment {experiment} of task {task_id} has no log: no job was submitted for it")
+        for block in client.jobs.logs_bytes(row.job_id, follow=follow):
+            sys.stdout.buffer.write(block)
+            sys.stdout.buffer.flush()
+
+
+@app.command(epilog=example("corral tasks start 17"))
+def start(task_id: TaskId) -> None:
+    """Have a task begin. One that failed or was cancelled goes on where it was."""
+    with Client() as client:
+        row = client.tasks.start(task_id)
+    write_lines(f"task {row.id} is running; `corral experiments {row.id}` shows what it tries")
+
+
+@app.command(epilog=example("corral tasks cancel 17"))
+def cancel(task_id: TaskId) -> None:
+    """Let no more experiments of a task begin, and wait until those that run have stopped."""
+    with Client() as client:
+        client.tasks.cancel(task_id)
+        give_up_at = time.monotonic() + _STOP_S
+        while alive := [row for row in client.experiments.list(task_id) if row.completed_at is None]:
+            if time.monotonic() > give_up_at:
+                write_lines(f"task {task_id} is cancelled; {count_of(len(alive), 'experiment')} still stop")
+                return
+            time.sleep(_LOOK_S)
+    write_lines(f"task {task_id} is cancelled, and nothing of it runs")
+
+
+@app.command(epilog=example("corral tasks restart 17"))
+def restart(task_id: TaskId) -> None:
+    """Forget the experiments of a task that does not run, and begin anew."""
+    with Client() as client:
+        client.tasks.restart(task_id)
+    write_lines(f"task {task_id} begins anew")
+
+
+@app.command(epilog=example("corral tasks clear 17"))
+def clear(task_id: TaskId) -> None:
+    """Forget the experiments of a task that does not run."""
+    with Client() as client:
+        client.tasks.clear(task_id)
+    write_lines(f"task {task_id} has no experiments any more")
+
+
+@app.command(epilog=example("corral tasks delete 17"))
+def delete(task_id: TaskId) -> None:
+    """Forget a task that does not run, and its experiments."""
+    with Client() as client:
+        client.tasks.delete(task_id)
+    write_lines(f"task {task_id} is deleted")
+
+
+def tried_in_words(row: TaskRow) -> str:
+    """How many experiments there are, of how many at most."""
+    return f"{row.total_experiments}/{'?' if row.planned_experiments is None else row.planned_experiments}"
+
+
+def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> list[str]:
+    """What a task has found so far, for `write_painted`."""
+    row = detail.task
+    said = f"{count_of(row.total_experiments, 'experiment')}, {row.successful_experiments} succeeded"
+    head = f"task {row.id} ({row.task_name}) is {row.status}: {said} in {format_duration(row.elapsed_time)}"
+    lines = [printable(head), *_error_lines(row.error_message or "")]
+    best = best_of(experiments)
+    if best is None:
+        return lines
+    default = default_of(detail, experiments)
+    table = TextTable(("MEASURED", "BEST", "DEFAULT"), numeric=("BEST", "DEFAULT"))
+    for figure in figures(best, default):
+        table.add(*figure)
+    generator = (best.metrics or {}).get("generator", "unknown")
+    return [
+        *lines,
+        "",
+        printable(f"best: experiment {best.experiment_id}: {parameters_in_words(best)}"),
+        f"      {gain_in_words(detail, best, default)}",
+        "",
+        *(f"  {line}" for line in table.lines(indent=2)),
+        *_front_lines(detail, experiments),
+        printable(f"  measured by the load generator {generator}"),
+        "",
+        printable(f"serve it: {serving_command(detail, best)}"),
+    ]
+
+
+def _error_lines(message: str) -> list[str]:
+    """Why a task failed. Lines that a server wrote have a mark, so that they pass for nothing else."""
+    return [f"{'  | ' if number else ''}{printable(line)}" for number, line in enumerate(message.splitlines())]
+
+
+def _front_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> list[str]:
+    """Of several objectives those that no other beats, with what was measured of them."""
+    front = front_of(detail, experiments)
+    if not front:
+        return []
+    titles = ("NO", *(label.upper() for label in objective_labels(detail)), "PARAMETERS")
+    table = TextTable(titles, numeric=titles[:-1])
+    for one in front:
+        table.add(str(one.experiment_id), *front_figures(detail, one), parameters_in_words(one))
+    return [
+        "",
+        "  no other experiment is better in everything than these:",
+        *(f"  {line}" for line in table.lines(indent=2)),
+    ]
+
+
+def experiment_line(row: ExperimentRow) -> str:
+    """One experiment that is over, in a line."""
+    words = f"experiment {row.experiment_id}: {parameters_in_words(row)}: {row.status}"
+    if row.error_message:
+        return f"{words}: {row.error_message}"
+    if row.objective_score is None:
+        return f"{words}, stopped early: it cannot become the best"
+    return f"{words}, score {row.objective_score:.4g} in {format_duration(row.elapsed_time)}"
+
+
+def experiment_table(rows: Sequence[ExperimentRow], front: Sequence[ExperimentRow] = ()) -> list[str]:
+    """The table of experiments. Those of the front have a star: no other is better in every objective."""
+    stars = {one.id for one in front}
+    table = TextTable(
+        ("NO", "STATUS", "SCORE", "GPUS", "STARTED", "TIME", "PARAMETERS, WHY"), numeric=("NO", "SCORE", "TIME")
+    )
+    for row in rows:
+        score = "-" if row.objective_score is None else f"{row.objective_score:.4g}"
+        why = f": {row.error_message}" if row.error_message else ""
+        table.add(
+            f"{row.experiment_id}{'*' if row.id in stars else ''}", row.status, score, gpus_in_words(row),
+            clock_time(row.started_at),
+            format_duration(row.elapsed_time), parameters_in_words(row) + why, style=STATUS_STYLES.get(row.status),
+        )  # fmt: skip
+    return table.lines(paint="STATUS")
+
+
+def gpus_in_words(row: ExperimentRow) -> str:
+    """The number of GPUs and the first word of their model, "N/A" where they are not known."""
+    if not row.gpu_info:
+        return "N/A"
+    model = str(row.gpu_info.get("model") or "").split(" ")[0]
+    return f"{row.gpu_info.get('count')} ({model})" if model else str(row.gpu_info.get("count"))

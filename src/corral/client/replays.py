@@ -1,0 +1,49 @@
+"""The past run again under other policies: asks for it, and waits for what comes of it."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from corral.client.arguments import number, texts
+from corral.client.transport import Transport
+from corral.model.errors import Conflict, Refused
+from corral.model.replay_state import ReplayState
+from corral.wire import from_answer
+
+if TYPE_CHECKING:
+    from corral.model.answers.replays import Replay, ReplayResult
+
+_ASK_EVERY_S = 0.5
+
+
+def wait_for_replay(
+    transport: Transport, policies: str | Sequence[str], *, since: float | None, until: float | None
+) -> "ReplayResult":
+    """The result. A replay that is waited for no longer, as the caller is interrupted, is ended."""
+    from corral.model.answers.replays import Replay
+
+    period = {
+        name: int(number(at, name, "time.time() - 86400"))
+        for name, at in (("since", since), ("until", until))
+        if at is not None
+    }
+    body = {"policies": list(texts(policies, "policies", "['configured', 'fair-share']")), **period}
+    replay = from_answer(Replay, transport.post("/replays", body))
+    where = f"/replays/{quote(replay.id, safe='')}"
+    try:
+        while replay.state in (ReplayState.QUEUED, ReplayState.RUNNING):
+            time.sleep(_ASK_EVERY_S)
+            replay = from_answer(Replay, transport.get(where))
+    except KeyboardInterrupt:
+        transport.delete(where)
+        raise
+    return _result_of(replay)
+
+
+def _result_of(replay: "Replay") -> "ReplayResult":
+    if replay.result is not None:
+        return replay.result
+    if replay.state == ReplayState.CANCELLED:
+        raise Conflict(f"replay {replay.id}: {replay.error}")
+    raise Refused(f"replay {replay.id}: {replay.error}")

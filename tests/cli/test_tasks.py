@@ -1,0 +1,73 @@
+"""What `corral tasks show` and `corral tune --follow` say of a task, for a person."""
+
+import io
+import sys
+from dataclasses import replace
+
+import pytest
+
+from corral.cli.screen import write_painted
+from corral.cli.tasks import experiment_table, report_lines
+from corral.model.answers.tuning import ExperimentRow, TaskDetail, TaskRow
+from corral.model.experiment import ExperimentStatus
+from corral.model.tuning_spec import ServedModel, TuningSpec
+from corral.tuner.task_report import front_of, gain_in_words
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_report_on_a_terminal_has_coloured_titles_and_no_colours_of_its_users(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stdout", _Terminal())
+    hostile = "\033[31mred\033[0m"
+    row = TaskRow("1", "root", hostile, "m", "vllm", "process", "maximize_throughput", error_message=hostile)
+    spec = TuningSpec(hostile, ServedModel(hostile), "vllm")
+    best = ExperimentRow(
+        "7", "1", 7, {"max-num-seqs": hostile}, ExperimentStatus.SUCCESS, objective_score=-2.0,
+        metrics={"total_completed_requests": 1, "total_requests": 1, "generator": hostile},
+    )  # fmt: skip
+    write_painted(*report_lines(TaskDetail(row, spec), [best]))
+    assert isinstance(sys.stdout, _Terminal)
+    written = sys.stdout.getvalue()
+    assert "\033[1mMEASURED" in written
+    assert "\033[31m" not in written
+    assert "\\x1b[31mred" in written
+
+
+def test_what_a_server_wrote_before_it_died_has_lines_of_its_own_and_passes_for_nothing_else() -> None:
+    row = TaskRow(
+        "1", "root", "t", "m", "vllm", "process", "maximize_throughput", error_message="died: one\nbest: \033[1m"
+    )
+    detail = TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm"))
+    assert report_lines(detail, [])[1:] == ["died: one", "  | best: \\x1b[1m"]
+
+
+def test_of_several_objectives_those_that_no_other_beats_are_shown_and_the_gain_goes_by_the_first() -> None:
+    wanted = {"objective": ["maximize_throughput", "minimize_ttft"]}
+    row = TaskRow("1", "root", "t", "m", "vllm", "process", "maximize_throughput, minimize_ttft")
+    detail = TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm", optimization=wanted))
+
+    def measured(number: int, throughput: float, ttft: float) -> ExperimentRow:
+        metrics = {"mean_total_throughput_per_gpu": throughput, "mean_ttft": ttft}
+        counted = {"total_completed_requests": 1, "total_requests": 1}
+        return ExperimentRow(
+            str(number), "1", number, {"max-num-seqs": number, "tp": 1}, ExperimentStatus.SUCCESS,
+            objective_score=-throughput, metrics={**metrics, **counted},
+        )  # fmt: skip
+
+    rows = [measured(1, 100.0, 0.1), measured(2, 90.0, 0.2), measured(3, 200.0, 0.5)]
+    assert [one.experiment_id for one in front_of(detail, rows)] == [3, 1]
+    lines = report_lines(detail, rows)
+    (at,) = [index for index, line in enumerate(lines) if "no other experiment is better" in line]
+    shown = [line.split()[:2] for line in lines[at + 2 : at + 4]]
+    assert shown == [["3", "200"], ["1", "100"]]
+    starred = [line.split()[0] for line in experiment_table(rows, front_of(detail, rows))[1:]]
+    assert starred == ["1*", "2", "3*"]
+    default = replace(rows[0], parameters={"tp": 1})
+    assert gain_in_words(detail, rows[2], default) == "2.00 times the tokens/s and GPU of the default"
+    assert front_of(replace(detail, config=replace(detail.config, optimization={})), rows) == ()
