@@ -5,9 +5,10 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from corral.model.device import DeviceState
-from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
 from corral.model.means import Means
+from corral.model.placement_rules import LabelExpression, Operator, PlacementRules, Taint, TaintEffect, Toleration
+from corral.model.state import NodeState, Slot
 from corral.scheduling.state.columns import NodeCapacity
 
 A, B = "NVIDIA A100-SXM4-80GB", "Tesla T4"
@@ -46,6 +47,10 @@ slots = st.builds(
     ),
 )
 
+INFRA = Taint("dedicated", "infra")
+TOLERANT = PlacementRules((Toleration("dedicated"),))
+IN_ZONE_A = PlacementRules(nodes=((LabelExpression("zone", Operator.IN, ("a", "b")),),))
+
 states = st.builds(
     NodeState,
     slots=st.lists(slots, max_size=4).map(tuple),
@@ -54,6 +59,8 @@ states = st.builds(
     labels=st.sampled_from([(), (("zone", "a"),), (("rack", "7"), ("zone", "a"))]),
     driver=st.sampled_from([None, (535, 1), (580, 159, 3)]),
     cuda=st.sampled_from([None, (12, 2), (13, 0)]),
+    taints=st.sampled_from([(), (), (INFRA,), (Taint("old", effect=TaintEffect.PREFER_NO_SCHEDULE),)]),
+    members_left=st.sampled_from([None, None, 0, 1, 5]),
 )
 
 _requests = st.builds(
@@ -67,6 +74,7 @@ _requests = st.builds(
     min_driver=st.sampled_from([None, None, (550,)]),
     min_cuda=st.sampled_from([None, None, (12, 4)]),
     labels=st.sampled_from([(), (), (("zone", "a"),)]),
+    rules=st.sampled_from([None, None, None, TOLERANT, IN_ZONE_A]),
     cpu_milli=st.sampled_from([0, 500, 8000]),
     host_memory_mib=st.sampled_from([0, 512, 4096]),
     accept_in_use=st.sampled_from([None, None, 2048]),

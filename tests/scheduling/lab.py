@@ -14,8 +14,9 @@ from corral.model.fact import (
     JobSubmitted,
     NodeObserved,
 )
-from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job import Job, JobSpec, Request
 from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
 from corral.model.plan import Plan, Start
 from corral.model.view import View
 

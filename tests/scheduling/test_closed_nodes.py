@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from corral.model.device import NodeStatus, Silence
 from corral.model.fact import Delta, NodeObserved, SilenceObserved
-from corral.model.fit import node_state
+from corral.model.state import node_state
 from corral.model.view import View, ViewDraft
 from corral.scheduling.explaining.impossible import impossible
 from corral.scheduling.explaining.why import WaitIndex, explain

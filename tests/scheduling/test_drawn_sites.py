@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from corral.model.allocation import Allocation, Placement
 from corral.model.fact import AllocationMade, JobChanged
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.plan import Plan, WaitReason
 from corral.model.queue import Limits, Pool, Project, Queue, Quota
 from corral.model.view import View

@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from corral.model.certainty import Certainty
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import JobChanged, JobRequeued
-from corral.model.job import Phase
+from corral.model.job import Request
 from corral.model.job_patch import JobPatch
-from corral.model.plan import WaitReason
+from corral.model.phase import Phase
+from corral.model.plan import Plan, WaitReason
 from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.view import View
+from corral.scheduling import forecast
 from corral.scheduling.explaining.why import WaitIndex
-from corral.scheduling.forecast import ExpectedStart, expected_starts
+from corral.scheduling.forecast import ExpectedStart, expected_starts, foresee
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import policy_named
+from corral.scheduling.policy import Backfill, policy_named
 from corral.sim.engine import Engine, SimulatedWork, inventory
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
@@ -81,9 +83,56 @@ def test_a_held_job_has_no_start_to_tell() -> None:
     assert starts(view, "1") == {"1": (None, None)}
 
 
-def test_what_lies_too_far_ahead_is_not_told() -> None:
-    view = busy(10, gpus=1).advance(submitted(*(job(n, time_limit_s=10) for n in range(2, 9))))
-    assert expected_starts(view, T0, ["8"], looks=6) == {"8": ExpectedStart()}
+def test_what_lies_too_far_ahead_is_unforeseen() -> None:
+    view = busy(10, gpus=1).advance(submitted(*(job(n, time_limit_s=10) for n in range(2, 9)), job(9, held=True)))
+    unforeseen, on_hold = ExpectedStart(certainty=Certainty.UNFORESEEN), ExpectedStart()
+    assert expected_starts(view, T0, ["8", "9"], looks=6) == {"8": unforeseen, "9": on_hold}
+    foresight = foresee(view, T0, looks=6)
+    assert not foresight.complete
+    assert (foresight.of("8", held=False), foresight.of("9", held=True)) == (unforeseen, on_hold)
+
+
+def test_all_are_foreseen_as_each_is_alone() -> None:
+    view = busy(100, 300).advance(submitted(job(3, time_limit_s=50), job(4, 2), job(5), job(6, held=True)))
+    foresight = foresee(view, T0)
+    assert foresight.complete
+    for job_id in ("3", "4", "5", "6"):
+        alone = expected_starts(view, T0, [job_id])[job_id]
+        assert foresight.of(job_id, held=job_id == "6") == replace(alone, depends_on=None)
+
+
+def test_where_every_plan_promises_much_a_forecast_is_of_few_plans() -> None:
+    """A plan with 500 promises takes most of a second, and a forecast that counted jobs alone made six of them."""
+
+    class CountingPlanner(Planner):
+        plans = 0
+
+        def plan(self, now: float) -> Plan:
+            CountingPlanner.plans += 1
+            return super().plan(now)
+
+    view = busy(100, 300).advance(submitted(*(job(n, time_limit_s=1000 + n) for n in range(3, 403))))
+    conservative = replace(policy_named("fcfs"), backfill=Backfill.CONSERVATIVE)
+    foresight = foresee(view, T0, planner=lambda view: CountingPlanner(view, policy=conservative))
+    assert CountingPlanner.plans <= 2
+    assert not foresight.complete
+    assert foresight.starts["3"].start_at == T0 + 100
+
+
+def test_foreseeing_many_never_asks_what_each_could_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes a look at every device for every job: with 10,000 jobs and 512 devices, 19 s."""
+    asked: list[Request] = []
+
+    def useful(view: View, request: Request) -> frozenset[str]:
+        asked.append(request)
+        return frozenset()
+
+    monkeypatch.setattr(forecast, "useful_devices", useful)
+    view = busy(None, gpus=1).advance(submitted(*(job(n) for n in range(2, 102))))
+    assert not foresee(view, T0).starts
+    assert asked == []
+    expected_starts(view, T0, ["2"])
+    assert len(asked) == 1
 
 
 def test_the_past_of_a_name_stands_in_for_a_missing_limit() -> None:

@@ -20,11 +20,13 @@ from corral.model.fact import (
     SiteArranged,
     StartsPromised,
 )
-from corral.model.fit import Cause, Misfit, fit, node_state
-from corral.model.job import Job, JobKind, Phase
+from corral.model.fit import Cause, Misfit, fit
+from corral.model.job import Job, JobKind
 from corral.model.job_update import SpecPatch, values_before
+from corral.model.phase import Phase
 from corral.model.plan import Plan, WaitReason
 from corral.model.queue import Limits, Queue, Quota
+from corral.model.state import node_state
 from corral.model.view import View
 from corral.scheduling.placing.feasibility import verify
 from corral.scheduling.planner import Planner

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model.fact import AllocationEnded, JobChanged
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
 from corral.model.queue import Queue
 from corral.model.view import View
 from corral.scheduling.planner import Planner

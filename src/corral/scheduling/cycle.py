@@ -6,7 +6,8 @@ from math import inf
 
 from corral.model.allocation import Placement, Promise
 from corral.model.fit import Misfit
-from corral.model.job import Job, Phase, Request
+from corral.model.job import Job, Request
+from corral.model.phase import Phase
 from corral.model.plan import Evict, Plan, Start, Wait, WaitReason
 from corral.model.quota import Scope, Used
 from corral.scheduling.evicting.preemption import Preemption
@@ -19,6 +20,7 @@ from corral.scheduling.queueing.fair_share import FairShare
 from corral.scheduling.queueing.order import OrderContext
 from corral.scheduling.queueing.waiting import Turns
 from corral.scheduling.state.draft import HOST_CAUSES, BlockedJob, Choose, Draft, PlacementRequest
+from corral.scheduling.state.neighbours import resident_of
 from corral.scheduling.state.timeline import SAME_MOMENT_S, Timeline
 
 LOOK_LIMIT = 500
@@ -161,7 +163,7 @@ class Cycle:
             if barrier is not None:
                 return Wait(job.id, barrier.reason, self.turns.position(), detail=barrier.detail)
             loan_milli = self.admission.loan_milli(job, placement)
-            self.draft.take(placement.members, wanted.until, job)
+            self.draft.take(placement.members, wanted.until, resident_of(job))
             self.admission.started(job, placement)
             self.fair.started(job, placement)
             self.starts.append(Start(job.id, placement, policy.method, loan_milli, job.spec))
@@ -243,7 +245,7 @@ class Cycle:
         if not wanted.closed_pools:
             return True
         if _fit_key(wanted) not in self._fits_when_empty:
-            request = replace(wanted.request, avoid_jobs=())
+            request = wanted.request.without_neighbours()
             self._empty_draft = self._empty_draft or self.draft.emptied()
             placed = choose(self._empty_draft, replace(wanted, request=request, until=inf))
             self._fits_when_empty[_fit_key(wanted)] = isinstance(placed, Placement)
@@ -267,7 +269,7 @@ class Cycle:
             promised = before if self._still_possible(wanted, before, duration_s) else promised
         misfit = wait.misfit
         if promised is None:
-            if misfit is not None and not misfit.never:
+            if misfit is not None and misfit.capacity_helps:
                 gang = wanted.request.gang_size > 1
                 self._set_aside(job, wanted, misfit, None if gang or misfit.node is None else (misfit.node,))
             return wait

@@ -1,7 +1,7 @@
 """When each waiting job is expected to start: a simulation that plans again whenever a job is expected to end."""
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
 
@@ -11,8 +11,9 @@ from corral.lifecycle.step import Backoff, change, give_back
 from corral.model.allocation import Allocation, Placement, Promise
 from corral.model.certainty import Certainty
 from corral.model.fact import ServerPart, StartsPromised
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from corral.model.plan import Evict, Plan, Start
 from corral.model.view import View
 from corral.scheduling.placing.feasibility import useful_devices
@@ -21,7 +22,10 @@ from corral.scheduling.promising.backfill import MOMENT_S, certainty
 from corral.scheduling.promising.run_time import expected_end, run_estimate_s
 
 LOOKS = 3_000
-"""The most times that jobs are looked at in one forecast, about 0.1 s; starts beyond that are left unknown."""
+"""The most times that jobs are looked at in one forecast, 0.1 to 0.5 s; starts beyond that are left unknown."""
+
+_PROMISES_A_LOOK = 50
+"""A promised start takes the longer to find the more others there are: among so many, as long as a look at a job."""
 
 MakePlanner = Callable[[View], Planner]
 
@@ -32,7 +36,7 @@ class ExpectedStart:
 
     Attributes:
         depends_on: the id of a running job without time limit or history that holds what this one needs.
-        certainty: whether the start is promised or only expected; None where there is no start.
+        certainty: whether the start is promised, only expected, or unforeseen; None where there is none to foresee.
         evictions: the evictions that let it start.
         at_once: it starts now, without any eviction.
     """
@@ -45,24 +49,54 @@ class ExpectedStart:
     at_once: bool = False
 
 
+_NONE = ExpectedStart()
+_UNFORESEEN = ExpectedStart(certainty=Certainty.UNFORESEEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Foresight:
+    """The expected starts of all waiting jobs at one time.
+
+    Attributes:
+        starts: by the id of the job; those without a start are left out.
+        complete: whether every start that can be expected is there. Otherwise the forecast reached its bound, and what
+            has no start may start later than it came.
+        depends_on: finds the job of unknown end that the start of one depends on. It looks at every device.
+    """
+
+    starts: Mapping[str, ExpectedStart]
+    complete: bool
+    depends_on: Callable[[str], str | None] = field(repr=False)
+
+    def of(self, job_id: str, *, held: bool) -> ExpectedStart:
+        """What is known of a waiting job's start, but not what it depends on where there is none."""
+        return self.starts.get(job_id, _NONE if held or self.complete else _UNFORESEEN)
+
+    def in_full(self, job_id: str, *, held: bool) -> ExpectedStart:
+        """What is known of a waiting job's start, or the job that it depends on."""
+        told = self.of(job_id, held=held)
+        return ExpectedStart(depends_on=self.depends_on(job_id)) if told == _NONE else told
+
+
 def expected_starts(
     view: View, now: float, wanted: Collection[str], *, planner: MakePlanner = Planner, looks: int = LOOKS
 ) -> dict[str, ExpectedStart]:
     """The expected starts of the wanted jobs, if nothing else is submitted and every job runs as long as estimated.
 
     For a job that is being evicted it is the time it starts again. A job whose start is not known has the job that it
-    depends on instead: one with neither a time limit nor earlier runs. A job that is on hold has neither, and so has
-    one so far back in its queue that it is not reached within `looks`.
+    depends on instead: one with neither a time limit nor earlier runs. A job that is on hold has neither, and one so
+    far back in its queue that it is not reached within `looks` is unforeseen. It is for few jobs: to find what one
+    depends on takes a look at every device. `foresee` is for thousands.
     """
-    future = _Future(view, now, planner(view))
-    missing = set(wanted)
-    while future.looks < looks:
-        missing -= future.decide()
-        if not missing or not future.advance_to_next_event():
-            break
-    starts = {job_id: one for job_id in wanted if (one := future.start_of(job_id)) is not None}
-    unknown = {} if future.more_events else {job_id: future.depends_on(job_id) for job_id in sorted(missing)}
-    return {job_id: starts.get(job_id) or ExpectedStart(depends_on=unknown.get(job_id)) for job_id in wanted}
+    foresight = _Future(view, now, planner(view)).foresight(wanted, looks)
+    held = {job_id for job_id in wanted if job_id in view.jobs and view.jobs[job_id].held}
+    return {job_id: foresight.in_full(job_id, held=job_id in held) for job_id in wanted}
+
+
+def foresee(view: View, now: float, *, planner: MakePlanner = Planner, looks: int = LOOKS) -> Foresight:
+    """The expected starts of all that waits, as `expected_starts` tells them, as far as `looks` allows."""
+    waiting = [job.id for job in view.jobs.values() if job.phase is Phase.PENDING]
+    return _Future(view, now, planner(view)).foresight(waiting, looks)
 
 
 class _Future:
@@ -83,17 +117,23 @@ class _Future:
             elif allocation is not None:
                 self._schedule_end(expected_end(job, allocation, now, view.durations), job, allocation)
 
-    @property
-    def more_events(self) -> bool:
-        """Whether there are events that were not simulated."""
-        return bool(self._events)
+    def foresight(self, wanted: Collection[str], looks: int) -> Foresight:
+        """Go on until all wanted jobs have started, nothing more happens, or jobs were looked at so often."""
+        missing, more = set(wanted), True
+        while missing and more and self.looks < looks:
+            missing -= self.decide()
+            more = bool(missing) and self.advance_to_next_event()
+        ids = dict.fromkeys((*self.starts, *(self._promises or ())))
+        starts = {job_id: one for job_id in ids if (one := self.start_of(job_id)) is not None}
+        return Foresight(starts, complete=not (missing and more), depends_on=self.depends_on)
 
     def decide(self) -> set[str]:
         """Plan and start jobs until nothing more starts at this time; returns the ids of the started jobs."""
         started: set[str] = set()
         while True:
             plan = self._planner.plan(self._now)
-            self.looks += 1 + len(plan.starts) + len(plan.waits)
+            promises = len(plan.future_starts)
+            self.looks += 1 + len(plan.starts) + len(plan.waits) + promises + promises**2 // _PROMISES_A_LOOK
             for eviction in plan.evictions:
                 self._evict(eviction)
             for start in plan.starts:

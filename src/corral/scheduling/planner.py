@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from corral.model.allocation import Allocation
 from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, JobSubmitted, JobUpdated, SiteArranged
-from corral.model.job import Job, Phase, Request
+from corral.model.job import Job, Request
+from corral.model.phase import Phase
 from corral.model.plan import Evict, Plan
 from corral.model.queue import Limits
 from corral.model.quota import QuotaUse, Scope, Used, ancestry, scopes_of

@@ -116,6 +116,13 @@ def backfill_order_named(name: str) -> BackfillOrder:
     return BackfillOrder(name)
 
 
+def split_policy(text: str, policies: Mapping[str, Policy] = POLICIES) -> tuple[str, Backfill | None]:
+    """The names in POLICY or POLICY/BACKFILL, such as fcfs/none. Raises Refused as the two functions above do."""
+    name, slash, backfill = text.partition("/")
+    policy_named(name, policies)
+    return name, backfill_named(backfill) if slash else None
+
+
 def policy_of(queue: Queue, policies: Mapping[str, Policy] = POLICIES) -> Policy:
     """The policy that the queue names, changed by the queue's own settings. Raises Refused as `policy_named` does."""
     policy = policy_named(queue.policy, policies)

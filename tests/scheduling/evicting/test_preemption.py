@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from corral.model.fact import AllocationEnded, Delta, JobChanged, StartsPromised
 from corral.model.fit import Misfit
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
 from corral.model.plan import Evict, Plan, WaitReason
 from corral.model.queue import Pool, Queue, Quota
 from corral.model.view import View

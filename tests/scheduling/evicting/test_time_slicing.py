@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from corral.model.fact import AllocationEnded, JobChanged
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.queue import Limits, Pool, Quota
 from corral.model.view import View
 from corral.scheduling.planner import Planner

@@ -7,8 +7,8 @@ import pytest
 
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import JobChanged
-from corral.model.job import Phase
 from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
 from corral.model.plan import Evict, WaitReason
 from corral.model.queue import Queue
 from corral.model.submission import Submission

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from corral.model.device import DeviceCondition, DeviceProcess
-from corral.model.fact import ConditionObserved, Delta
-from corral.model.job import Job, JobKind, Phase, Request
+from corral.model.device import DeviceCondition, DeviceProcess, HoldingPod, HostUse
+from corral.model.fact import ConditionObserved, Delta, NodeObserved
+from corral.model.job import Job, JobKind, Request
 from corral.model.means import Means
+from corral.model.phase import Phase
 from corral.model.plan import WaitReason
 from corral.model.queue import Pool, Queue
 from corral.model.submission import Submission
@@ -16,6 +17,7 @@ from corral.model.view import View
 from corral.scheduling.explaining.phrases import flags_of, need_of
 from corral.scheduling.explaining.submission_forecast import forecast_submission
 from corral.scheduling.explaining.why import WaitExplanation, WaitIndex, ended_sentence, explain
+from corral.scheduling.outlook import Outlook
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
 from corral.scheduling.queueing.order import Order
@@ -86,6 +88,31 @@ def test_every_state_of_a_device_is_counted_with_its_reason() -> None:
     )
 
 
+def test_a_pod_that_has_devices_is_named_with_what_made_it() -> None:
+    pod = HoldingPod("ml", "train-x7k", "Job/train")
+    taken = [ConditionObserved(DeviceCondition(f"GPU-box-{n}", pod=pod, strangers_since=T0 - 7500)) for n in range(3)]
+    view = running(gpus=4).advance([*taken, *submitted(job(1, 4))])
+    assert "box has 1 free, 3 in use by pod ml/train-x7k (Job/train) for 2h 5m, not started by Corral" in (
+        told(view, 1).sentence
+    )
+
+
+def test_what_others_take_of_a_host_is_not_free() -> None:
+    node = replace(box(gpus=4, cpus=8), taken=HostUse(cpu_milli=6000, memory_mib=1024))
+    view = view_of(observed(node) + submitted(job(1, 1, cpu_milli=4000)))
+    assert "box has 2 CPUs of 8 CPUs free" in told(view, 1).sentence
+
+
+def test_nothing_starts_on_a_node_that_its_cluster_has_cordoned() -> None:
+    node = replace(box(), cordoned="cordoned in Kubernetes")
+    view = view_of(observed(node) + submitted(job(1, 1)))
+    assert Planner(view).plan(T0).starts == ()
+    assert "nothing starts on box (cordoned)" in told(view, 1).sentence
+    planner = Planner(view)
+    planner.advance([NodeObserved(replace(node, cordoned=None))])
+    assert len(planner.plan(T0).starts) == 1
+
+
 def test_a_job_behind_another_is_told_which_and_what_for() -> None:
     view = running(job(1, 6)).advance(submitted(job(2, 4, name="big", priority=1), job(3, 1)))
     answer = told(view, 3)
@@ -95,6 +122,16 @@ def test_a_job_behind_another_is_told_which_and_what_for() -> None:
         "job 3 waits: 1 GPU would be free, but big (job 2) goes first with priority 1 and waits for 4 GPUs. "
         "When it starts depends on job 1, which has no time limit."
     )
+
+
+def test_a_job_that_no_node_could_ever_hold_depends_on_no_other_job() -> None:
+    view = running(job(1, 8, name="bert"))
+    view = view.advance(submitted(job(2, 12, name="huge"), job(3, 8, name="whole")))
+    answer = told(view, 2)
+    assert "It cannot start on the nodes that are here: this machine has 8; the most" in answer.sentence
+    assert (answer.expected_start, answer.depends_on, answer.certainty) == (None, None, None)
+    assert "bert" not in answer.sentence.split("It cannot")[1]
+    assert "cannot start" not in told(view, 3).sentence
 
 
 def test_those_of_one_shape_share_their_reason_and_have_places_of_their_own() -> None:
@@ -335,7 +372,7 @@ def test_a_job_in_a_queue_whose_order_has_failed_is_told_so() -> None:
     planner = Planner(view, policies=policies)
     plan = planner.plan(T0)
     bad, good = (
-        explain(view, one, WaitIndex(plan, view).of(one), T0, plan=plan, planner=planner.with_view)
+        explain(view, one, WaitIndex(plan, view).of(one), T0, plan=plan, outlook=Outlook(view, T0, planner.with_view))
         for one in (view.jobs["2"], view.jobs["3"])
     )
     assert bad.sentence.endswith(

@@ -125,7 +125,7 @@ def test_by_every_score_shares_are_granted_whole_within_what_is_free(score: str,
         assert isinstance(found, Placement) == isinstance(plainly, Placement)
         if isinstance(found, Placement):
             assert sum(grant.share_milli for grant in found.grants) == request.split_milli
-            draft.take(found.members, job=job(9))
+            draft.take(found.members)
             left = [slot for node in NODES for slot in draft.free(node.name).slots]
             assert min(slot.free_milli for slot in left) >= 0
             assert min(slot.free_mib or 0 for slot in left) >= 0

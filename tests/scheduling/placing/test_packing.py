@@ -20,6 +20,7 @@ from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT, SCORE_NAMES, Policy
 from corral.scheduling.state.capacity import Capacity
 from corral.scheduling.state.draft import BlockedJob, Draft, FitMemo, PlacementRequest
+from corral.scheduling.state.neighbours import resident_of
 from tests.scheduling.lab import T0, box, ended, idle, job, observed, started, started_ids, submitted, view_of
 
 NODES = (box("a", 4), box("b", 2, cpus=8), box("c", 4, model="Tesla T4", memory_mib=15_360))
@@ -51,7 +52,7 @@ def test_a_place_is_found_exactly_when_the_plain_search_finds_one(
         plainly, found = choose(draft, wanted), PACKERS[score].choose(draft, wanted)
         assert isinstance(found, Placement) == isinstance(plainly, Placement)
         if isinstance(found, Placement) and wanted.respects_promises:
-            draft.take(found.members, job=job(9, name="x"))
+            draft.take(found.members, resident=resident_of(job(9, name="x")))
             assert min(slot.free_milli for node in NODES for slot in draft.free(node.name).slots) >= 0
 
 

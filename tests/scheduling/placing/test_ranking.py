@@ -1,21 +1,22 @@
 """The best place, found again from what was remembered, is the best place found afresh."""
 
 from functools import cache
+from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.model.fit import Cause, Fit, fit
+from corral.model.fit import Cause, Fit, fit, preference
 from corral.model.job import Request
 from corral.scheduling.placing.fragmentation import Fragmentation
-from corral.scheduling.placing.ranking import Placer
-from corral.scheduling.placing.scores import BestFit, Pack, Score, spread
+from corral.scheduling.placing.ranking import PREFERENCE, Placer
+from corral.scheduling.placing.scores import BestFit, Granularity, Pack, PlacementOptions, Score, spread
 from corral.scheduling.placing.worth.learner import Learner
 from corral.scheduling.placing.worth.values import Prices, WorthScore
-from corral.scheduling.state.columns import Columns, NodeCapacity, RowGrant
-from tests.scheduling.fleet import fleets, free, requests, rows, shares
+from corral.scheduling.state.columns import Columns, NodeCapacity, RowGrant, Shape
+from tests.scheduling.fleet import fleets, free, requests, rows, shares, states
 
 MIX = [(Request(share_milli=190, cpu_milli=500), 3), (Request(cpu_milli=8000), 2), (Request(devices=2), 1)]
 SCORES = ["value", "fragmentation", "best-fit", "pack", "spread"]
@@ -57,6 +58,65 @@ def test_a_warm_placer_answers_as_a_cold_one(
             held.append(found)
         if ends and held:
             columns.give(held.pop(0))
+
+
+def plainly_best(columns: Columns, score: Score, request: Request) -> tuple[int, tuple[int, ...]] | None:
+    """The row and slots that win when every way to place the request is scored by itself."""
+    best: tuple[float, int, tuple[int, ...]] | None = None
+    for row in range(len(columns)):
+        state = columns.state(row)
+        answer = fit(request, state)
+        if not isinstance(answer, Fit) or answer.parts_milli:
+            continue
+        fullest = sorted(answer.slots, key=lambda slot: state.slots[slot].free_milli)
+        last = request.split_milli is not None
+        if not request.devices:
+            ways: list[tuple[int, ...]] = [()]
+        elif request.devices == 1 and not request.whole and score.granularity > Granularity.NODES:
+            ways = [(slot,) for slot in (reversed(answer.slots) if last else answer.slots)]
+        elif last:
+            least = state.slots[fullest[0]].free_milli
+            ways = [(max(slot for slot in fullest if state.slots[slot].free_milli == least),)]
+        else:
+            ways = [tuple(fullest[: request.devices])]
+        for slots in ways:
+            options = PlacementOptions(
+                Shape(request, columns),
+                np.array([row], dtype=np.intp),
+                np.array(slots, dtype=np.intp).reshape(len(slots), 1),
+            )
+            found = float(score(columns, options)[0]) + PREFERENCE * preference(request, state)
+            if best is None or found > best[0]:
+                best = found, row, tuple(sorted(slots))
+    return None if best is None else best[1:]
+
+
+@pytest.mark.parametrize("name", SCORES)
+@settings(max_examples=40)
+@given(
+    fleet=st.lists(states, min_size=4, max_size=9).map(lambda found: rows(*found)),
+    wishes=st.lists(st.tuples(requests, st.booleans()), max_size=6),
+)
+def test_what_blocks_bounds_and_parts_find_is_what_scoring_every_way_by_itself_finds(
+    name: str, fleet: list[NodeCapacity], wishes: list[tuple[Request, bool]]
+) -> None:
+    columns = Columns(fleet)
+    held: list[RowGrant] = []
+    with (
+        patch("corral.scheduling.placing.ranking.BLOCK_BITS", 1),
+        patch("corral.scheduling.state.columns.PART", 3),
+        patch("corral.scheduling.placing.worth.values.FEW", 2),
+    ):
+        placer = Placer(columns, score(name, columns))
+        for request, ends in wishes:
+            found = placer.best(request)
+            plain = plainly_best(columns, score(name, columns), request)
+            assert (None if found is None else (found.row, found.slots)) == plain
+            if found is not None:
+                columns.take(found)
+                held.append(found)
+            if ends and held:
+                columns.give(held.pop(0))
 
 
 @given(fleet=fleets, wishes=st.lists(requests, max_size=10))

@@ -1,8 +1,8 @@
 """Devices set apart: whose they are, whom they are lent to, and how they come back."""
 
 from corral.model.fact import AllocationEnded, Delta, JobChanged, SiteArranged, StartsPromised
-from corral.model.job import Phase
 from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
 from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Pool, Quota
 from corral.model.view import View

@@ -4,16 +4,23 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.model.fit import Fit, NodeState, fit
+from corral.model.fit import Fit, fit
 from corral.model.job import Request
+from corral.model.state import NodeState
 from corral.scheduling.state.columns import Columns, NodeCapacity, RowChanges, RowGrant, Shape
 from tests.scheduling.fleet import fleets, free, requests, rows, states
 
 
 def fitting(columns: Columns, request: Request) -> list[tuple[int, ...] | None]:
     """For each row the slots that serve the request, None where it does not fit."""
-    slots, hosts = Shape(request, columns).fits(columns, np.arange(len(columns), dtype=np.intp))
-    return [tuple(np.flatnonzero(slots[:, row]).tolist()) if fits else None for row, fits in enumerate(hosts.tolist())]
+    return by_shape(columns, Shape(request, columns))
+
+
+def by_shape(columns: Columns, shape: Shape) -> list[tuple[int, ...] | None]:
+    everywhere = np.arange(len(columns), dtype=np.intp)
+    hosts = set(shape.serving(columns, everywhere).tolist())
+    able = [tuple(np.flatnonzero(slots).tolist()) for slots in shape.able_slots(columns, everywhere)]
+    return [slots if row in hosts and len(slots) >= shape.request.devices else None for row, slots in enumerate(able)]
 
 
 def plainly(columns: Columns, request: Request) -> list[tuple[int, ...] | None]:
@@ -43,12 +50,15 @@ def test_a_shape_learns_the_kinds_that_came_after_it(
 ) -> None:
     columns = Columns(fleet)
     shape = Shape(request, columns)
-    everywhere = np.arange(len(columns), dtype=np.intp)
-    shape.fits(columns, everywhere)
+    by_shape(columns, shape)
     width = columns.width
     columns.put("n0", state._replace(slots=state.slots[:width]))
-    _, hosts = shape.fits(columns, everywhere)
-    assert hosts.tolist() == [slots is not None for slots in plainly(columns, request)]
+    found = by_shape(columns, shape)
+    assert [slots is not None for slots in found] == [slots is not None for slots in plainly(columns, request)]
+    able = shape.able_slots(columns, np.arange(len(columns), dtype=np.intp))
+    for row, slots in enumerate(found):
+        if slots is not None:
+            assert shape.able_slots_on(columns, row) == np.flatnonzero(able[row]).tolist()
 
 
 def test_what_is_taken_is_gone_and_what_is_given_back_is_there_again() -> None:
@@ -65,7 +75,7 @@ def test_what_is_taken_is_gone_and_what_is_given_back_is_there_again() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.booleans()), max_size=12))
 def test_a_rollback_undoes_everything_since_its_mark_and_nothing_before(steps: list[tuple[int, int, bool]]) -> None:
-    columns = Columns(rows(free(3), free(3)))
+    columns = Columns(rows(free(3), free(3)._replace(members_left=20)))
     columns.take(RowGrant(0, (0,), 300, (0,), 10, 1))
     outer_state = [columns.state(0), columns.state(1)]
     outer = columns.mark()
@@ -79,6 +89,17 @@ def test_a_rollback_undoes_everything_since_its_mark_and_nothing_before(steps: l
             assert columns.state(row) == before
     columns.rollback(outer)
     assert [columns.state(0), columns.state(1)] == outer_state
+
+
+def test_places_for_members_are_counted_where_a_node_has_a_bound_and_kept_for_no_fleet_without_one() -> None:
+    columns = Columns(rows(free(3), free(3)))
+    assert columns.members_left is None
+    columns.take(RowGrant(1, (0,), 1000, (0,), 10, 1))
+    columns.put("n1", columns.state(1)._replace(members_left=1))
+    columns.take(RowGrant(0, (0,), 1000, (0,), 10, 1))
+    columns.take(RowGrant(1, (1,), 1000, (0,), 10, 1))
+    assert [columns.state(row).members_left for row in (0, 1)] == [None, 0]
+    assert fitting(columns, Request()) == [(1, 2), None]
 
 
 def test_a_reader_hears_of_every_row_touched_since_it_last_asked() -> None:

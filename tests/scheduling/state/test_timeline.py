@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.model.allocation import Grant, Member
-from corral.model.fit import NodeState, Slot
+from corral.model.state import NodeState, Slot
 from corral.scheduling.state.timeline import Release, Timeline, lesser
 
 SLOTS = 3

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from corral.model.allocation import Allocation
 from corral.model.device import DeviceSample
-from corral.model.fit import could_use, node_state
-from corral.model.job import Job, JobKind, Phase
+from corral.model.fit import could_use
+from corral.model.job import Job, JobKind
+from corral.model.phase import Phase
+from corral.model.state import node_state
 from corral.model.units import count_of, format_duration
 from corral.model.view import View
 from corral.scheduling.queueing.admission import ineligible

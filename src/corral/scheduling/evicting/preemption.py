@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corral.model.eviction import EvictionRule
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.quota import Scope, siblings
 from corral.model.view import View
 from corral.scheduling.evicting.victims import (

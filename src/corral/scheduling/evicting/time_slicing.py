@@ -17,6 +17,7 @@ from corral.scheduling.queueing.admission import Admission
 from corral.scheduling.queueing.order import OrderContext, Rank, Ranking
 from corral.scheduling.queueing.pools import Pools
 from corral.scheduling.state.draft import Draft, PlacementRequest
+from corral.scheduling.state.neighbours import resident_of
 from corral.scheduling.state.timeline import changed
 
 WAITING_LOOKED_AT = 500
@@ -74,7 +75,7 @@ class TimeSlices:
                 continue
             found = choose(ideal, wanted, self.policy.prefer)
             if isinstance(found, Placement):
-                ideal.take(found.members, inf, job)
+                ideal.take(found.members, inf, resident_of(job))
                 admission.started(job, found)
                 winner = winner or job_id
         return evictions
@@ -92,15 +93,15 @@ def _stays(ideal: Draft, one: Running, wanted: PlacementRequest, policy: Policy)
     placement = one.allocation.placement
     stay = _free(ideal, placement)
     if stay and not wanted.speeds:
-        ideal.take(placement.members, inf, one.job)
+        ideal.take(placement.members, inf, resident_of(one.job))
         return True
     found = choose(ideal, wanted, policy.prefer)
     faster = isinstance(found, Placement) and _speed(ideal, wanted, found) > _speed(ideal, wanted, placement)
     if stay and not faster:
-        ideal.take(placement.members, inf, one.job)
+        ideal.take(placement.members, inf, resident_of(one.job))
         return True
     if isinstance(found, Placement):
-        ideal.take(found.members, inf, one.job)
+        ideal.take(found.members, inf, resident_of(one.job))
     return False
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from corral.model.allocation import Allocation, Placement
 from corral.model.eviction import EvictionRule
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind
+from corral.model.phase import Phase
 from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.state.draft import Draft, PlacementRequest
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from corral.lifecycle.input import spent
 from corral.model.checkpoint_signal import CheckpointSignal
 from corral.model.eviction import Eviction, EvictionRule
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.plan import Evict
 from corral.model.units import count_of, format_duration
 from corral.model.view import View

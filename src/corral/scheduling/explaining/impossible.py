@@ -5,12 +5,14 @@ from dataclasses import replace
 from corral.model.allocation import Placement
 from corral.model.device import Device
 from corral.model.errors import Refused, nearest
-from corral.model.fit import model_matches, version_tuple
+from corral.model.fit import model_matches
 from corral.model.job import Request
+from corral.model.placement_rules import allows
+from corral.model.state import version_tuple
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 from corral.model.view import View
-from corral.scheduling.explaining.phrases import count_of_cpus, flags_of, short_model
+from corral.scheduling.explaining.phrases import count_of_cpus, flags_of, selectors_called, short_model
 from corral.scheduling.explaining.suggestions import smaller_requests
 from corral.scheduling.explaining.unshareable import sharing_lack
 from corral.scheduling.placing.eligible_nodes import emptied
@@ -35,7 +37,7 @@ def impossible(
         if request.node not in view.nodes:
             return f"there is no node {request.node} here; {nearest(request.node, view.nodes)}"
         view = replace(view, nodes={request.node: view.nodes[request.node]})
-    empty = emptied(view)
+    empty, request = emptied(view), request.without_neighbours()
     answer = choose(empty, PlacementRequest(request))
     if isinstance(answer, Placement):
         wanted = PlacementRequest(request, speeds=speeds)
@@ -161,6 +163,10 @@ def _node_lack(view: View, request: Request) -> str | None:
             known = nearest(key, {k for k, _ in labels}) or "no node has labels"
             there = f"{key} is one of {', '.join(others)}" if others else known
             return f"no node has the label {key}={value}; {there}"
+    if request.rules is not None and not any(
+        allows(request.rules, node.labels, name) for name, node in view.nodes.items()
+    ):
+        return f"no node has labels as its node affinity asks: {selectors_called(request.rules.nodes)}"
     if request.min_driver is not None:
         drivers = [version_tuple(node.driver_version) or () for node in view.nodes.values()]
         if max(drivers) < request.min_driver:

@@ -1,11 +1,18 @@
 """What requests, devices and jobs are called in a sentence."""
 
+from collections.abc import Sequence
+
 from corral.model.job import Job, Request
+from corral.model.placement_rules import Selector
 from corral.model.split import Strategy
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 
 TITLE_LENGTH = 40
 """The most characters of a job's name that a sentence shows."""
+
+SELECTORS_NAMED = 3
+SELECTORS_LENGTH = 200
+"""So much of a node affinity stands in a sentence."""
 
 _CONDITIONS = (
     ("--device", "device_uuids"), ("--node", "node"), ("--gpu-model", "models"), ("--min-memory", "min_memory_mib"),
@@ -125,7 +132,17 @@ def _conditions(request: Request) -> str:
         words.append(f"on a node with {', '.join(f'{key}={value}' for key, value in request.labels)}")
     if request.node is not None:
         words.append(f"on node {request.node}")
+    if request.rules is not None and request.rules.nodes:
+        words.append(f"on a node with {selectors_called(request.rules.nodes)}")
     return "".join(f" {word}" for word in words)
+
+
+def selectors_called(selectors: Sequence[Selector]) -> str:
+    """What nodes are selected, one of these: "gpu=a100 and zone in (a, b), or no spot"."""
+    named = [" and ".join(map(str, one)) or "anything" for one in selectors[:SELECTORS_NAMED]]
+    more = len(selectors) - SELECTORS_NAMED
+    text = ", or ".join([*named, f"{more} more"] if more > 0 else named)
+    return text if len(text) <= SELECTORS_LENGTH else text[: SELECTORS_LENGTH - 1] + "…"
 
 
 def _host_parts(request: Request) -> list[str]:

@@ -3,7 +3,8 @@
 from corral.model.certainty import Certainty
 from corral.model.dependency import Condition, clauses_of
 from corral.model.fit import Misfit
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.plan import Wait, WaitReason
 from corral.model.units import count_of, format_duration
 from corral.model.view import View

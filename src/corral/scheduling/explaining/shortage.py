@@ -3,25 +3,27 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from corral.model.device import Device, DeviceState, NodeStatus
+from corral.model.device import Device, DeviceCondition, DeviceState, NodeStatus
 from corral.model.fit import (
+    NEIGHBOUR_CAUSES,
     NODE_CAUSES,
     Cause,
     Misfit,
     could_use,
     grant_memory_mib,
-    node_state,
     share_milli_of,
     strangers_accepted,
 )
 from corral.model.job import JobKind, Request
-from corral.model.state import Slot
+from corral.model.state import Slot, node_state
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory
 from corral.model.view import View
+from corral.scheduling.explaining.excluded_nodes import excluded_nodes
 from corral.scheduling.explaining.phrases import count_of_cpus, job_called, jobs_called, need_of
 from corral.scheduling.placing.feasibility import useful_devices
 
 _MOST_NAMED = 3
+_CAUSES_OF_RULES = frozenset({*NEIGHBOUR_CAUSES, Cause.TAINT, Cause.NODE_AFFINITY, Cause.MEMBERS})
 
 
 def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_pools: Sequence[str] = ()) -> str:
@@ -45,13 +47,16 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
     if misfit.cause is Cause.DISK:
         has = f"{format_memory(max(0, misfit.available))} of {format_memory(node.disk_mib)} of disk free"
         return f"{need}; {here} has {has}"
-    if misfit.cause is Cause.ANTI_AFFINITY:
+    excluded = excluded_nodes(view, request)
+    if misfit.cause is Cause.ANTI_AFFINITY and request.rules is None and request.avoid_jobs:
         return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which it must not meet"
+    if excluded is not None and misfit.cause in _CAUSES_OF_RULES:
+        return f"{need}; {excluded}"
     if misfit.cause in NODE_CAUSES:
         return f"{need}; nothing starts on {_nodes_that_take_nothing(view)}"
     there = [_inventory(view, node.name, request, now, _set_apart(view, closed_pools)), _frees(view, request, now)]
     beside = f"nothing starts on {closed}" if (closed := _nodes_that_take_nothing(view)) else None
-    return f"{need}; {here} has {'; '.join(part for part in (*there, beside) if part)}"
+    return f"{need}; {here} has {'; '.join(part for part in (*there, beside, excluded) if part)}"
 
 
 def _nodes_that_take_nothing(view: View) -> str:
@@ -131,13 +136,17 @@ def _blocked(view: View, device: Device, state: DeviceState, now: float) -> str:
     if condition is None:
         return "not sampled yet"
     if state in (DeviceState.IN_USE, DeviceState.STALE):
-        users = sorted({process.user or "somebody" for process in condition.strangers})
+        users = [str(condition.pod)] if condition.pod is not None else _users(condition)
         since = condition.strangers_since
         started = "" if since is None else f" for {format_duration(now - since)}"
         verb = "in use by" if state is DeviceState.IN_USE else "with memory held, unused, by"
         return f"{verb} {', '.join(users) or 'somebody'}{started}, not started by Corral"
     reason = condition.reason(state)
     return state.value.replace("_", " ") + (f" ({reason})" if reason else "")
+
+
+def _users(condition: DeviceCondition) -> list[str]:
+    return sorted({process.owner or "somebody" for process in condition.strangers})
 
 
 def _too_little(slot: Slot, request: Request) -> str:

@@ -5,18 +5,22 @@ from dataclasses import dataclass, replace
 from corral.lifecycle.input import spent
 from corral.model.certainty import Certainty
 from corral.model.exit_code import exit_code_in_words
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.plan import Plan, Wait, WaitReason, group_of
 from corral.model.units import format_duration
 from corral.model.view import View
 from corral.scheduling.explaining.eviction_notices import eviction_sentence, room_is_made, stopped_for
+from corral.scheduling.explaining.impossible import impossible
 from corral.scheduling.explaining.phrases import title_of
 from corral.scheduling.explaining.reasons import wait_clause, wait_of_ineligible, when_it_starts
 from corral.scheduling.explaining.suggestions import flags_that_start
-from corral.scheduling.forecast import MakePlanner, expected_starts
-from corral.scheduling.planner import Planner
+from corral.scheduling.forecast import ExpectedStart
+from corral.scheduling.outlook import Outlook
 from corral.scheduling.promising.backfill import certainty
 from corral.scheduling.queueing.admission import ineligible
+
+_FOR_WANT_OF_ROOM = frozenset({WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +47,36 @@ class WaitExplanation:
 
 
 def explain(
-    view: View, job: Job, wait: Wait | None, now: float, *, plan: Plan | None = None, planner: MakePlanner = Planner
+    view: View,
+    job: Job,
+    wait: Wait | None,
+    now: float,
+    *,
+    plan: Plan | None = None,
+    outlook: Outlook | None = None,
 ) -> WaitExplanation:
     """Why a PENDING job waits at `now` (Unix seconds).
 
-    `wait` is what `plan` says of the job or its group, None if it says nothing. `planner` makes a planner with the
-    server's settings, for the forecast of the start.
+    `wait` is what `plan` says of the job or its group, None if it says nothing. `outlook` is that of the
+    view, None if it is to be worked out, by a planner without a server's settings.
     """
     wait = wait_of_ineligible(job, now) or wait or Wait(job.id, WaitReason.NOT_REACHED, 0)
-    fresh = planner(view)
-    position = fresh.position(job, now)
-    expected = expected_starts(view, now, [job.id], planner=lambda _: fresh)[job.id]
+    outlook = outlook or Outlook(view, now)
+    position = outlook.planner.position(job, now)
+    expected = outlook.start_of(job)
+    never = _never_here(view, job, wait, expected)
+    if never is not None:
+        expected = ExpectedStart()
     faults = () if plan is None else plan.faults
     suggestion = None
-    if wait.reason in (WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION):
+    if wait.reason in _FOR_WANT_OF_ROOM:
         suggestion = flags_that_start(view, job.spec, plan, job)
     leaving = stopped_for(view, job)
     because = f": {room_is_made(leaving, now)}" if leaving else wait_clause(view, job, wait, position, now)
     parts = [
         f"{title_of(job)} waits{because}.",
         "" if wait.reason in (WaitReason.DEPENDENCY, WaitReason.BACKOFF) else when_it_starts(view, expected, now),
+        "" if never is None else f"It cannot start on the nodes that are here: {never}.",
         "" if suggestion is None else f"{suggestion} starts now.",
         "" if job.evicted is None else eviction_sentence(job, job.evicted, now),
         *(f"{fault[0].upper()}{fault[1:]}." for fault in faults if fault.startswith(f"queue {job.spec.queue}: ")),
@@ -77,6 +91,16 @@ def explain(
         certainty=expected.certainty,
         makes_room=tuple(one.id for one in leaving),
     )
+
+
+def _never_here(view: View, job: Job, wait: Wait, expected: ExpectedStart) -> str | None:
+    """Why no node here could ever hold a job that was let in: its node has left, or it is a pod that others made.
+
+    What is set apart in pools is told with the devices already.
+    """
+    if expected.start_at is not None or wait.reason not in _FOR_WANT_OF_ROOM:
+        return None
+    return impossible(view, job.spec.request, job.spec.speeds)
 
 
 def wait_reason(job: Job, wait: Wait | None, now: float) -> WaitReason:

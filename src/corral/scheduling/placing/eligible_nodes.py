@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from corral.model.allocation import Placement
-from corral.model.device import DeviceCondition, NodeStatus
+from corral.model.device import NOTHING_TAKEN, DeviceCondition, Node, NodeStatus
 from corral.model.fact import ConditionObserved
-from corral.model.fit import labels_preferred
+from corral.model.fit import preference
 from corral.model.view import View
 from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.state.draft import Draft, PlacementRequest, draft_of
@@ -15,14 +15,30 @@ _ANSWERING = (NodeStatus.READY, NodeStatus.DRAINING, NodeStatus.CORDONED)
 
 
 def emptied(view: View) -> Draft:
-    """What would be free if nothing were running, every device were healthy, and every node took jobs."""
+    """What would be free if nothing were running, every device were healthy, and every node took all jobs."""
+    nodes = {name: _alone(node) for name, node in view.nodes.items()}
     bare = replace(
-        view, allocations={}, holders={}, residents={}, cordons={}, node_cordons={}, conditions={}, silences={}
+        view,
+        nodes=nodes,
+        allocations={},
+        holders={},
+        residents={},
+        cordons={},
+        node_cordons={},
+        conditions={},
+        silences={},
     )
     healthy = bare.advance(
         ConditionObserved(DeviceCondition(device.uuid)) for node in view.nodes.values() for device in node.devices
     )
     return draft_of(healthy)
+
+
+def _alone(node: Node) -> Node:
+    """The node as if its cluster had it take all jobs, and nobody else had anything of it."""
+    if not node.taints and not node.others and node.cordoned is None and not any(node.taken):
+        return node
+    return replace(node, taints=(), others=(), taken=NOTHING_TAKEN, cordoned=None)
 
 
 def eligible_nodes(view: View, wanted: PlacementRequest) -> tuple[str, ...]:
@@ -38,13 +54,13 @@ def soonest_nodes(view: View, wanted: PlacementRequest, eligible: Sequence[str],
     """At most so many of the eligible nodes that answer, those on which the job could start soonest first.
 
     Those on which a member fits now come before those where it must wait, and these before nodes that take no jobs;
-    of equals those with most of the preferred labels, then the first by name.
+    of equals those that the request prefers, then the first by name.
     """
     draft, member = draft_of(view), _member_of(wanted)
 
     def rank(name: str) -> tuple[bool, bool, int, str]:
         busy = not _fits(draft, member, name)
-        liked = labels_preferred(member.request, draft.capacity.state(name))
+        liked = preference(member.request, draft.capacity.state(name), name)
         return view.status(name) is not NodeStatus.READY, busy, -liked, name
 
     answering = [name for name in eligible if view.status(name) in _ANSWERING]

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
-from corral.model.fit import Cause, Misfit, NodeState, could_use, node_state, still_fits
+from corral.model.fit import Cause, Misfit, could_use, name_misfit, still_fits
 from corral.model.job import Request
 from corral.model.plan import Start
+from corral.model.state import NodeState, node_state
 from corral.model.view import View
+from corral.scheduling.state.neighbours import anything_repels, member_resident, neighbours_in
 from corral.scheduling.state.timeline import changed
 
 
@@ -25,6 +27,8 @@ def verify(view: View, start: Start) -> Misfit | None:
     request = view.jobs[start.job_id].spec.request
     chosen = frozenset(start.placement.uuids)
     states: dict[str, NodeState] = {}
+    neighbours = neighbours_in(view) if request.by_neighbours else None
+    resident = member_resident(request)
     for member in start.placement.members:
         if member.node not in view.nodes:
             return Misfit(Cause.NO_NODE, 1, 0, node=member.node)
@@ -34,7 +38,12 @@ def verify(view: View, start: Start) -> Misfit | None:
             return Misfit(Cause.NO_NODE, len(member.grants), 0, node=member.node)
         slots = tuple(uuids.index(grant.uuid) for grant in member.grants)
         misfit = still_fits(request, state, slots, member.grants)
+        misfit = misfit or name_misfit(request, member.node, state.labels)
+        if misfit is None and (neighbours is not None or anything_repels(view, member.node)):
+            misfit = (neighbours or neighbours_in(view)).misfit(request, member.node)
         if misfit is not None:
             return replace(misfit, node=member.node)
+        if neighbours is not None and resident is not None:
+            neighbours.arrive(member.node, resident)
         states[member.node] = changed(state, member, slots, -1)
     return None

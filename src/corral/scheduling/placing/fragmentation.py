@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corral.model.fit import Slot, could_use
+from corral.model.fit import could_use
 from corral.model.job import Request
+from corral.model.state import Slot
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.scores import Floats, Granularity, PlacementOptions
-from corral.scheduling.state.columns import CPU, Amounts, Columns, Rows
+from corral.scheduling.state.columns import CPU, Amounts, Columns, Rows, in_parts
+
+CHANGES_KEPT = 256
 
 _COUNT = 1 << 32
 """A device that can serve a request adds this much, one that cannot adds its free milli-GPU: one sum encodes both."""
@@ -54,15 +57,15 @@ class Fragmentation:
     def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         self._renew()
         rows, request = options.rows, options.shape.request
-        useless = self._useless.take(rows, axis=1)
-        total = self._total[rows]
+        useless = self._useless.take(rows, axis=0)
         for slots in options.slots:
-            free = columns.free_milli[slots, rows]
-            useless -= self._contribution.take(free, axis=1)
-            useless += self._contribution.take(free - request.share_milli, axis=1)
-            total = total - request.share_milli
-        after = self._fragmentation(columns, rows, columns.amounts[CPU, rows] - request.cpu_milli, useless, total)
-        return np.trunc(100.0 / (1.0 + np.exp((after - self._before[rows]) / self._scale)))
+            free = columns.free_milli[rows, slots]
+            useless += self._change(request.share_milli).take(free, axis=0)
+        total = self._total.take(rows) - len(options.slots) * request.share_milli
+        after = self._fragmentation(
+            columns, rows, columns.free_host[CPU].take(rows) - request.cpu_milli, useless, total
+        )
+        return np.trunc(100.0 / (1.0 + np.exp((after - self._before.take(rows)) / self._scale)))
 
     def fragmentation_milli(self) -> float:
         """The sum of F over all nodes, in milli-GPU."""
@@ -77,21 +80,33 @@ class Fragmentation:
         if rows is None:
             rows = np.arange(len(columns), dtype=np.intp)
         self._place = columns.changed_rows.place
-        if len(rows):
-            free = np.maximum(columns.free_milli[:, rows], 0)
-            useless = self._contribution[:, free].sum(axis=1)
-            total = free.sum(axis=0)
-            self._useless[:, rows] = useless
-            self._total[rows] = total
-            self._before[rows] = self._fragmentation(columns, rows, columns.amounts[CPU, rows], useless, total)
+        for some in in_parts(rows):
+            free = np.maximum(columns.free_milli.take(some, axis=0), 0)
+            useless = self._contribution.take(free, axis=0).sum(axis=1)
+            total = free.sum(axis=1)
+            self._useless[some] = useless
+            self._total[some] = total
+            self._before[some] = self._fragmentation(columns, some, columns.free_host[CPU].take(some), useless, total)
+
+    def _change(self, share: int) -> Amounts:
+        """int64[free milli-GPU, sorts]: by how much a device's contribution changes when it gives this share."""
+        change = self._changes.get(share)
+        if change is None:
+            if len(self._changes) >= CHANGES_KEPT:
+                self._changes.clear()
+            change = np.zeros_like(self._contribution)
+            change[share:] = self._contribution[: len(change) - share] - self._contribution[share:]
+            self._changes[share] = change
+        return change
 
     def _fragmentation(self, columns: Columns, rows: Rows, cpu: Amounts, useless: Amounts, total: Amounts) -> Amounts:
         """F times the mix's count, for rows with so much CPU, sums by share (see `_COUNT`) and total milli-GPU."""
-        usable = (useless >= self._least) * self._counts[:, np.searchsorted(self._cpus, cpu, side="right")]
+        usable = (useless >= self._least) * self._counts.take(self._cpus.searchsorted(cpu, side="right"), axis=0)
         if not self._everywhere:
-            usable *= self._served[:, columns.kind[rows]]
+            usable *= self._served.take(columns.kind.take(rows), axis=0)
+        usable *= total[:, None] - (useless & (_COUNT - 1))
         whole = self._scale // MILLI_PER_DEVICE
-        return np.asarray(whole * total - (usable * (total - useless % _COUNT)).sum(axis=0), dtype=np.int64)
+        return np.asarray(whole * total - usable.sum(axis=1), dtype=np.int64)
 
     def _learn(self) -> None:
         columns = self._columns
@@ -103,17 +118,19 @@ class Fragmentation:
                     (request.cpu_milli, count)
                 )
         self._cpus = np.array(sorted({cpu for members in sorts.values() for cpu, _ in members}), dtype=np.int64)
-        self._counts = np.zeros((len(sorts), len(self._cpus) + 1), dtype=np.int64)
+        self._counts = np.zeros((len(self._cpus) + 1, len(sorts)), dtype=np.int64)
         for at, members in enumerate(sorts.values()):
             for cpu, count in members:
-                self._counts[at, np.searchsorted(self._cpus, cpu) + 1 :] += count
-        free = np.arange(MILLI_PER_DEVICE + 1)
-        shares = np.array([sort.share for sort in sorts], dtype=np.int64).reshape(-1, 1)
+                self._counts[np.searchsorted(self._cpus, cpu) + 1 :, at] += count
+        free = np.arange(MILLI_PER_DEVICE + 1)[:, None]
+        shares = np.array([sort.share for sort in sorts], dtype=np.int64)
+        self._changes: dict[int, Amounts] = {}
         self._contribution = np.where(free >= shares, _COUNT, free)
-        self._least = np.array([sort.devices * _COUNT for sort in sorts], dtype=np.int64).reshape(-1, 1)
-        self._served = np.array([sort.kinds for sort in sorts], dtype=np.int64).reshape(len(sorts), len(columns.kinds))
+        self._least = np.array([sort.devices * _COUNT for sort in sorts], dtype=np.int64)
+        served = np.array([sort.kinds for sort in sorts], dtype=np.int64).reshape(len(sorts), len(columns.kinds))
+        self._served = np.ascontiguousarray(served.T)
         self._everywhere = bool(self._served.all())
-        self._useless = np.zeros((len(sorts), len(columns)), dtype=np.int64)
+        self._useless = np.zeros((len(columns), len(sorts)), dtype=np.int64)
         self._total = np.zeros(len(columns), dtype=np.int64)
         self._before = np.zeros(len(columns), dtype=np.int64)
         self._known = len(columns.kinds)

@@ -5,12 +5,14 @@ from dataclasses import replace
 from functools import lru_cache
 
 from corral.model.allocation import Member, Placement
-from corral.model.fit import Cause, Fit, Misfit, NodeState, grants_on, labels_preferred, model_matches
+from corral.model.fit import Cause, Fit, Misfit, grants_on, model_matches
 from corral.model.job import Request
 from corral.model.split import Strategy
+from corral.model.state import NodeState
 from corral.scheduling.placing.filling import WholeDevices, filled, fullness
 from corral.scheduling.policy import Prefer
 from corral.scheduling.state.draft import Draft, PlacementRequest
+from corral.scheduling.state.neighbours import member_resident
 
 DeviceOrder = Callable[[str, Sequence[int]], Sequence[int]]
 """(node name, slots) -> the slots in the order in which to take them; equals keep their order."""
@@ -38,8 +40,8 @@ def choose(
     if not request.one_node:
         return _gang(draft, wanted, names, prefer, order)
     misfits = []
-    if request.prefers:
-        names = tuple(sorted(names, key=lambda name: -labels_preferred(request, draft.capacity.state(name))))
+    if request.prefers or request.rules is not None:
+        names = tuple(sorted(names, key=lambda name: -draft.preference(request, name)))
     for name in names:
         placed = _gang(draft, wanted, (name,), prefer, order)
         if isinstance(placed, Placement):
@@ -72,7 +74,7 @@ def _gang(
         if isinstance(found, Misfit):
             return found
         members.append(found)
-        trial.take((found,), wanted.until)
+        trial.take((found,), wanted.until, member_resident(wanted.request))
         if wanted.request.spread:
             names = tuple(name for name in names if name != found.node)
     return Placement(tuple(members))
@@ -95,7 +97,7 @@ def _member(
             speed, slots = _fastest(draft, wanted, name, answer)
             if len(slots) >= wanted.request.devices:
                 lent_devices = lent_devices_taken(draft, wanted, name, slots)
-                liked = labels_preferred(wanted.request, draft.capacity.state(name)) if wanted.request.prefers else 0
+                liked = draft.preference(wanted.request, name)
                 fullest = () if prefer is Prefer.FIRST else fullness(draft, wanted, name, answer, slots)
                 rank = (-speed, lent_devices, -liked, bool(answer.parts_milli), fullest)
                 if best is None or rank < best[0]:

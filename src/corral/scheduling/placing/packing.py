@@ -12,9 +12,10 @@ from types import MappingProxyType
 from corral.model.allocation import Member, Placement
 from corral.model.device import DeviceCondition, availability_score
 from corral.model.errors import Refused, nearest
-from corral.model.fit import Fit, Misfit, NodeState
+from corral.model.fit import Fit, Misfit
 from corral.model.job import Request
 from corral.model.split import Strategy
+from corral.model.state import NodeState
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.fragmentation import Fragmentation
 from corral.scheduling.placing.node_by_node import best_misfit, choose, lent_devices_taken, member_on
@@ -80,7 +81,7 @@ class ScoringState:
 
     def best_fit(self) -> BestFit:
         """The best-fit score, relative to the largest nodes."""
-        gpus = (self.columns.free_milli >= 0).sum(axis=0).max(initial=0)
+        gpus = (self.columns.free_milli >= 0).sum(axis=1).max(initial=0)
         return BestFit(max(1, int(self.columns.host[CPU].max(initial=0))), max(1, int(gpus)) * MILLI_PER_DEVICE)
 
     def read(self) -> None:
@@ -201,6 +202,7 @@ class Packer:
             return choose(draft, wanted, Prefer.FULLEST, order=order, wholes=wholes)
         plain = (
             not request.avoid_jobs
+            and not draft.repels(request)
             and not wanted.closed_pools
             and not wanted.lending_pools
             and (not wanted.respects_promises or draft.all_open)

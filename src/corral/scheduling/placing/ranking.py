@@ -1,4 +1,8 @@
-"""Ranking nodes by a score: the best score of every row, cached by request and computed anew only for changed rows."""
+"""Ranking nodes by a score: the best score of every row, cached by request and computed anew only for changed rows.
+
+The best row is found by bounds: rows are in blocks, and no row of a block scores more than its bound. A better score
+raises the bound; a bound that proves too high is only lowered when the search comes upon its block.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +16,7 @@ from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.scores import DeviceScorer, Floats, Granularity, PlacementOptions, Score, each_of
 from corral.scheduling.placing.topology import best_set, least_cut
-from corral.scheduling.state.columns import Columns, RowGrant, Rows, Shape, member_of
+from corral.scheduling.state.columns import Columns, RowGrant, Rows, Shape, in_parts, member_of
 
 SHAPES_KEPT = 512
 """The most requests whose rankings are cached; the least recently used one is dropped first."""
@@ -23,19 +27,51 @@ MISFITS_KEPT = 16_384
 PREFERENCE = 1e6
 """What a preferred label adds to a score: more than scores can differ otherwise."""
 
-_MisfitKey = tuple[Request, int, int, bytes, bytes]
-"""Request, row, its kind, and the amounts that are free on it."""
+BLOCK_BITS = 7
+"""Blocks of 128 rows: of a hundred nodes as of a million, the search looks at few bounds and few rows."""
+
+_MisfitKey = tuple[Request, int, int, int | None, bytes, bytes, bytes]
+"""Request, row, its kind, how many more members it takes, and the amounts that are free on it."""
 
 
 @dataclass(slots=True)
 class _Ranking:
-    """The best score of every row for one request, -inf where it does not fit, and the slot with that score."""
+    """The best score of every row for one request, -inf where it does not fit, and a bound of each block of rows."""
 
     shape: Shape
     scores: Floats
-    slot: NDArray[np.int16]
+    bounds: Floats = field(init=False)
     place: int = -1
     version: int = -1
+
+    def __post_init__(self) -> None:
+        self.bounds = np.full(-(-len(self.scores) >> BLOCK_BITS), -np.inf)
+
+    def forget(self) -> None:
+        """No row has a score."""
+        self.scores.fill(-np.inf)
+        self.bounds.fill(-np.inf)
+
+    def note(self, rows: Rows, scores: Floats) -> None:
+        """The scores of rows that had none; of several for one row the best counts."""
+        np.maximum.at(self.scores, rows, scores)
+        np.maximum.at(self.bounds, rows >> BLOCK_BITS, scores)
+
+    def best_row(self) -> int | None:
+        """The row with the best score, of equals the first; None where no row has one."""
+        bounds = self.bounds
+        while len(bounds):
+            block = int(bounds.argmax())
+            first = block << BLOCK_BITS
+            among = self.scores[first : first + (1 << BLOCK_BITS)]
+            at = int(among.argmax())
+            score = among[at]
+            if score == -np.inf == bounds[block]:
+                return None
+            if score == bounds[block]:
+                return first + at
+            bounds[block] = score
+        return None
 
 
 @dataclass(slots=True)
@@ -66,12 +102,11 @@ class Placer:
     def best(self, request: Request, *, excluded: Collection[int] = ()) -> RowGrant | None:
         """The best placement of one member outside the excluded rows, None when it fits nowhere."""
         ranking = self._ranking(request)
-        scores = ranking.scores
-        if excluded:
-            scores = scores.copy()
-            scores[list(excluded)] = -np.inf
-        if not len(scores):
-            return None
+        if not excluded:
+            row = ranking.best_row()
+            return None if row is None else self._grant(ranking, row)
+        scores = ranking.scores.copy()
+        scores[list(excluded)] = -np.inf
         row = int(scores.argmax())
         return None if scores[row] == -np.inf else self._grant(ranking, row)
 
@@ -99,7 +134,7 @@ class Placer:
         able = self.in_order(row, able)
         if known is not None:
             return best_set(known, tuple(able), request.devices)
-        free = columns.free_milli[:, row]
+        free = columns.free_milli[row]
         if self._each is None:
             able = sorted(able, key=lambda slot: int(free[slot]))
         return tuple(able[: request.devices])
@@ -179,9 +214,7 @@ class Placer:
                 return self._ranking(member)
             if len(self._rankings) >= SHAPES_KEPT:
                 del self._rankings[min(self._rankings, key=lambda key: self._rankings[key].place)]
-            size = len(self.columns)
-            shape = Shape(member, self.columns)
-            ranking = _Ranking(shape, np.full(size, -np.inf), np.zeros(size, dtype=np.int16))
+            ranking = _Ranking(Shape(member, self.columns), np.full(len(self.columns), -np.inf))
             self._rankings[request] = ranking
         self._renew(ranking)
         return ranking
@@ -189,47 +222,43 @@ class Placer:
     def _renew(self, ranking: _Ranking) -> None:
         columns, version = self.columns, self.score.version
         rows = columns.changed_rows.since(ranking.place) if ranking.version == version else None
-        if rows is None:
-            rows = np.arange(len(columns), dtype=np.intp)
         ranking.place, ranking.version = columns.changed_rows.place, version
-        if len(rows):
-            self._rank(ranking, rows)
+        if rows is None or len(rows) > len(columns):
+            ranking.forget()
+            rows = np.arange(len(columns), dtype=np.intp)
+        else:
+            ranking.scores[rows] = -np.inf
+        for some in in_parts(rows):
+            self._rank(ranking, some)
 
     def _rank(self, ranking: _Ranking, rows: Rows) -> None:
+        """Note the scores of these rows, which have none."""
         columns, shape = self.columns, ranking.shape
-        slots, hosts = shape.fits(columns, rows)
         request = shape.request
-        each = request.devices == 1 and self._compares_devices(request)
-        if each:
-            which, at = np.nonzero(slots)
-            options = PlacementOptions(shape, rows[at], which[None, :])
+        rows = shape.serving(columns, rows)
+        able = shape.able_slots(columns, rows)
+        if request.devices == 1 and self._compares_devices(request):
+            at, which = able.nonzero()
+            options = PlacementOptions(shape, rows.take(at), which[None])
+        elif request.devices == 1 and request.whole and not columns.laid_out:
+            at, which = _firsts(*able.nonzero())
+            options = PlacementOptions(shape, rows.take(at), which[None])
         else:
-            at = np.flatnonzero(hosts)
-            options = PlacementOptions(shape, rows[at], self._slot_sets(request, rows[at], slots[:, at]))
-        if not len(at):
-            ranking.scores[rows] = -np.inf
-            return
-        scores = self.score(columns, options)
-        if request.prefers:
-            scores = scores + PREFERENCE * shape.preferred[columns.kind[options.rows]]
-        if each:
-            table = np.full(slots.shape, -np.inf)
-            table[which, at] = scores
-            best = _last_of_best(table) if request.split_milli is not None else table.argmax(axis=0)
-            ranking.scores[rows] = table[best, np.arange(len(rows))]
-            ranking.slot[rows] = best
-        else:
-            ranking.scores[rows] = -np.inf
-            ranking.scores[options.rows] = scores
-            if request.devices == 1:
-                ranking.slot[options.rows] = options.slots[0]
+            (at,) = (able.sum(axis=1) >= request.devices).nonzero()
+            rows = rows.take(at)
+            options = PlacementOptions(shape, rows, self._slot_sets(request, rows, able.take(at, axis=0)))
+        if len(at):
+            scores = self.score(columns, options)
+            if shape.prefers:
+                scores = scores + PREFERENCE * shape.preferred[columns.kind[options.rows]]
+            ranking.note(options.rows, scores)
 
     def _compares_devices(self, request: Request) -> bool:
         """Whether the score differs between the devices of a node for this request."""
         return self.score.granularity > (Granularity.SHARES if request.whole else Granularity.NODES)
 
     def _slot_sets(self, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
-        """intp[devices, n]: the slots that a member would take of each row, out of `able` (bool[slots, n]).
+        """intp[devices, n]: the slots that a member would take of each row, out of `able` (bool[n, slots]).
 
         The slots with the least free, of equals the lower; where the score compares devices, the best by it. For whole
         devices on a row with a layout, the best connected set.
@@ -238,42 +267,49 @@ class Placer:
         if self._each is None or not request.devices or not len(rows):
             chosen = least_free(columns, request, rows, able)
         else:
-            which, at = np.nonzero(able)
+            at, which = np.nonzero(able)
             table = np.full(able.shape, -np.inf)
-            table[which, at] = self._each(columns, rows[at], which)
-            chosen = np.asarray(np.argsort(-table, axis=0, kind="stable")[: request.devices], dtype=np.intp)
+            table[at, which] = self._each(columns, rows[at], which)
+            ordered = np.argsort(-table, axis=1, kind="stable")
+            chosen = np.ascontiguousarray(ordered[:, : request.devices].T, dtype=np.intp)
         if columns.laid_out and request.whole and request.devices:
             for column, row in enumerate(rows.tolist()):
                 known = columns.layouts[row]
                 if known is not None:
-                    slots = self.in_order(row, np.flatnonzero(able[:, column]).tolist())
+                    slots = self.in_order(row, np.flatnonzero(able[column]).tolist())
                     chosen[:, column] = best_set(known, tuple(slots), request.devices)
         return chosen
 
     def _grant(self, ranking: _Ranking, row: int) -> RowGrant:
-        shape, devices = ranking.shape, ranking.shape.request.devices
-        if devices == 1:
-            return shape.taking(self.columns, row, (int(ranking.slot[row]),))
-        if devices == 0:
-            return shape.taking(self.columns, row, ())
-        rows = np.array([row], dtype=np.intp)
-        able, _ = shape.fits(self.columns, rows)
-        slots = self._slot_sets(shape.request, rows, able)[:, 0].tolist()
-        return shape.taking(self.columns, row, tuple(sorted(slots)))
+        columns, shape, request = self.columns, ranking.shape, ranking.shape.request
+        if not request.devices:
+            return shape.taking(columns, row, ())
+        able = shape.able_slots_on(columns, row)
+        if len(able) == request.devices:
+            return shape.taking(columns, row, tuple(able))
+        if request.devices > 1 or not self._compares_devices(request):
+            rows = np.array([row], dtype=np.intp)
+            slots = self._slot_sets(request, rows, shape.able_slots(columns, rows))[:, 0].tolist()
+            return shape.taking(columns, row, tuple(sorted(slots)))
+        options = PlacementOptions(shape, np.full(len(able), row, dtype=np.intp), np.array([able], dtype=np.intp))
+        scores = self.score(columns, options)
+        best = _last_of_best(scores) if request.split_milli is not None else scores.argmax()
+        return shape.taking(columns, row, (able[best],))
 
     def _nearest_rows(self, request: Request) -> list[int]:
         """One row of each kind: the one with the most slots that can serve now, of equals the earliest."""
         columns, size = self.columns, len(self.columns)
-        slots, _ = self._ranking(request).shape.fits(columns, np.arange(size, dtype=np.intp))
-        nearness = np.count_nonzero(slots, axis=0) * size + np.arange(size - 1, -1, -1)
+        shape, nearness = self._ranking(request).shape, np.arange(size - 1, -1, -1, dtype=np.intp)
+        rows = shape.serving(columns, np.arange(size, dtype=np.intp))
+        nearness[rows] += shape.able_slots(columns, rows).sum(axis=1) * size
         nearest = np.full(len(columns.kinds), -1, dtype=np.intp)
         np.maximum.at(nearest, columns.kind, nearness)
         return sorted((size - 1 - nearest[nearest >= 0] % size).tolist())
 
     def _misfit(self, request: Request, row: int) -> Misfit:
         columns = self.columns
-        free = columns.amounts[:, row].tobytes(), columns.free_mib[:, row].tobytes()
-        key = (request, row, int(columns.kind[row]), *free)
+        free = columns.free_host[:, row].tobytes(), columns.free_milli[row].tobytes(), columns.free_mib[row].tobytes()
+        key = (request, row, int(columns.kind[row]), columns.members_left_on(row), *free)
         known = self._misfits.get(key)
         if known is None:
             if len(self._misfits) >= MISFITS_KEPT:
@@ -288,9 +324,19 @@ class Placer:
         return replace(answer, node=self.columns.names[row])
 
 
-def _last_of_best(table: NDArray[Any]) -> Rows:
-    """intp[n]: the index of the last of the largest values of each column; splittable shares go there."""
-    return np.asarray(len(table) - 1 - table[::-1].argmax(axis=0), dtype=np.intp)
+def _firsts(at: Rows, which: Rows) -> tuple[Rows, Rows]:
+    """Those of the pairs whose `at` is not that of the pair before."""
+    if len(at) < 2:
+        return at, which
+    first = np.empty(len(at), dtype=np.bool_)
+    first[0] = True
+    np.not_equal(at[1:], at[:-1], out=first[1:])
+    return at.compress(first), which.compress(first)
+
+
+def _last_of_best(scores: NDArray[Any]) -> Any:
+    """The index of the last of the largest values along the last axis; splittable shares go there."""
+    return scores.shape[-1] - 1 - scores[..., ::-1].argmax(axis=-1)
 
 
 def least_free(columns: Columns, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
@@ -299,10 +345,10 @@ def least_free(columns: Columns, request: Request, rows: Rows, able: NDArray[np.
     if not devices or not len(rows):
         return np.zeros((devices, len(rows)), dtype=np.intp)
     if devices == 1 and request.whole:
-        return np.asarray(able.argmax(axis=0)[None, :], dtype=np.intp)
-    free = np.where(able, columns.free_milli.take(rows, axis=1), 2 * MILLI_PER_DEVICE)
+        return np.asarray(able.argmax(axis=1)[None], dtype=np.intp)
+    free = np.where(able, columns.free_milli[rows], 2 * MILLI_PER_DEVICE)
     if devices == 1:
-        least = _last_of_best(-free) if request.split_milli is not None else free.argmin(axis=0)
-        return np.asarray(least[None, :], dtype=np.intp)
-    ordered: Rows = np.argsort(free, axis=0, kind="stable")
-    return ordered[:devices]
+        least = _last_of_best(-free) if request.split_milli is not None else free.argmin(axis=1)
+        return np.asarray(least[None], dtype=np.intp)
+    ordered: Rows = np.argsort(free, axis=1, kind="stable")
+    return np.ascontiguousarray(ordered[:, :devices].T)

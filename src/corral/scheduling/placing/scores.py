@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ class Granularity(IntEnum):
     SLOTS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementOptions:
+class PlacementOptions(NamedTuple):
     """Ways to place one member: option i takes the slots `slots[:, i]` of row `rows[i]`; all of them fit.
 
     `rows` is intp[n], `slots` intp[devices, n].
@@ -121,9 +120,9 @@ class Pack:
     version: int = 0
 
     def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
-        free = columns.free_milli[:, options.rows]
-        whole = np.maximum((free >= 0).sum(axis=0), 1) * MILLI_PER_DEVICE
-        left = np.maximum(free, 0).sum(axis=0) - _asked_milli(options)
+        free = columns.free_milli[options.rows]
+        whole = np.maximum((free >= 0).sum(axis=1), 1) * MILLI_PER_DEVICE
+        left = np.maximum(free, 0).sum(axis=1) - _asked_milli(options)
         return np.asarray(self.sign * (1.0 - left / whole), dtype=np.float64)
 
 
@@ -146,8 +145,8 @@ class BestFit:
     version: int = 0
 
     def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
-        cpu = columns.amounts[CPU, options.rows] - options.shape.request.cpu_milli
-        gpu = np.maximum(columns.free_milli[:, options.rows], 0).sum(axis=0) - _asked_milli(options)
+        cpu = columns.free_host[CPU, options.rows] - options.shape.request.cpu_milli
+        gpu = np.maximum(columns.free_milli[options.rows], 0).sum(axis=1) - _asked_milli(options)
         left = 0.5 * (cpu / self.largest_cpu_milli) + 0.5 * (gpu / self.largest_gpu_milli)
         return np.asarray(np.trunc(100.0 * (1.0 - left)), dtype=np.float64)
 
@@ -193,7 +192,7 @@ class RoundRobin(DeviceScore):
     def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
         """See `DeviceScorer`."""
         total, width = max(1, len(columns)), max(1, columns.width)
-        counts = np.count_nonzero(columns.free_milli[:, rows] >= 0, axis=0).clip(1)
+        counts = np.count_nonzero(columns.free_milli[rows] >= 0, axis=1).clip(1)
         rank = (rows - self.turn) % total + (slots - self.next_slot[rows]) % counts / width
         return np.asarray(-rank / total, dtype=np.float64)
 
@@ -256,7 +255,7 @@ class LeastLoaded(DeviceScore):
 
     def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
         """See `DeviceScorer`."""
-        allocated = 1.0 - columns.free_milli[slots, rows] / MILLI_PER_DEVICE
+        allocated = 1.0 - columns.free_milli[rows, slots] / MILLI_PER_DEVICE
         return np.asarray((self.readings.utilization_pct[slots, rows] + allocated / 2) / -100.0, dtype=np.float64)
 
 

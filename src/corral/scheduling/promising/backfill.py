@@ -6,8 +6,9 @@ from math import inf
 
 from corral.model.allocation import Member, Placement, Promise
 from corral.model.certainty import Certainty
-from corral.model.fit import Cause, Fit, Misfit, NodeState, Slot
-from corral.model.job import Phase
+from corral.model.fit import NEIGHBOUR_CAUSES, Fit, Misfit
+from corral.model.phase import Phase
+from corral.model.state import NodeState, Slot
 from corral.model.view import View
 from corral.scheduling.placing.node_by_node import choose, member_on, speed_on
 from corral.scheduling.promising.run_time import expected_end, run_estimate_s
@@ -88,14 +89,14 @@ def promises_changed(before: Mapping[str, Promise], promises: Sequence[Promise])
 def _candidates(draft: Draft, wanted: PlacementRequest) -> list[str]:
     """Nodes on which the request could ever fit; where there are too many, those with most of what it asks for.
 
-    Nodes with a job that the request avoids are left out: a timeline knows what is released, not by which job.
+    Nodes that what runs there rules out are left out: a timeline knows what is released, not by which job.
     """
     ignoring_promises = wanted.ignoring_promises()
     answers = [(name, draft.fit(name, ignoring_promises)) for name in draft.capacity.names]
     able = [
         (-(len(answer.slots) if isinstance(answer, Fit) else answer.available), name)
         for name, answer in answers
-        if isinstance(answer, Fit) or not (answer.never or answer.cause is Cause.ANTI_AFFINITY)
+        if isinstance(answer, Fit) or not (answer.never or answer.cause in NEIGHBOUR_CAUSES)
     ]
     if len(able) > NODES_LOOKED_AT:
         able = sorted(able)[:NODES_LOOKED_AT]
@@ -132,6 +133,8 @@ def _tester(draft: Draft, wanted: PlacementRequest, name: str) -> Callable[[Node
     def fits(state: NodeState) -> bool:
         nonlocal enough
         if state.cpu_milli < cpu_milli or state.memory_mib < memory_mib or state.disk_mib < disk_mib:
+            return False
+        if state.members_left is not None and state.members_left < 1:
             return False
         state = draft.open_of(name, wanted, state)
         host = state.cpu_milli >= cpu_milli and state.memory_mib >= memory_mib and state.disk_mib >= disk_mib

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from math import inf
 
 from corral.model.allocation import Allocation
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 
 Durations = Mapping[tuple[str, str], tuple[float, ...]]
 

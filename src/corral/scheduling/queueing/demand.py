@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from corral.model.allocation import Placement
 from corral.model.device import Device
 from corral.model.fact import Delta, NodeObserved, NodeRemoved
-from corral.model.fit import Slot, could_use, grant_memory_mib, share_milli_of, slot_of
+from corral.model.fit import could_use, grant_memory_mib, share_milli_of
 from corral.model.job import Job, JobKind, JobSpec, Request
 from corral.model.quota import Used, counted_milli
+from corral.model.state import Slot, slot_of
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.queueing.order import asked_gpus
 from corral.scheduling.state.capacity import Capacity

@@ -1,5 +1,7 @@
 """Fair share: how much each project, and each user in it, has used in relation to its weight."""
 
+from collections.abc import Mapping
+
 from corral.model.allocation import Placement
 from corral.model.job import Job
 from corral.model.units import MILLI_PER_DEVICE
@@ -29,9 +31,27 @@ class FairShare:
     def over_use(self, job: Job) -> Rank:
         """GPU-seconds per weight that the job's project has used, and its user within the project."""
         projects = self._read()
-        known, member = self._view.projects.get(job.spec.project), (job.spec.project, job.spec.user)
-        had = projects.get(job.spec.project, 0.0) / (1.0 if known is None else known.weight)
-        return had, self._of_user.get(member, 0.0) / self._weight_of_user.get(member, 1.0)
+        project, user = job.spec.project, job.spec.user
+        had = projects.get(project, 0.0) / self.weight_of_project(project)
+        return had, self._of_user.get((project, user), 0.0) / self.weight_of_user(project, user)
+
+    def of_projects(self) -> Mapping[str, float]:
+        """GPU-seconds that each project has used, as `over_use` counts them, not yet by weight."""
+        return self._read()
+
+    def of_users(self) -> Mapping[tuple[str, str], float]:
+        """The same of each user in a project."""
+        self._read()
+        return self._of_user
+
+    def weight_of_user(self, project: str, user: str) -> float:
+        """A user's weight within a project."""
+        return self._weight_of_user.get((project, user), 1.0)
+
+    def weight_of_project(self, project: str) -> float:
+        """A project's weight, 1 of one that the settings do not have."""
+        known = self._view.projects.get(project)
+        return 1.0 if known is None else known.weight
 
     def started(self, job: Job, placement: Placement) -> None:
         """Count a job that starts in this cycle."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from operator import itemgetter
 
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.plan import Group, group_of
 from corral.scheduling.queueing.lazy_merge import GroupCursor, LazyMerge, Place
 from corral.scheduling.queueing.order import OrderContext, Ranking

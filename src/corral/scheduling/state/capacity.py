@@ -1,6 +1,6 @@
 """What is free on every node, kept current by deltas instead of being computed anew from each view."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from corral.model.allocation import Allocation
@@ -20,8 +20,10 @@ from corral.model.fact import (
     SilenceObserved,
     SiteArranged,
 )
-from corral.model.fit import NodeState, Slot, slot_of, version_tuple
+from corral.model.placement_rules import Resident, Selector, meets
+from corral.model.state import NodeState, Slot, slot_of, version_tuple
 from corral.model.view import View, ViewDraft
+from corral.scheduling.state.neighbours import residents_on
 
 _NONE: frozenset[int] = frozenset()
 
@@ -38,7 +40,7 @@ class _Host:
 
 @dataclass(slots=True)
 class _Used:
-    """What is allocated of one device (milli-GPU and MiB) or of one host (milli-CPU, MiB, MiB of its disk).
+    """What is allocated of one device (milli-GPU and MiB) or of one host (milli-CPU, MiB, MiB of its disk, members).
 
     `tenants` is the milli-GPU by user, on a device that serves one user at a time.
     """
@@ -46,6 +48,7 @@ class _Used:
     milli: int = 0
     mib: int = 0
     disk_mib: int = 0
+    members: int = 0
     tenants: dict[str, int] = field(default_factory=dict)
 
     def serve(self, tenant: str, milli: int) -> None:
@@ -86,11 +89,13 @@ class NodeChanges:
 class Capacity:
     """Free capacity by node. Equal views give equal capacities, whichever deltas led to them.
 
-    `changes` lists the nodes whose state changed.
+    `changes` lists the nodes whose state changed. `repelling` has what runs and keeps others off its node, by ids that
+    only this class reads; while it is empty no request need be tested against what runs.
     """
 
     source: ViewDraft
     changes: NodeChanges = field(default_factory=NodeChanges)
+    repelling: set[str] = field(default_factory=set)
     _allocations: dict[str, Allocation] = field(default_factory=dict)
     _on: dict[str, dict[str, Allocation]] = field(default_factory=dict)
     _hosts: dict[str, _Host] = field(default_factory=dict)
@@ -99,6 +104,7 @@ class Capacity:
     _machines: dict[str, _Used] = field(default_factory=dict)
     _slots_in_pools: dict[tuple[str, tuple[str, ...]], frozenset[int]] = field(default_factory=dict)
     _order: tuple[str, ...] | None = None
+    _repelling_all: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for allocation in self.view.allocations.values():
@@ -120,21 +126,27 @@ class Capacity:
         return self._order
 
     def state(self, name: str) -> NodeState:
-        """The state of a node, equal to `corral.model.fit.node_state` of the view."""
+        """The state of a node, equal to `corral.model.state.node_state` of the view."""
         host = self._hosts[name]
         if host.state is None:
             used = self._machines.get(name) or _Used()
             host.state = NodeState(
                 slots=tuple(host.slots),
-                cpu_milli=host.node.cpu_milli - used.milli,
-                memory_mib=host.node.memory_mib - used.mib,
+                cpu_milli=host.node.cpu_milli - host.node.taken.cpu_milli - used.milli,
+                memory_mib=host.node.memory_mib - host.node.taken.memory_mib - used.mib,
                 labels=host.node.labels,
                 driver=version_tuple(host.node.driver_version),
                 cuda=host.node.cuda_version,
                 status=self.view.status(name),
-                disk_mib=host.node.disk_mib - used.disk_mib,
+                taints=host.node.taints,
+                members_left=None if host.node.most_members is None else host.node.most_members - used.members,
+                disk_mib=host.node.disk_mib - host.node.taken.disk_mib - used.disk_mib,
             )
         return host.state
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Every node, in no order that matters."""
+        return (host.node for host in self._hosts.values())
 
     def node(self, name: str) -> Node:
         """The node of that name."""
@@ -166,10 +178,13 @@ class Capacity:
             self._slots_in_pools[name, pools] = found
         return found
 
-    def residents(self, name: str) -> tuple[str, ...]:
-        """Names of the jobs that have an allocation on the node."""
-        jobs = self.view.jobs
-        return tuple(jobs[one.job_id].spec.name for one in self.allocations_on(name) if one.job_id in jobs)
+    def residents(self, name: str) -> tuple[Resident, ...]:
+        """What runs on the node, jobs and others, as rules know it."""
+        return residents_on(self.view, name)
+
+    def repels(self, *, tagged: bool) -> bool:
+        """Whether anything that runs somewhere may keep others off its node: those with tags, or all."""
+        return bool(self.repelling if tagged else self._repelling_all)
 
     def allocations_on(self, name: str) -> tuple[Allocation, ...]:
         """The allocations on the node, in the order of their ids."""
@@ -187,6 +202,7 @@ class Capacity:
                 self._allocations[allocation.id] = allocation
                 self._count(allocation, 1)
             case AllocationEnded(allocation_id=allocation_id):
+                self._forget_repelling(allocation_id)
                 self._count(self._allocations.pop(allocation_id), -1)
             case ConditionObserved(condition=condition):
                 self._renew(condition.uuid)
@@ -208,6 +224,7 @@ class Capacity:
 
     def _observe(self, node: Node) -> None:
         self._slots_in_pools.clear()
+        self._forget_repelling(_others_of(node.name))
         before = self._hosts.get(node.name)
         alike = before is not None and _hardware(before.node) == _hardware(node)
         if not alike:
@@ -220,15 +237,20 @@ class Capacity:
             self.changes.add(node.name)
         for index, device in enumerate(node.devices):
             self._where[device.uuid] = (node.name, index)
+        self._note_repelling(_others_of(node.name), [selector for one in node.others for selector in one.apart])
 
     def _forget(self, name: str) -> None:
         host = self._hosts.pop(name, None)
+        self._forget_repelling(_others_of(name))
         if host is not None:
             self._order = None
             for device in host.node.devices:
                 self._where.pop(device.uuid, None)
 
     def _count(self, allocation: Allocation, sign: int) -> None:
+        job = self.view.jobs.get(allocation.job_id) if sign > 0 else None
+        if job is not None and job.spec.request.rules is not None:
+            self._note_repelling(allocation.id, job.spec.request.rules.apart)
         for member in allocation.placement.members:
             if sign > 0:
                 self._on.setdefault(member.node, {})[allocation.id] = allocation
@@ -238,6 +260,7 @@ class Capacity:
             machine.milli += sign * member.cpu_milli
             machine.mib += sign * member.host_memory_mib
             machine.disk_mib += sign * member.disk_mib
+            machine.members += sign
             self._changed(member.node)
             for grant in member.grants:
                 used = self._devices.setdefault(grant.uuid, _Used())
@@ -246,6 +269,17 @@ class Capacity:
                 if grant.tenant is not None:
                     used.serve(grant.tenant, sign * grant.share_milli)
                 self._renew(grant.uuid)
+
+    def _note_repelling(self, whose: str, apart: Sequence[Selector]) -> None:
+        if apart:
+            self.repelling.add(whose)
+            if any(meets(selector, {}) for selector in apart):
+                self._repelling_all.add(whose)
+
+    def _forget_repelling(self, whose: str) -> None:
+        if self.repelling:
+            self.repelling.discard(whose)
+            self._repelling_all.discard(whose)
 
     def _changed(self, name: str) -> None:
         host = self._hosts.get(name)
@@ -274,6 +308,11 @@ class Capacity:
             return 0.0
         weight = self.view.availability_memory_weight
         return availability_score(condition.memory_free_mib, device.memory_mib, condition.utilization_pct, weight)
+
+
+def _others_of(node: str) -> str:
+    # No id of an allocation has a colon.
+    return f"node:{node}"
 
 
 def _hardware(node: Node) -> tuple[tuple[Device, ...], int, int, int]:

@@ -11,13 +11,16 @@ from math import inf
 
 from corral.model.allocation import Member, Placement
 from corral.model.device import DeviceState
-from corral.model.fit import Cause, Fit, Misfit, NodeState, Slot, could_use, fit
-from corral.model.job import Job, Request
+from corral.model.fit import Cause, Fit, Misfit, could_use, fit, name_misfit, preference
+from corral.model.job import Request
+from corral.model.placement_rules import Resident
+from corral.model.state import HostAmounts, NodeState, Slot, with_amounts
 from corral.model.view import View, ViewDraft
 from corral.scheduling.state.capacity import Capacity
+from corral.scheduling.state.neighbours import Neighbours
 from corral.scheduling.state.timeline import Release, Timeline, changed
 
-HOST_CAUSES = (Cause.CPU, Cause.HOST_MEMORY, Cause.DISK)
+HOST_CAUSES = (Cause.CPU, Cause.HOST_MEMORY, Cause.DISK, Cause.MEMBERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,10 @@ class Draft:
     _blocked: list[BlockedJob] = field(default_factory=list)
     _blocked_shapes: dict[tuple[Request, bool, tuple[str, ...] | None], str] = field(default_factory=dict)
     _closed: dict[tuple[str, tuple[str, ...]], tuple[NodeState, NodeState]] = field(default_factory=dict)
-    _arrived: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _neighbours: Neighbours = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._neighbours = Neighbours(self.capacity.all_nodes, self.capacity.residents)
 
     def free(self, name: str) -> NodeState:
         """What is not allocated on the node, the starts of this cycle counted as allocated."""
@@ -179,22 +185,44 @@ class Draft:
     def fit(self, name: str, wanted: PlacementRequest) -> Fit | Misfit:
         """Whether one member of the request fits on the node now."""
         request = wanted.request
-        if request.node not in (None, name):
-            return Misfit(Cause.NODE_NAME, 1, 0, never=True)
-        if request.avoid_jobs:
-            present = {*self.capacity.residents(name), *self._arrived.get(name, ())}
-            avoided = sum(1 for job in request.avoid_jobs if job in present)
-            if avoided:
-                return Misfit(Cause.ANTI_AFFINITY, 0, avoided, eviction_helps=True)
+        if request.node is not None or request.rules is not None:
+            misfit = name_misfit(request, name, self.capacity.node(name).labels)
+            if misfit is not None:
+                return misfit
+        if request.rules is not None or request.avoid_jobs or self._neighbours.repels or self.capacity.repelling:
+            misfit = self._neighbour_misfit(request, name)
+            if misfit is not None:
+                return misfit
         return self.memo.fit(request, self.state(name, wanted), self.capacity.named(name, request.device_uuids))
+
+    def repels(self, request: Request) -> bool:
+        """Whether something that runs may keep the request off its node, although it may have no such rules itself."""
+        if self._neighbours.repels or not self.capacity.repelling:
+            return self._neighbours.repels
+        return self.capacity.repels(tagged=request.rules is not None and bool(request.rules.tags))
+
+    def _neighbour_misfit(self, request: Request, name: str) -> Misfit | None:
+        if request.by_neighbours or self.repels(request):
+            return self._neighbours.misfit(request, name)
+        return None
+
+    def preference(self, request: Request, name: str) -> int:
+        """How much the request prefers the node, for what it is and for what runs there."""
+        if not request.prefers and request.rules is None and not self.capacity.node(name).taints:
+            return 0
+        liked = preference(request, self.capacity.state(name), name)
+        return liked if request.rules is None else liked + self._neighbours.preference(request, name)
 
     def with_free(self, states: dict[str, NodeState]) -> "Draft":
         """A draft in which these states are free and nothing is promised or set aside."""
-        return Draft(self.capacity, self.memo, _free=states, _arrived=self._arrived)
+        draft = Draft(self.capacity, self.memo, _free=states)
+        draft._neighbours = self._neighbours
+        return draft
 
     def emptied(self) -> "Draft":
         """A draft in which nothing is allocated."""
         empty = self.with_free({})
+        empty._neighbours = Neighbours(self.capacity.all_nodes, lambda name: ())
         for name in self.capacity.names:
             empty._free[name] = self.free(name)
             members = [member for one in self.capacity.allocations_on(name) for member in one.placement.members]
@@ -204,7 +232,7 @@ class Draft:
 
     def branch(self) -> "Draft":
         """A copy to try things on, such as the members of a gang one after another; this draft does not change."""
-        return Draft(
+        draft = Draft(
             self.capacity,
             self.memo,
             None if self.timeline is None else self.timeline.branch(),
@@ -213,18 +241,19 @@ class Draft:
             {},
             list(self._blocked),
             dict(self._blocked_shapes),
-            _arrived=dict(self._arrived),
         )
+        draft._neighbours = self._neighbours.branch()
+        return draft
 
-    def take(self, members: Sequence[Member], until: float = inf, job: Job | None = None) -> None:
-        """Allocate what the members get, until some time. `job` is noted on the nodes, for jobs that avoid its name."""
+    def take(self, members: Sequence[Member], until: float = inf, resident: Resident | None = None) -> None:
+        """Allocate what the members get, until some time; each is on its node the `resident` that rules know it as."""
         for member in members:
             if self.timeline is not None:
                 self.timeline.take(member, until)
             self.started.setdefault(member.node, []).append(Release(until, member))
             self._free[member.node] = changed(self.free(member.node), member, self.slots_of(member), -1)
-            if job is not None:
-                self._arrived[member.node] = (*self._arrived.get(member.node, ()), job.spec.name)
+            if resident is not None:
+                self._neighbours.arrive(member.node, resident)
 
     def give(self, members: Sequence[Member]) -> None:
         """Free what the members hold, to see what could then be placed."""
@@ -274,12 +303,11 @@ class Draft:
             else slot
             for i, slot in enumerate(state.slots)
         )
-        cpu_milli, memory_mib, disk_mib = (0, 0, 0) if blocked.host else _host_of(state)
-        return NodeState(slots, cpu_milli, memory_mib, state.labels, state.driver, state.cuda, state.status, disk_mib)
+        return with_amounts(state, slots, (0, 0, 0, state.members_left) if blocked.host else _host_of(state))
 
 
-def _host_of(state: NodeState) -> tuple[int, int, int]:
-    return state.cpu_milli, state.memory_mib, state.disk_mib
+def _host_of(state: NodeState) -> HostAmounts:
+    return state.cpu_milli, state.memory_mib, state.disk_mib, state.members_left
 
 
 def _closed_to_others(request: Request, slot: Slot) -> Slot:

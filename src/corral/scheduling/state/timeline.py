@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from math import inf, nextafter
 
 from corral.model.allocation import Grant, Member
-from corral.model.fit import NodeState, Slot
+from corral.model.state import NodeState, Slot, with_amounts
 from corral.model.units import MILLI_PER_DEVICE
 
 SAME_MOMENT_S = 0.5
@@ -177,8 +177,7 @@ class Timeline:
         least = states[first]
         for index in range(first + 1, bisect_left(times, end - self.overlap_s)):
             state = states[index]
-            host = state.cpu_milli >= least.cpu_milli and state.memory_mib >= least.memory_mib
-            if host and state.disk_mib >= least.disk_mib and state.slots is least.slots:
+            if state.slots is least.slots and _host_covers(state, least):
                 continue
             lower = lesser(least, state)
             if lower is not least and not fits(lower):
@@ -220,15 +219,22 @@ def changed(state: NodeState, member: Member, slots: Sequence[int], sign: int) -
                 tenant=_tenant(slot, grant, sign),
             )
         left = tuple(changing)
-    return NodeState(
-        left,
+    host = (
         state.cpu_milli + sign * member.cpu_milli,
         state.memory_mib + sign * member.host_memory_mib,
-        state.labels,
-        state.driver,
-        state.cuda,
-        state.status,
         state.disk_mib + sign * member.disk_mib,
+        None if state.members_left is None else state.members_left + sign,
+    )
+    return with_amounts(state, left, host)
+
+
+def _host_covers(state: NodeState, least: NodeState) -> bool:
+    """Whether as much is free of the host in `state` as in `least`."""
+    return (
+        state.cpu_milli >= least.cpu_milli
+        and state.memory_mib >= least.memory_mib
+        and state.disk_mib >= least.disk_mib
+        and (state.members_left is None or least.members_left is None or state.members_left >= least.members_left)
     )
 
 
@@ -249,10 +255,13 @@ def lesser(one: NodeState, other: NodeState) -> NodeState:
     cpu_milli = min(cpu_milli, other.cpu_milli)
     memory_mib = min(memory_mib, other.memory_mib)
     disk_mib = min(disk_mib, other.disk_mib)
+    members_left = one.members_left
+    if members_left is not None and other.members_left is not None:
+        members_left = min(members_left, other.members_left)
     same_host = cpu_milli == one.cpu_milli and memory_mib == one.memory_mib and disk_mib == one.disk_mib
-    if slots is one.slots and same_host:
+    if slots is one.slots and same_host and members_left == one.members_left:
         return one
-    return NodeState(slots, cpu_milli, memory_mib, one.labels, one.driver, one.cuda, one.status, disk_mib)
+    return with_amounts(one, slots, (cpu_milli, memory_mib, disk_mib, members_left))
 
 
 def _lesser_slot(one: Slot, other: Slot) -> Slot:

@@ -83,8 +83,8 @@ def test_a_remainder_is_what_both_share_and_memory_leave() -> None:
     )
     columns = Columns(rows(state._replace(slots=(a, b._replace(free_milli=600), c)), free(1)))
     keys = Remainders(columns).keys(columns, np.arange(2, dtype=np.intp))
-    assert keys[:, 0].tolist() == [100, 25, 0]
-    assert keys[1:, 1].tolist() == [NOTHING, NOTHING]
+    assert keys[0].tolist() == [100, 25, 0]
+    assert keys[1, 1:].tolist() == [NOTHING, NOTHING]
 
 
 def test_a_request_takes_the_larger_of_its_share_and_its_memory() -> None:

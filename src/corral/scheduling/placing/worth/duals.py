@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from corral.model.fit import Slot, could_use
+from corral.model.fit import could_use
 from corral.model.job import Request
+from corral.model.state import Slot
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.scores import Floats
 from corral.scheduling.placing.worth.knapsack import Knapsack
@@ -65,15 +66,15 @@ class _FreeCapacity:
         stride = -(-len(columns) // ROWS_SOLVED) or 1
         rows = np.arange(0, len(columns), stride, dtype=np.intp)
         remainders = Remainders(columns)
-        keys = remainders.keys(columns, rows)
+        keys = np.ascontiguousarray(remainders.keys(columns, rows).T)
         self.classes = tuple(remainders.classes)
         allowed = np.array([[could_use(r, _slot(c)) for r in requests] for c in self.classes], dtype=np.bool_)
         self.sorts, sort_of_class = np.unique(allowed.reshape(-1, len(requests)), axis=0, return_inverse=True)
         self.sort_of_class = sort_of_class.ravel()
         self._index(keys, len(core))
-        self.cores = np.maximum(columns.amounts[CPU, rows], 0) / 1000
-        self._host = core[:, None] * self.cores + gib[:, None] * (columns.amounts[MEMORY, rows] / 1024)
-        self.gpus = float(np.maximum(columns.free_milli[:, rows], 0).sum()) / MILLI_PER_DEVICE
+        self.cores = np.maximum(columns.free_host[CPU, rows], 0) / 1000
+        self._host = core[:, None] * self.cores + gib[:, None] * (columns.free_host[MEMORY, rows] / 1024)
+        self.gpus = float(np.maximum(columns.free_milli[rows], 0).sum()) / MILLI_PER_DEVICE
 
     def _index(self, keys: np.ndarray[tuple[int, ...], np.dtype[np.int64]], pairs: int) -> None:
         by_sort = self.sort_of_class[np.maximum(keys, 0) // LEVELS] * LEVELS + keys % LEVELS

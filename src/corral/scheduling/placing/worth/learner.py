@@ -85,7 +85,7 @@ class Learner:
 
 def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple[Request, float]]]:
     """The price pairs, and the requests to expect at first, scaled to the median node's cores and GiB per device."""
-    devices = (columns.free_milli >= 0).sum(axis=0)
+    devices = (columns.free_milli >= 0).sum(axis=1)
     hosts = np.flatnonzero(devices)
     counts = devices[hosts]
     milli, mib = (_median(columns.host[column, hosts] / counts, counts) for column in (CPU, MEMORY))

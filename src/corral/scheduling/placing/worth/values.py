@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.model.fit import NodeState, Slot, grant_memory_mib, share_milli_of
+from corral.model.fit import grant_memory_mib, share_milli_of
 from corral.model.job import Request
+from corral.model.state import NodeState, Slot
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.scores import Floats, Granularity, PlacementOptions
-from corral.scheduling.state.columns import CPU, MEMORY, Columns, Rows, Shape
+from corral.scheduling.state.columns import CPU, MEMORY, NO_SLOT, Columns, Rows, Shape, in_parts
 
 STEP_MILLI = 10
 STEPS = MILLI_PER_DEVICE // STEP_MILLI
@@ -37,6 +38,9 @@ Packing is equally good with any first number between 0.8 and 6.4; the second ma
 """
 
 LOSSES_KEPT = 1024
+
+FEW = 48
+"""The worth of so few rows is computed when it is asked for. Of more it is kept, and computed for changed rows only."""
 
 DeviceClass = tuple[str, int | None, tuple[int, int] | None]
 """(model, memory in MiB, compute capability): devices that are equal to every request."""
@@ -70,33 +74,34 @@ class Remainders:
         self.classes: dict[DeviceClass, int] = {}
         self._known = 0
         self._by_memory = False
-        self._base = np.zeros((columns.width, 0), dtype=np.int64)
-        self._memory_mib = np.zeros((columns.width, 0), dtype=np.int64)
+        self._base = np.zeros((0, columns.width), dtype=np.int64)
+        self._memory_mib = np.zeros((0, columns.width), dtype=np.int64)
 
     def keys(self, columns: Columns, rows: Rows) -> NDArray[np.int64]:
-        """int64[slots, n]."""
+        """int64[n, slots]."""
         if self._known < len(columns.kinds):
             self._learn(columns)
-        kinds = columns.kind.take(rows)
-        free_milli = columns.free_milli.take(rows, axis=1)
-        free = np.maximum(free_milli, 0)
+        free_milli = free = columns.free_milli.take(rows, axis=0)
         if self._by_memory:
-            memory_mib = self._memory_mib[:, kinds]
-            by_memory = columns.free_mib[:, rows] * MILLI_PER_DEVICE // np.maximum(memory_mib, 1)
-            free = np.where(memory_mib > 0, np.clip(by_memory, 0, free), free)
-        keys = self._base.take(kinds, axis=1)
-        keys += free // STEP_MILLI
+            memory_mib = self._memory_mib.take(columns.kind.take(rows), axis=0)
+            by_memory = columns.free_mib.take(rows, axis=0) * MILLI_PER_DEVICE // np.maximum(memory_mib, 1)
+            by_both = np.where(memory_mib > 0, np.clip(by_memory, 0, np.maximum(free, 0)), free)
+            free = np.where(free_milli < 0, NO_SLOT, by_both)
+        if len(self.classes) < 2:
+            return np.asarray(np.maximum(free, NO_SLOT) // STEP_MILLI, dtype=np.int64)
+        keys = free // STEP_MILLI
+        keys += self._base.take(columns.kind.take(rows), axis=0)
         keys[free_milli < 0] = NOTHING
         return keys
 
     def _learn(self, columns: Columns) -> None:
         new = columns.kinds[self._known :]
-        base = np.zeros((columns.width, len(new)), dtype=np.int64)
-        memory = np.zeros((columns.width, len(new)), dtype=np.int64)
+        base = np.zeros((len(new), columns.width), dtype=np.int64)
+        memory = np.zeros((len(new), columns.width), dtype=np.int64)
         for at, kind in enumerate(new):
-            self._note(kind, base[:, at], memory[:, at])
-        self._base = np.concatenate([self._base, base], axis=1)
-        self._memory_mib = np.concatenate([self._memory_mib, memory], axis=1)
+            self._note(kind, base[at], memory[at])
+        self._base = np.concatenate([self._base, base])
+        self._memory_mib = np.concatenate([self._memory_mib, memory])
         self._by_memory = bool(self._memory_mib.any())
         self._known = len(columns.kinds)
 
@@ -117,7 +122,8 @@ class WorthScore:
         self.version = 0
         self._columns = columns
         self._remainders = Remainders(columns)
-        self._keys = np.zeros((columns.width, len(columns)), dtype=np.int64)
+        self._keys = np.zeros((len(columns), columns.width), dtype=np.int64)
+        self._pull = np.arange(len(columns)) * min(EARLIER_FIRST / max(1, len(columns)), EARLIER_BY_ONE)
         self.use(prices)
 
     def use(self, prices: Prices) -> None:
@@ -125,48 +131,53 @@ class WorthScore:
         size = len(self._columns)
         self.version += 1
         self.prices = prices
-        self._at_price = np.zeros((len(prices.core), size))
+        self._at_price = np.zeros((size, len(prices.core)))
         self._value = np.zeros(size)
         self._losses: dict[Shape, Floats] = {}
         self._core = _grained(prices.core / 1000)
         self._gib = _grained(prices.gib / 1024)
-        self._worth = np.zeros((len(prices.core), 1))
+        self._worth = np.zeros((1, len(prices.core)))
         self._place = -1
 
     def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
-        self._renew()
-        request, slots = options.shape.request, options.slots
-        cost = self._core * request.cpu_milli + self._gib * request.host_memory_mib
-        loss = self._losses.get(options.shape)
+        shape, rows, slots = options
+        keys, after, before = self._known(rows) if len(rows) > FEW else self._computed(rows)
+        loss = self._losses.get(shape)
         if loss is None:
             if len(self._losses) >= LOSSES_KEPT:
                 self._losses.clear()
-            loss = self._losses[options.shape] = self._loss(request) + cost[:, None] / max(1, request.devices)
-        after = self._at_price.take(options.rows, axis=1)
-        for row in slots:
-            after -= loss.take(self._keys[row, options.rows], axis=1)
+            loss = self._losses[shape] = self._loss(shape.request)
+        for chosen in slots:
+            after -= loss.take(keys[np.arange(len(rows)), chosen], axis=0)
         if not len(slots):
-            after -= cost[:, None]
-        pull = options.rows * min(EARLIER_FIRST / max(1, len(columns)), EARLIER_BY_ONE)
-        return np.asarray(after.min(axis=0) - self._value.take(options.rows) - pull, dtype=np.float64)
+            after -= loss
+        lost: Floats = np.minimum.reduce(after, axis=1)
+        lost -= before
+        lost -= self._pull.take(rows)
+        return lost
 
-    def _renew(self) -> None:
+    def _known(self, rows: Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """As `_computed`, from what is kept of every row."""
         columns = self._columns
-        rows = columns.changed_rows.since(self._place)
-        if rows is None:
-            rows = np.arange(len(columns), dtype=np.intp)
+        changed = columns.changed_rows.since(self._place)
         self._place = columns.changed_rows.place
-        if not len(rows):
-            return
+        if changed is None or len(changed) > len(columns):
+            changed = np.arange(len(columns), dtype=np.intp)
+        for some in in_parts(changed):
+            self._keys[some], self._at_price[some], self._value[some] = self._computed(some)
+        return self._keys.take(rows, axis=0), self._at_price.take(rows, axis=0), self._value.take(rows)
+
+    def _computed(self, rows: Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """(int64[n, slots], float64[n, k], float64[n]): the keys of each row, its worth at each price, and V."""
+        columns = self._columns
         keys = self._remainders.keys(columns, rows)
-        if self._worth.shape[1] != len(self._remainders.classes) * LEVELS + 1:
+        if len(self._worth) != len(self._remainders.classes) * LEVELS + 1:
             self._widen()
-        host = columns.amounts.take(rows, axis=1)
-        at_price = self._core[:, None] * host[CPU] + self._gib[:, None] * host[MEMORY]
-        at_price += self._worth.take(keys, axis=1).sum(axis=1)
-        self._keys[:, rows] = keys
-        self._at_price[:, rows] = at_price
-        self._value[rows] = at_price.min(axis=0)
+        host = columns.free_host.take(rows, axis=1).astype(np.float64)
+        at_price = host[CPU, :, None] * self._core
+        at_price += host[MEMORY, :, None] * self._gib
+        at_price += np.add.reduce(self._worth.take(keys, axis=0), axis=1)
+        return keys, at_price, np.minimum.reduce(at_price, axis=1)
 
     def _widen(self) -> None:
         """Arrange the worths by the classes of these columns; a class that the prices lack is worth its free part."""
@@ -176,16 +187,23 @@ class WorthScore:
             self.prices.worth[:, known[name] : known[name] + LEVELS] if name in known else plain
             for name in self._remainders.classes
         ]
-        self._worth = _grained(np.concatenate([*parts, np.zeros((len(self.prices.core), 1))], axis=1))
+        by_price = _grained(np.concatenate([*parts, np.zeros((len(self.prices.core), 1))], axis=1))
+        self._worth = np.ascontiguousarray(by_price.T)
         self._losses.clear()
 
     def _loss(self, request: Request) -> Floats:
-        """float64[k, keys]: what a device of each key loses when it serves the request."""
-        after = np.arange(self._worth.shape[1])
+        """float64[keys, k]: what a device of each key loses when it serves the request, its part of the host included.
+
+        For a request without devices float64[k], what the host loses.
+        """
+        cost = self._core * request.cpu_milli + self._gib * request.host_memory_mib
+        if not request.devices:
+            return cost
+        after = np.arange(len(self._worth))
         for name, at in self._remainders.classes.items():
             steps = np.arange(LEVELS) - steps_taken(request, name)
             after[at * LEVELS : (at + 1) * LEVELS] = at * LEVELS + np.maximum(steps, 0)
-        return np.asarray(self._worth - self._worth[:, after], dtype=np.float64)
+        return np.asarray(self._worth - self._worth[after] + cost / request.devices, dtype=np.float64)
 
 
 def _grained(numbers: Floats) -> Floats:
