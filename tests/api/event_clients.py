@@ -73,6 +73,8 @@ class StreamClient:
 class SocketClient:
     """Reads a WebSocket. `code` is the one with which it was closed."""
 
+    path = "/api/v1/events"
+
     def __init__(self, raw: socket.socket, query: str, **headers: str) -> None:
         self.socket = raw
         self.code: int | None = None
@@ -80,7 +82,7 @@ class SocketClient:
         self.refusal = b""
         self._conn = WSConnection(ConnectionType.CLIENT)
         extra = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-        raw.sendall(self._conn.send(Handshake(host="x", target=f"/api/v1/events?{query}", extra_headers=extra)))
+        raw.sendall(self._conn.send(Handshake(host="x", target=f"{self.path}?{query}", extra_headers=extra)))
         self._texts: list[str] = []
         self._events: list[Happening] = []
         self.last_id: int | None = None

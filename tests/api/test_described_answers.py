@@ -10,6 +10,8 @@ from corral.model.token import TokenScope
 from tests.api.described import DescribedApi, Statuses
 from tests.api.world import TOKEN, UUIDS, Served
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = 4
 LOOKS = {"/api/v1/jobs/dry-run", "/api/v1/jobs/wait", "/api/v1/session"}
 """Routes that are no GET, and change nothing; a session that is ended is the caller's own."""
@@ -18,7 +20,19 @@ LOOKS = {"/api/v1/jobs/dry-run", "/api/v1/jobs/wait", "/api/v1/session"}
 @pytest.fixture
 def statuses(served: Served) -> Statuses:
     jobs = [served.submit(), served.submit(name="b" * 64, held=True), served.submit(array={"indices": [0, 3]})]
-    known = {"job_id": [*jobs, f"{jobs[2]}_3"], "device": ["0", UUIDS[1]], "uuid": [UUIDS[0]], "node": ["here"]}
+    spec = {"task_name": "t", "model": {"id_or_path": "m"}, "base_runtime": "vllm", "parameters": {"a": [1]}}
+    tasks = [served.call("POST", "/tasks", spec).data["id"] for _ in range(2)]
+    served.call("POST", f"/tasks/{tasks[0]}/start")
+    tried = {"task_id": tasks[0], "experiment_id": 1, "parameters": {"a": 1}}
+    experiment = served.call("POST", "/experiments", tried).data["id"]
+    of_tuner = {"task_id": tasks, "experiment_id": [experiment]}
+    known = {
+        **of_tuner,
+        "job_id": [*jobs, f"{jobs[2]}_3"],
+        "device": ["0", UUIDS[1]],
+        "uuid": [UUIDS[0]],
+        "node": ["here"],
+    }
     scoped = {str(scope): served.call("POST", "/tokens", {"scope": scope}).data["token"] for scope in TokenScope}
     tokens = {"nobody": None, **scoped, "owner": TOKEN}
     api = DescribedApi(served.call("GET", "/openapi.json").data, f"http://127.0.0.1:{served.port}", tokens, known)

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from corral.api import event_feed, event_routes, event_stream
+from corral.api import event_feed, event_routes, event_stream, websockets
 from corral.api.event_batches import EventBatch
 from corral.model.answers.events import Event
-from corral.model.device import DeviceSample
-from corral.model.fact import DeviceCordoned, Fact, JobSubmitted
+from corral.model.device import DeviceCondition, DeviceSample
+from corral.model.fact import ConditionObserved, DeviceCordoned, Fact, JobSubmitted
 from corral.model.job import Job, JobSpec
 from corral.ports.ledger import Decided
 from tests.api.event_clients import KINDS, Happening, SocketClient, StreamClient, following
@@ -82,7 +82,7 @@ def test_a_client_hears_of_what_comes_after_its_hello_and_where_that_is(kind: An
         assert client.hello["id"] == served.world.ledger.position == 1
         assert abs(client.hello["at"] - time.time()) < 5.0
         (row,) = client.hello["rows"]
-        assert row["topics"] == ["jobs", "devices", "alerts"]
+        assert row["topics"] == ["jobs", "devices", "alerts", "tasks"]
         served.submit(name="next")
         assert client.next()["rows"][0]["name"] == "next"
 
@@ -280,7 +280,7 @@ def test_a_client_that_does_not_read_is_told_so_and_goes_while_others_hear_every
         assert heard == list(range(1, len(heard) + 1))
         assert got[-1]["id"] == slow.last_id == heard[-1] < last
         if kind is SocketClient:
-            assert slow.code == event_routes.CLOSED_SLOW
+            assert slow.code == websockets.CLOSED_SLOW
 
 
 @both
@@ -353,7 +353,7 @@ def test_over_tcp_a_token_of_scope_read_is_needed_and_a_revoked_one_ends_the_str
         served.call("POST", f"/tokens/{made['id']}/revoke")
         to_the_end(client)
         if kind is SocketClient:
-            assert client.code == event_routes.CLOSED_FORBIDDEN
+            assert client.code == websockets.CLOSED_FORBIDDEN
 
 
 @both
@@ -374,7 +374,7 @@ def test_a_server_that_stops_ends_every_stream_at_once(kind: Any, world: World) 
         with pytest.raises(EOFError):
             client.next()
         if kind is SocketClient:
-            assert client.code == event_routes.CLOSED_RESTART
+            assert client.code == websockets.CLOSED_RESTART
 
 
 def test_a_websocket_that_says_something_is_closed(served: Served) -> None:
@@ -382,7 +382,7 @@ def test_a_websocket_that_says_something_is_closed(served: Served) -> None:
         client.say("hello")
         with pytest.raises(EOFError):
             client.next()
-        assert client.code == event_routes.CLOSED_MESSAGE
+        assert client.code == websockets.CLOSED_MESSAGE
 
 
 def test_a_websocket_at_another_path_is_refused(served: Served) -> None:
@@ -392,6 +392,24 @@ def test_a_websocket_at_another_path_is_refused(served: Served) -> None:
             b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n"
         )
         assert raw.recv(1 << 16).startswith(b"HTTP/1.1 403")
+
+
+@both
+def test_a_device_that_falls_ill_is_told_at_once_and_is_in_the_listing_of_who_comes_later(
+    kind: Any, served: Served
+) -> None:
+    ledger = served.world.ledger
+    with following(served.raw_connection, kind, "topics=devices") as client:
+        ledger.observe([ConditionObserved(DeviceCondition(UUIDS[0], unhealthy="memory errors"))])
+        told = client.next()
+        assert (told["topic"], told["what"], told["id"]) == ("devices", "unhealthy", None)
+        assert told["rows"] == [{"uuid": UUIDS[0], "reason": "memory errors"}]
+        ledger.observe([ConditionObserved(DeviceCondition(UUIDS[0]))])
+        assert client.next()["what"] == "well"
+        place = ledger.position
+    with following(served.raw_connection, kind, f"topics=devices&after={place}") as client:
+        cordon(served.world)
+        assert client.next()["what"] == "cordoned"
 
 
 @both

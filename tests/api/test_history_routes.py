@@ -57,6 +57,32 @@ def test_a_job_its_user_project_and_node_have_what_its_devices_were_like(served:
         assert [{point.mean for point in group.series["power_w"]} for group in groups] == [{300.0}] * 3
 
 
+def test_each_gpu_of_a_job_has_its_own_series(served: Served) -> None:
+    job_id = served.submit(request={"devices": 2})
+    path = f"/history/jobs/{job_id}/gpus?series=power_w,memory_used_mib"
+    assert served.call("GET", path).data["gpus"] == []
+    give(served, job_id)
+    measure(served)
+    found = served.call("GET", path).data
+    assert [(gpu["label"], gpu["name"], gpu["memory_mib"]) for gpu in found["gpus"]] == [
+        ("0", "Mock GPU", 16384),
+        ("1", "Mock GPU", 16384),
+    ]
+    assert [{point["mean"] for point in gpu["series"]["power_w"]} for gpu in found["gpus"]] == [{100.0}, {200.0}]
+    assert found["series"] == {}
+
+
+def test_of_too_many_gpus_the_spread_is_told(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("corral.history.asking.MOST_GPUS_APART", 1)
+    job_id = served.submit(request={"devices": 2})
+    give(served, job_id)
+    measure(served)
+    found = served.call("GET", f"/history/jobs/{job_id}/gpus?series=power_w").data
+    spread = {(point["min"], point["mean"], point["max"]) for point in found["series"]["power_w"]}
+    assert spread == {(100.0, 150.0, 200.0)}
+    assert [(gpu["label"], gpu["series"]) for gpu in found["gpus"]] == [("0", {}), ("1", {})]
+
+
 def test_a_jobs_row_has_what_was_measured_of_its_gpus_in_the_form_of_autotuners(served: Served) -> None:
     job_id = served.submit(request={"devices": 2})
     assert "gpu_monitoring" not in served.call("GET", f"/jobs/{job_id}").data

@@ -9,7 +9,7 @@ import pytest
 from corral.api.user_threads import THREADS_OF_A_USER
 from corral.clock import SystemClock
 from corral.model.fact import JobChanged
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.node.simulated_node import SimulatedNode
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.ledger import Decided

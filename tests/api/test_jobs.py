@@ -1,6 +1,7 @@
 import os
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,18 @@ from corral.api.gpu_number import with_gpus_read
 from corral.api.shapes import JobBatch
 from corral.api.waiting import LONGEST_WAIT_S
 from corral.control.job_changes import Verb
+from corral.control.querying.queries import Queries
 from corral.model.answers.jobs import JobRow
 from corral.model.errors import Refused
 from corral.model.fact import SiteArranged
-from corral.model.job import JobKind, Request
+from corral.model.job import Job, JobKind, Request
 from corral.model.queue import Limits, Queue
 from corral.model.submission import Submission
 from corral.ports.ledger import Decided
 from corral.runtimes.process.log_marks import marks_path
+from corral.scheduling.forecast import Foresight
 from corral.wire import from_plain
+from tests.api.event_clients import SocketClient
 from tests.api.world import Answer, Served, World
 
 
@@ -270,6 +274,24 @@ def test_a_wait_answers_when_the_last_of_the_jobs_ends(served: Served) -> None:
     assert 0.1 <= took_s < LONGEST_WAIT_S
 
 
+def test_a_wait_makes_rows_only_for_its_answer(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = served.submit()
+    made: list[int] = []
+    usual = Queries._rows
+
+    def counted(queries: Queries, jobs: Sequence[Job], foresight: Foresight | None = None) -> list[JobRow]:
+        made.append(len(jobs))
+        return usual(queries, jobs, foresight)
+
+    monkeypatch.setattr(Queries, "_rows", counted)
+    timer = threading.Timer(0.1, lambda: served.call("POST", f"/jobs/{job_id}/cancel"))
+    timer.start()
+    answer = served.call("POST", "/jobs/wait", {"ids": [job_id], "timeout_s": LONGEST_WAIT_S})
+    timer.join()
+    assert answer.data["done"]
+    assert made == [1]
+
+
 def test_a_wait_for_an_array_is_one_for_its_elements(served: Served) -> None:
     parent = served.submit(array={"indices": [0, 1]})
     answer = served.call("POST", "/jobs/wait", {"ids": [parent], "timeout_s": 0})
@@ -352,6 +374,20 @@ def test_a_log_is_sent_byte_by_byte_as_it_was_written(served: Served) -> None:
     assert answer.body == written
     assert served.call("GET", f"/jobs/{job_id}/logs?offset=1000000").body == written[1000000:]
     assert served.call("GET", f"/jobs/{job_id}/logs?offset=-1").status == 422
+
+
+def test_who_may_not_follow_a_log_over_a_websocket_is_told_why(served: Served) -> None:
+    def refused(job_id: str, query: str = "", **headers: str) -> tuple[int, str]:
+        kind = type("LogSocket", (SocketClient,), {"path": f"/api/v1/jobs/{job_id}/logs"})
+        with served.raw_connection() as raw:
+            client = kind(raw, query, **headers)
+            return client.status, client.error()
+
+    job_id = served.submit()
+    status, why = refused("999")
+    assert (status, why.partition(";")[0]) == (404, "there is no job 999")
+    assert refused(job_id, "rank=7")[0] == 422
+    assert refused(job_id, origin="https://elsewhere.example")[0] == 403
 
 
 def test_of_a_log_its_last_lines_are_sent_alone_or_of_each_rank(served: Served) -> None:

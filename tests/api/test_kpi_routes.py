@@ -12,8 +12,9 @@ from corral.model.answers.kpis import KpiSet
 from corral.model.device import DeviceSample
 from corral.model.errors import Refused
 from corral.model.fact import AllocationEnded, AllocationMade, JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
 from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
 from corral.ports.ledger import Decided
 from tests.api.world import UUIDS, Served
 

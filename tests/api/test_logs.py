@@ -7,11 +7,12 @@ import pytest
 from starlette.types import Message
 
 from corral.api import logs
-from corral.api.logs import AllLogs, BrokenOff, LogResponse, OneLog, Read, follow_log, read_log
+from corral.api.logs import AllLogs, OneLog, Read, follow_log, read_log
+from corral.api.streams import BrokenOff, PiecewiseResponse
 from corral.api.waiting import EndSignal, InputNotices
 from corral.model.errors import BackendFailed, NodeUnreachable
 from corral.model.fact import JobChanged
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.model.view import View
 from corral.node.job_logs import JobLogs
 from tests.api.world import PATIENCE_S
@@ -214,7 +215,7 @@ def test_a_log_that_its_node_stops_sending_ends_as_broken_off() -> None:
 
     async def answer() -> None:
         pieces = OneLog(fail_after_the_first, 0)
-        response = LogResponse(read_log(await pieces.next(), pieces))
+        response = PiecewiseResponse(read_log(await pieces.next(), pieces))
         await response({"type": "http", "state": {"hang_up": lambda: hung_up.append(True)}}, receive, send)
 
     asyncio.run(answer())

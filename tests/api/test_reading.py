@@ -11,7 +11,7 @@ from corral.api.bodies import MAX_BODY_BYTES, InFlight, Intake
 from corral.api.reading import parse_json, read_body, read_query
 from corral.api.shapes import JobsQuery, LogQuery, WaitFor
 from corral.model.errors import Refused
-from corral.model.job import Phase
+from corral.model.phase import Phase
 
 
 def refusal(raw: bytes) -> str:

@@ -32,6 +32,12 @@ def test_health_is_for_everyone(served: Served) -> None:
     assert served.call_tcp("GET", "/health", token=None).data == {"status": "ok"}
 
 
+def test_fair_shares_are_told_with_their_half_life_and_formula(served: Served) -> None:
+    told = served.call("GET", "/fair-shares").data
+    assert (told["half_life_s"], told["rows"]) == (7 * 86400, [])
+    assert "0.5 ^ (age / half-life)" in told["formula"]
+
+
 def test_usage_is_told_for_a_period_and_bad_questions_are_refused_by_field(served: Served) -> None:
     told = served.call("GET", "/usage?by=queue&since=0").data
     assert (told["by"], told["since"], told["total"]["gpu_hours"]) == ("queue", 0, 0)

@@ -1,13 +1,15 @@
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
+import pytest
+
 from corral.api.waiting import EndedJobs, EndSignal, wait_until
 from corral.model.fact import JobChanged
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.model.view import View
 from tests.api.world import PATIENCE_S
 
@@ -62,6 +64,29 @@ def test_a_ring_before_the_wait_is_not_lost() -> None:
             return await waiter.woken(0.0)
 
     assert asyncio.run(look())
+
+
+def test_many_rings_before_the_waiter_looks_reach_its_loop_once() -> None:
+    async def look() -> tuple[int, int]:
+        signal, loop = EndSignal(), asyncio.get_running_loop()
+        calls: list[Any] = []
+        with signal.waiter(["7", "8"]) as waiter, pytest.MonkeyPatch.context() as patch:
+            usual = loop.call_soon_threadsafe
+
+            def counted(call: Callable[[], None]) -> None:
+                calls.append(call)
+                usual(call)
+
+            patch.setattr(loop, "call_soon_threadsafe", counted)
+            signal.on_change(View(), [ended("7"), ended("8")])
+            signal.on_change(View(), [ended("7")])
+            before = len(calls)
+            assert await waiter.woken(PATIENCE_S)
+            signal.on_change(View(), [ended("8")])
+            assert await waiter.woken(PATIENCE_S)
+        return before, len(calls)
+
+    assert asyncio.run(look()) == (1, 2)
 
 
 def test_a_waiter_that_is_done_is_forgotten() -> None:

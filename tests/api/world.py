@@ -36,11 +36,15 @@ from corral.control.metrics.request_counts import RequestCounts
 from corral.control.metrics.scrape import Metrics
 from corral.control.node_registry import Nodes
 from corral.control.querying.kpis import KeyFigures
+from corral.control.querying.replays import Replays
 from corral.control.querying.reports import GpuReports
 from corral.control.server_history import ServerHistory
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
+from corral.control.tuning.experiment_access import ExperimentAccess
+from corral.control.tuning.task_access import TaskAccess
+from corral.control.tuning.task_insight import TaskInsight
 from corral.history.file import HistoryFile
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ServerInfo
@@ -56,6 +60,9 @@ from corral.ports.node import LogChunk, ProcessFound
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.scheduling.policy import POLICIES
 from corral.sim.live_server import QuietHub
+from corral.sim.replay_process import ReplayProcess
+from corral.tuner.catalog import catalog
+from corral.tuner.sense import tuning_sense
 
 PATIENCE_S = 60.0
 """What has not come about after so long hangs: no machine is that slow."""
@@ -111,6 +118,7 @@ class World:
         )
         # Operations are published in order: after this one the devices are there.
         self.ledger.commit(lambda _: Decided((), None)).result()
+        self.replays = Replays(self.ledger, SystemClock(), ReplayProcess(self.home.ledger_url), POLICIES)
         self.delivery = Delivery(Outbox(self.home.deliveries_file), SystemClock(), ids_of)
         self.delivery.apply(Settings())
         self.site_settings = SiteSettings(
@@ -129,6 +137,11 @@ class World:
             monitoring=self.history.queries.monitoring,
         )
         self.service = core.service
+        self.tasks = TaskAccess(self.ledger, self.ledger.experiments, clock, lambda spec: ())
+        self.experiments = ExperimentAccess(self.ledger, self.ledger.experiments, clock)
+        self.tuning = TaskInsight(
+            self.ledger, self.ledger.experiments, clock, self.tasks, self.experiments, sense=tuning_sense
+        )
         self.alerts = AlertAccess(self.ledger, clock, lambda: {"hot": 3})
         self.metrics = Metrics(
             view=self.ledger.view,
@@ -172,14 +185,20 @@ class World:
             events=self.events,
             reports=self.reports,
             key_figures=KeyFigures(self.ledger, self.history.group_use, self.metrics.requests, SystemClock()),
+            replays=self.replays,
             channels=ChannelAccess(self.delivery, SystemClock()),
             alerts=self.alerts,
+            tasks=self.tasks,
+            experiments=self.experiments,
+            catalog=catalog,
+            tuning=self.tuning,
         )
 
     def _about(self) -> ServerInfo:
         return ServerInfo(version="1", pid=os.getpid(), home=str(self.home.root))
 
     def close(self) -> None:
+        self.replays.close()
         self.history.close()
         self.delivery.close()
         self.ledger.close()
@@ -270,7 +289,8 @@ class Answer:
 def exchange(
     connection: http.client.HTTPConnection, method: str, path: str, body: Any, headers: Mapping[str, str]
 ) -> Answer:
-    """Send a request below /api/v1 and take its answer; a body that is not bytes is sent as JSON."""
+    """Send a request, below /api/v1 unless it says where; a body that is not bytes is sent as JSON."""
+    target = path if path.startswith("/api/") else f"/api/v1{path}"
     raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-    connection.request(method, f"/api/v1{path}", raw, dict(headers))
+    connection.request(method, target, raw, dict(headers))
     return Answer(connection.getresponse())

@@ -16,7 +16,8 @@ from corral.lifecycle.step import Backoff
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.device import Device, DeviceCondition, Node
 from corral.model.fact import AllocationMade, ConditionObserved, JobSubmitted, NodeObserved
-from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job import Job, JobSpec, Request
+from corral.model.phase import Phase
 from corral.model.view import View
 from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided

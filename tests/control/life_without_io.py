@@ -17,7 +17,8 @@ from corral.control.job_changes import Verb
 from corral.model.device import Device, DeviceCondition, Node
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.home import Home
-from corral.model.job import JobKind, Phase, Request
+from corral.model.job import JobKind, Request
+from corral.model.phase import Phase
 from corral.model.submission import Submission
 from corral.node.simulated_node import SimulatedNode
 from corral.runtimes.simulated import SimulatedRuntime

@@ -13,7 +13,8 @@ from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import DeviceProcess, DeviceSample, Silence
 from corral.model.errors import Conflict, Forbidden, Refused
 from corral.model.fact import ConditionObserved, NodeObserved, SilenceObserved
-from corral.model.job import JobKind, Phase, ProcessIdentity
+from corral.model.job import JobKind, ProcessIdentity
+from corral.model.phase import Phase
 from corral.model.submission import Submission
 from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided

@@ -9,7 +9,8 @@ import pytest
 from corral.control.attempt_notes import begins
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import Fact, JobChanged
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from corral.ports.ledger import JournalEntry
 
 STARTING = Job("7", 1, JobSpec("alice", retries=2), 0.0, phase=Phase.STARTING, attempts=1, launches=2)

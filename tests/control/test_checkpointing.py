@@ -8,8 +8,9 @@ import pytest
 from corral.clock import ManualClock
 from corral.control.attempts import Attempt
 from corral.control.checkpointing import Checkpoints
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.launch import Launch
+from corral.model.phase import Phase
 from tests.control.strategies import job
 
 PATIENCE_S = 60.0

@@ -2,7 +2,7 @@ from corral.control.commit import commit_evictions, commit_starts
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.fact import AllocationMade
 from corral.model.fit import Cause, Misfit
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.model.plan import Evict, Start
 from corral.model.view import View
 from corral.ports.ledger import Decided

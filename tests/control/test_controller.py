@@ -14,7 +14,8 @@ from corral.lifecycle import commands, starting
 from corral.model.allocation import Placement, Promise
 from corral.model.errors import LedgerFailed
 from corral.model.fact import AllocationMade, Delta, JobSubmitted, StartsPromised
-from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job import Job, JobSpec, Request
+from corral.model.phase import Phase
 from corral.model.plan import Evict, Plan, Start, Wait, WaitReason
 from corral.model.view import View
 from corral.ports.ledger import Decided
@@ -197,6 +198,22 @@ def test_of_a_plan_only_what_still_fits_is_committed_and_launched(cluster: Decid
     until(lambda: cluster.launched)
     assert cluster.launched == ["1.1", "3.1"]
     assert sorted(cluster.ledger.view().allocations) == ["1.1", "3.1"]
+
+
+def test_the_first_of_many_starts_are_launched_while_the_next_are_not_on_disk_yet(
+    cluster: Deciding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_module, "COMMITTED_AT_ONCE", 2)
+    on_disk: dict[str, list[str]] = {}
+
+    def launch(allocation_id: str) -> None:
+        on_disk[allocation_id] = sorted(cluster.ledger.view().allocations)
+
+    monkeypatch.setattr(cluster, "launch", launch)
+    cluster.submit(1, 2, 3)
+    cluster.decide_by(once(Plan(0, starts=(start(1, "a", 0), start(2, "a", 1), start(3, "b", 1)))))
+    until(lambda: len(on_disk) == 3)
+    assert on_disk == {"1.1": ["1.1", "2.1"], "2.1": ["1.1", "2.1"], "3.1": ["1.1", "2.1", "3.1"]}
 
 
 def test_evictions_are_committed_and_handed_on_to_be_stopped(cluster: Deciding) -> None:

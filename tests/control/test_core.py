@@ -4,7 +4,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -15,10 +14,12 @@ from corral.control.job_changes import Verb
 from corral.ledger.fold import check
 from corral.model.errors import Conflict
 from corral.model.fact import ConditionObserved, NodeObserved
-from corral.model.fit import Misfit, fit, node_state
+from corral.model.fit import Misfit, fit
 from corral.model.home import Home
-from corral.model.job import Phase, Request
+from corral.model.job import Request
 from corral.model.job_update import JobUpdate
+from corral.model.phase import Phase
+from corral.model.state import node_state
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.node.simulated_node import SimulatedNode
@@ -197,5 +198,5 @@ def test_a_server_that_starts_again_expects_the_like_of_what_came_before(tmp_pat
 
 
 # A hundred and forty steps, each with its commits and a look at the whole journal: minutes, where the disk is slow.
-TestLifeOfAServer = pytest.mark.timeout(400)(LifeOfAServer.TestCase)
+TestLifeOfAServer = LifeOfAServer.TestCase
 TestLifeOfAServer.settings = settings(max_examples=12, stateful_step_count=12, suppress_health_check=list(HealthCheck))

@@ -11,8 +11,9 @@ from corral.clock import SystemClock
 from corral.model.errors import BackendFailed
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.home import Home
-from corral.model.job import Job, Phase, Request
+from corral.model.job import Job, Request
 from corral.model.launch import Launch, LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from corral.model.submission import Submission
 from corral.node.simulated_node import SimulatedNode
 from corral.runtimes.simulated import SimulatedRuntime

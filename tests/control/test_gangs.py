@@ -7,8 +7,8 @@ import pytest
 
 from corral.lifecycle import commands
 from corral.model.errors import BackendFailed
-from corral.model.job import Phase
 from corral.model.launch import Launch, LaunchPhase
+from corral.model.phase import Phase
 from corral.ports.ledger import Decided
 from corral.runtimes.simulated import SimulatedRuntime
 from tests.control.cluster import Cluster, on, until

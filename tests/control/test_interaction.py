@@ -20,7 +20,8 @@ from corral.model.answers.job_changes import InputProgress
 from corral.model.errors import Conflict, Forbidden, NodeUnreachable, NotFound, Refused
 from corral.model.fact import JobSubmitted
 from corral.model.input_state import InputState
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind
+from corral.model.phase import Phase
 from corral.model.terminal import TerminalSize
 from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided

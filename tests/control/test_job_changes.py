@@ -10,9 +10,10 @@ from corral.control import job_changes
 from corral.control.job_changes import Verb
 from corral.model.answers.job_changes import ChangedJobs
 from corral.model.errors import Forbidden, Refused
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_choice import JobChoice
 from corral.model.job_filter import JobFilter
+from corral.model.phase import Phase
 from tests.control.cluster import on, until
 from tests.control.test_service import ALICE, ARRAY, BOB, OVERSEER, ROOT, TRUE, Served
 

@@ -17,9 +17,10 @@ from corral.lifecycle.step import Backoff
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.errors import BackendFailed
 from corral.model.fact import Fact, JobSubmitted
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
 from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.notification import NotifyOn
+from corral.model.phase import Phase
 from corral.ports.ledger import Decided
 from tests.control.cluster import Cluster
 

@@ -12,8 +12,9 @@ from corral.lifecycle import starting
 from corral.model.allocation import Placement
 from corral.model.errors import Conflict, CorralError, Forbidden, NotFound, Refused
 from corral.model.fact import JobUpdated, SiteArranged
-from corral.model.job import Phase, Request
+from corral.model.job import Request
 from corral.model.job_update import JobUpdate
+from corral.model.phase import Phase
 from corral.model.plan import Start
 from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.submission import ArraySpec, Submission

@@ -7,7 +7,8 @@ from corral.clock import SystemClock
 from corral.control.left_behind import LeftBehind
 from corral.model.fact import ConditionObserved, NodeObserved
 from corral.model.home import Home
-from corral.model.job import Phase, Request
+from corral.model.job import Request
+from corral.model.phase import Phase
 from corral.model.submission import Submission
 from corral.node.simulated_node import SimulatedNode
 from corral.runtimes.simulated import SimulatedRuntime

@@ -33,7 +33,7 @@ class Asked:
 
     def __init__(self) -> None:
         clock = SystemClock()
-        self.nodes = {name: SimulatedNode(SimulatedRuntime(clock), clock, answer_within_s=20.0) for name in ("a", "b")}
+        self.nodes = {name: SimulatedNode(SimulatedRuntime(clock), clock, answer_within_s=60.0) for name in ("a", "b")}
         self.registry = Nodes(self.nodes)
         self.woken = threading.Event()
         self.checks = ReadinessChecks(self.registry, Judging(self.nodes), clock, self.woken.set)
@@ -76,7 +76,7 @@ def test_a_node_that_hangs_keeps_back_its_own_starts_and_delays_the_others_by_a_
     asked.nodes["a"].fall_silent()
     began = time.monotonic()
     checked = asked.check(ON_A, ON_B, ON_BOTH)
-    assert time.monotonic() - began < 5.0, "it was not waited for until it answered"
+    assert time.monotonic() - began < 30.0, "it was not waited for until it answered"
     assert (jobs(checked), checked.awaited) == (["2"], frozenset("a"))
 
 
@@ -84,7 +84,7 @@ def test_a_late_answer_wakes_the_controller_and_serves_the_start_that_waited(ask
     asked.nodes["a"].fall_silent()
     assert jobs(asked.check(ON_A)) == []
     asked.nodes["a"].answer_again()
-    assert asked.woken.wait(20.0)
+    assert asked.woken.wait(60.0)
     assert jobs(asked.check(ON_A)) == ["1"]
 
 
@@ -124,5 +124,5 @@ def test_a_full_disk_is_an_obstacle_of_its_node_alone_and_asked_about_until_it_i
 def test_an_answer_about_other_devices_is_none_about_these(asked: Asked) -> None:
     asked.nodes["a"].delay_s = 0.2
     assert jobs(asked.check(ON_A)) == []
-    assert asked.woken.wait(20.0)
+    assert asked.woken.wait(60.0)
     assert jobs(asked.check(Start("4", Placement((on("a", 3),)), ""))) == []

@@ -12,8 +12,8 @@ import pytest
 from corral.control import node_workers
 from corral.model.errors import BackendFailed
 from corral.model.fact import NodeObserved, NodeRemoved
-from corral.model.job import Phase
 from corral.model.launch import Launch, LaunchPhase
+from corral.model.phase import Phase
 from corral.ports.ledger import Decided
 from corral.ports.node import Reconciled, Reports
 from tests.control.cluster import Cluster, on, until
@@ -167,6 +167,82 @@ def test_what_ran_on_a_node_that_a_new_server_does_not_have_is_lost(cluster: Clu
     gone.close()
 
 
+def leave(cluster: Cluster, node: str) -> None:
+    """The node is not part of the cluster any more, and its engine still speaks for it."""
+    cluster.registry.departed = cluster.nodes.get
+    cluster.registry.remove(node)
+    cluster.recovery.node_left(node)
+
+
+def unheard(cluster: Cluster, node: str, number: int) -> None:
+    """A job has ended there, and nobody has told of it yet."""
+    cluster.nodes[node].runtime.on_event = lambda _: None
+    cluster.nodes[node].runtime.finish(f"{number}.1")
+
+
+def test_what_had_ended_on_a_node_that_leaves_is_recorded_and_the_rest_is_lost(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0))
+    cluster.run(2, on("a", 1))
+    unheard(cluster, "a", 1)
+    leave(cluster, "a")
+    until(lambda: cluster.phase(2) is Phase.LOST)
+    assert cluster.phase(1) is Phase.SUCCEEDED
+    assert "node a is not part of this cluster any more" in str(cluster.job(2).reason)
+    # What it left is forgotten there, though it never comes back.
+    until(lambda: cluster.nodes["a"].runtime.report("1.1").phase is LaunchPhase.UNKNOWN)
+
+
+def test_a_launch_that_was_not_claimed_when_its_node_left_is_made_elsewhere(cluster: Cluster) -> None:
+    cluster.commit(1, on("a", 0))
+    leave(cluster, "a")
+    until(lambda: cluster.phase(1) is Phase.PENDING)
+    assert cluster.job(1).attempts == 0
+
+
+def test_nothing_is_lost_before_it_is_known_what_became_of_it(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.run(1, on("a", 0))
+    unheard(cluster, "a", 1)
+    cluster.nodes["a"].fall_silent()
+    leave(cluster, "a")
+    until(lambda: "node a, which has left, is asked again" in caplog.text)
+    assert cluster.phase(1) is Phase.RUNNING
+    cluster.nodes["a"].answer_again()
+
+    def recorded() -> bool:
+        cluster.recovery.try_again()
+        return cluster.phase(1) is not Phase.RUNNING
+
+    until(recorded)
+    assert cluster.phase(1) is Phase.SUCCEEDED
+
+
+def test_a_node_that_leaves_and_comes_at_once_returns_without_its_jobs(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0))
+    cluster.run(2, on("a", 1))
+    unheard(cluster, "a", 1)
+    with busy_ledger(cluster):
+        leave(cluster, "a")
+        cluster.registry.add("a", cluster.nodes["a"])
+        cluster.recovery.node_returned("a", 2)
+    assert cluster.recovery.wait(60.0)
+    assert (cluster.phase(1), cluster.phase(2)) == (Phase.SUCCEEDED, Phase.LOST)
+    until(lambda: cluster.nodes["a"].runtime.launches() == ())
+
+
+def test_what_ended_on_a_node_while_no_server_ran_is_recorded_though_the_node_has_left(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0))
+    cluster.stop()
+    node = cluster.nodes.pop("a")
+    node.runtime.finish("1.1", 3)
+    cluster.start()
+    cluster.registry.departed = {"a": node}.get
+    cluster.recovery.give_up_absent_nodes()
+    until(lambda: cluster.phase(1) is Phase.FAILED)
+    node.close()
+
+
 def test_a_node_that_has_left_is_not_reconciled_over_and_over(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -185,7 +261,7 @@ def test_a_node_that_reports_of_other_launches_than_it_was_asked_for_is_not_beli
     cluster.run(1, on("a", 0))
     monkeypatch.setattr(cluster.nodes["a"], "reports", lambda launch_ids: Reports(0.0, ()))
     with pytest.raises(BackendFailed, match=r"node a reports of other launches than 1\.1"):
-        cluster.dispatcher.read("a", cluster.dispatcher.attempts.on("a"))
+        cluster.dispatcher.read(cluster.nodes["a"], cluster.dispatcher.attempts.on("a"))
 
 
 def test_when_one_node_of_a_gang_is_gone_its_other_members_are_stopped(cluster: Cluster) -> None:

@@ -21,8 +21,9 @@ from corral.model.allocation import Member, Placement
 from corral.model.answers.site import ServerInfo
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
 from corral.model.fact import DeviceCordoned, JobSubmitted
-from corral.model.job import Job, JobKind, Phase, Request
+from corral.model.job import Job, JobKind, Request
 from corral.model.launch import LaunchPhase
+from corral.model.phase import Phase
 from corral.model.submission import ArraySpec, Submission
 from corral.model.view import View
 from corral.ports.ledger import Decided, JobQuery
@@ -262,7 +263,7 @@ def test_a_reservation_that_is_released_ends_well_and_gives_its_devices_back(ser
         ("release", "runs", "only a job that waits can be released"),
         ("cancel", "ended", "has already ended"),
         ("hold", "ended", "only a job that waits can be held"),
-        ("requeue", "ended", "only a job that runs, failed or was lost can be requeued"),
+        ("requeue", "ended", "`corral show [0-9]+` has its command, to submit it anew"),
     ],
 )
 def test_what_the_phase_does_not_allow_is_a_conflict_that_says_so_and_changes_nothing(

@@ -11,9 +11,9 @@ import pytest
 from corral.control import slices
 from corral.control.job_changes import Verb
 from corral.model.errors import Conflict, LedgerFailed
-from corral.model.job import Phase
 from corral.model.job_choice import JobChoice
 from corral.model.job_update import JobUpdate
+from corral.model.phase import Phase
 from corral.model.submission import ArraySpec
 from corral.model.view import View
 from corral.ports.ledger import Decided

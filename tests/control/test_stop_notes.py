@@ -11,7 +11,7 @@ from corral.lifecycle import commands, stopping
 from corral.model.certainty import Certainty
 from corral.model.eviction import EvictionRule
 from corral.model.fact import Fact
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.model.plan import Evict
 from corral.model.view import View
 from corral.ports.ledger import Decided

@@ -98,3 +98,10 @@ def test_what_a_job_waited_for_before_it_was_parked_stays_known_when_no_other_is
     for now in (151.0, 152.0, 153.0):
         waits.note([], now)
     assert waits.spent(FIRST, 160.0) == (("Resources", 20.0), ("Held", 30.0), ("Priority", 10.0))
+
+
+def test_a_job_that_is_planned_to_start_and_does_not_waits_on_for_the_same_reason() -> None:
+    waits = book((100.0, WaitReason.RESOURCES))
+    for now in (110.0, 111.0, 112.0):
+        waits.note([], now, starting=[FIRST])
+    assert waits.spent(FIRST, 115.0) == (("Resources", 15.0),)

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event
 
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.fact import JobChanged
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from tests.ledger.making import a_job, ended, given_back, made, submitted, url_of, write
 
 

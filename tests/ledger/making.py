@@ -7,8 +7,9 @@ from typing import Any
 from corral.ledger.store import SqlLedger
 from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
 from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
 from corral.ports.ledger import Decided
 
 

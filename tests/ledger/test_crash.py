@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from corral.ledger.fold import check
 from corral.ledger.ids import RESERVE
 from corral.ledger.store import open_ledger
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from tests.ledger.making import a_job, submitted, url_of, write
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +63,6 @@ def assert_kept(home: Path) -> None:
     assert check(url_of(home)) == ()
 
 
-@pytest.mark.timeout(300)
 def test_whatever_step_towards_the_disk_a_server_dies_at_its_promises_are_kept(tmp_path: Path) -> None:
     with run("steps", str(tmp_path)) as program:
         assert program.wait(timeout=HANGS_S) == 0
@@ -77,7 +74,6 @@ def test_whatever_step_towards_the_disk_a_server_dies_at_its_promises_are_kept(t
     assert len(promises_of(homes[-1])["ended"]) == 2
 
 
-@pytest.mark.timeout(300)
 def test_servers_killed_in_the_middle_of_traffic_keep_promises_and_never_give_an_id_twice(tmp_path: Path) -> None:
     promises = tmp_path / "promises"
     give_up_at = time.monotonic() + HANGS_S

@@ -10,7 +10,8 @@ from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
 from corral.model.group_use import EndedJobSums, KpiBy
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from tests.ledger.making import url_of, write
 
 BEGIN, END = 1000.0, 2000.0

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from corral.ledger.facts import fact_from_plain, fact_to_plain
 from corral.model import fact
 from corral.model.eviction import Eviction, EvictionRule
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.wire import MAX_FLOAT, MAX_INTEGER
 
 st.register_type_strategy(int, st.integers(-MAX_INTEGER, MAX_INTEGER))

@@ -21,7 +21,7 @@ from corral.model.fact import (
     JobRequeued,
     JobSubmitted,
 )
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.model.view import View
 from tests.ledger.making import a_job, ended, given_back, made, send, submitted, url_of, write
 

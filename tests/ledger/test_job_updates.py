@@ -6,7 +6,7 @@ from pathlib import Path
 from corral.ledger.fold import check, fold
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.fact import JobChanged, JobRequeued, JobSubmitted, JobUpdated
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.ports.ledger import JobQuery
 from tests.ledger.making import a_job, ended, given_back, made, submitted, url_of, write
 

@@ -11,7 +11,7 @@ from corral.ledger.store import open_ledger
 from corral.lifecycle.past_attempts import attempts_of
 from corral.model.attempt_end import AttemptEnd
 from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, JobChanged, JobRequeued, ServerPart
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from tests.ledger.making import url_of, write
 
 WRITTEN_THEN = Path(__file__).with_name("ledger_0006.sql")

@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from corral.control.querying.listing_rows import job_row
 from corral.ledger.database import Database
 from corral.ledger.listing import pages
+from corral.ledger.reader import Reader
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.errors import Refused
-from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued, JobSubmitted
+from corral.model.job import Job, JobSpec
 from corral.model.job_sort import SORT_KEYS, JobSort, sorted_rows
 from corral.model.means import Enforcement, Level
+from corral.model.phase import Phase
 from corral.model.run_history import AllocatedTime
 from corral.ports.ledger import JobQuery
 from tests.ledger.making import a_job, attempt, given_back, made, submitted, url_of, write
@@ -312,3 +314,29 @@ def test_two_periods_in_a_row_come_to_the_one_that_spans_them(spans: list[tuple[
             assert whole == sum(length for _, length in spans) / 2
         finally:
             ledger.close()
+
+
+def test_facts_of_a_period_are_those_about_the_jobs_that_were_there(ledger: SqlLedger, tmp_path: Path) -> None:
+    lives = {1: (1100.0, 1200.0), 2: (1150.0, 1300.0), 3: (1400.0, 1500.0)}
+    for number, (start, end) in lives.items():
+        job = a_job(number, env=(("SECRET", "s3cret"),))
+        write(ledger, submitted(job), *attempt(job, 1, start, end, Phase.SUCCEEDED))
+    running, waiting = a_job(4), a_job(5)
+    write(ledger, submitted(running), *attempt(running, 1, 1600.0, 9999.0, Phase.SUCCEEDED)[:3], submitted(waiting))
+    database = Database(url_of(tmp_path))
+    reader = Reader(database)
+
+    def about(since: float, until: float) -> list[str]:
+        facts = reader.facts_between(since, until, most_jobs=4)
+        assert "s3cret" not in repr(facts)
+        return [fact.job.id for fact in facts if isinstance(fact, JobSubmitted)]
+
+    assert about(0.0, 9000.0) == ["1", "2", "3", "4"]
+    assert about(1250.0, 9000.0) == ["2", "3", "4"]
+    assert about(1700.0, 9000.0) == ["4"]
+    assert about(0.0, 1001.6) == ["1"]
+    assert len(reader.facts_between(1700.0, 9000.0, most_jobs=1)) == 4
+    with pytest.raises(Refused, match="4 jobs were there in this time, 1 more"):
+        reader.facts_between(0.0, 9000.0, most_jobs=3)
+    assert [run.ended_at for run in reader.runs_before(1300.0)] == [1200.0, 1300.0]
+    database.close()

@@ -5,7 +5,8 @@ from pathlib import Path
 from corral.ledger.store import open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobSubmitted
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from corral.model.run_history import DecayedUsage
 from corral.model.view import View
 from corral.ports.ledger import Decided

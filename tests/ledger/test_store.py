@@ -23,7 +23,8 @@ from corral.model.fact import (
     JobRequeued,
     NodeObserved,
 )
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.view import View
 from corral.ports.ledger import Decided, JobQuery
 from tests.ledger.making import a_job, ended, given_back, made, send, submitted, url_of, write

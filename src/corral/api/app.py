@@ -1,14 +1,17 @@
 """The application: the routes of /api/v1 over one service."""
 
-from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
-from fastapi.routing import APIRoute
+from starlette.applications import Starlette
 
 import corral
 from corral.api import (
     alert_routes,
+    autotuner_routes,
+    autotuner_site,
+    autotuner_streams,
     channel_routes,
     event_routes,
     history_routes,
@@ -19,18 +22,24 @@ from corral.api import (
     log_routes,
     metrics_route,
     nodes,
+    replay_routes,
     report_routes,
     site,
     token_routes,
+    tuning_insight_routes,
+    tuning_routes,
 )
 from corral.api.answer_headers import AnswerHeaders
 from corral.api.errors import add_error_handlers
 from corral.api.metrics_route import RequestCounter
-from corral.api.openapi import describer
+from corral.api.openapi import describe
 from corral.api.pages import routes as page_routes
 from corral.api.routing import AppState
+from corral.api.served_routes import ServedRoute, served
 
 _PREFIX = "/api/v1"
+_OTHER_NAMES = "/api"
+"""Where clients of another autotuner look for its paths."""
 
 _ROUTERS: tuple[tuple[APIRouter, str], ...] = (
     (jobs.router, _PREFIX),
@@ -43,10 +52,16 @@ _ROUTERS: tuple[tuple[APIRouter, str], ...] = (
     (event_routes.router, _PREFIX),
     (report_routes.router, _PREFIX),
     (kpi_routes.router, _PREFIX),
+    (replay_routes.router, _PREFIX),
     (nodes.router, _PREFIX),
     (token_routes.router, _PREFIX),
     (channel_routes.router, _PREFIX),
     (alert_routes.router, _PREFIX),
+    (tuning_routes.router, _PREFIX),
+    (autotuner_routes.router, _OTHER_NAMES),
+    (tuning_insight_routes.router, _PREFIX),
+    (autotuner_streams.router, _OTHER_NAMES),
+    (autotuner_site.router, _OTHER_NAMES),
     (site.graph_router, ""),
     (metrics_route.router, ""),
     (page_routes.router, _PREFIX),
@@ -56,32 +71,34 @@ _ROUTERS: tuple[tuple[APIRouter, str], ...] = (
 """All routes, with what their paths begin with. The first that matches a path answers."""
 
 
+@cache
 def description() -> dict[str, Any]:
     """The OpenAPI description of all routes, without a server."""
-    described: dict[str, Any] = _routed().openapi()
-    return described
+    return describe(_described_routes())
 
 
-def create_app(state: AppState) -> FastAPI:
+def create_app(state: AppState) -> Starlette:
     """The ASGI application. `state.ends.on_change` must be subscribed to the ledger that the service writes.
 
     Serve it with `corral.api.server`, whose connections name the peer; any other server would refuse every request.
     """
-    app = _routed()
+    routes = [route for router, prefix in _ROUTERS for route in served(router, prefix)]
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False
     app.state.corral = state
-    routes = [(prefix + route.path, route) for router, prefix in _ROUTERS for route in _endpoints(router)]
+    app.state.description = description
     methods: dict[str, set[str]] = {}
-    for path, route in routes:
-        methods.setdefault(path, set()).update(route.methods or ())
+    for route in routes:
+        if isinstance(route, ServedRoute):
+            methods.setdefault(route.path, set()).update(route.methods or ())
     add_error_handlers(app, methods)
-    paths: dict[Callable[..., Any], str] = {route.endpoint: path for path, route in routes}
     state.ends.when_closed(state.events.close)
     app.add_middleware(AnswerHeaders)
-    app.add_middleware(RequestCounter, counts=state.metrics.requests, paths=paths)
+    app.add_middleware(RequestCounter, counts=state.metrics.requests)
     return app
 
 
-def _routed() -> FastAPI:
+def _described_routes() -> FastAPI:
     app = FastAPI(
         title="Corral",
         version=corral.__version__,
@@ -91,11 +108,6 @@ def _routed() -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.openapi = describer(app)  # type: ignore[method-assign]
     for router, prefix in _ROUTERS:
         app.include_router(router, prefix=prefix)
     return app
-
-
-def _endpoints(router: APIRouter) -> list[APIRoute]:
-    return [route for route in router.routes if isinstance(route, APIRoute)]

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -61,7 +61,7 @@ Methods = Mapping[str, Collection[str]]
 """The methods of each path, such as {"/jobs/{job_id}": ["GET"]}; the first path that matches counts."""
 
 
-def add_error_handlers(app: FastAPI, methods: Methods) -> None:
+def add_error_handlers(app: Starlette, methods: Methods) -> None:
     """Answer every error of the application, expected or not, in this form. `methods` are its paths and methods."""
     patterns = [(compile_path(path)[0], sorted(methods[path])) for path in methods]
 

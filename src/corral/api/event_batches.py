@@ -43,18 +43,19 @@ class EventBatch:
         """Those of these topics as Server-Sent Events; b"" where there are none."""
         known = self._streams.get(topics)
         if known is None:
-            known = self._streams[topics] = b"".join(_framed(self._of(topics)))
+            known = self._streams[topics] = b"".join(_framed(self.events_of(topics)))
         return known
 
     def text(self, topics: Topics) -> str:
         """Those of these topics as one JSON list; "" where there are none."""
         known = self._texts.get(topics)
         if known is None:
-            listed = b",".join(event.data for event in self._of(topics))
+            listed = b",".join(event.data for event in self.events_of(topics))
             known = self._texts[topics] = f"[{listed.decode()}]" if listed else ""
         return known
 
-    def _of(self, topics: Collection[str]) -> list[EncodedEvent]:
+    def events_of(self, topics: Collection[str]) -> list[EncodedEvent]:
+        """Those of these topics."""
         return [event for event in self._events if event.topic in topics]
 
 

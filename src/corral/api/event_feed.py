@@ -10,15 +10,17 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 
 from anyio import CapacityLimiter, to_thread
 
 from corral.api.errors import Busy
 from corral.api.event_batches import EventBatch
 from corral.clock import Clock
+from corral.control.events.condition_changes import changes_of_condition
 from corral.control.events.device_samples import DeviceSamples
 from corral.control.events.journal_events import JournalEvents, Published
-from corral.control.events.rows_of_facts import METRICS
+from corral.control.events.rows_of_facts import DEVICES, METRICS, Told
 from corral.model.answers.events import Event
 from corral.model.fact import Delta
 from corral.model.view import View
@@ -37,10 +39,29 @@ LONGEST_PAUSE_S = 0.1
 more than ten."""
 
 _SAMPLES_KEPT = 8
+_CONDITIONS_KEPT = 64
 _NEWS_KEPT = 64
 _AGAIN_S = 1.0
 
 log = logging.getLogger(__name__)
+
+
+class Observed:
+    """The newest batches of what is not in the journal, each with a number."""
+
+    def __init__(self, kept: int) -> None:
+        self._batches: deque[tuple[int, EventBatch]] = deque(maxlen=kept)
+
+    def add(self, event: Event) -> None:
+        self._batches.append((self.newest() + 1, EventBatch((event,))))
+
+    def newest(self) -> int:
+        """The number of the newest batch."""
+        return self._batches[-1][0] if self._batches else 0
+
+    def after(self, number: int) -> tuple[int, EventBatch] | None:
+        """The oldest batch that is kept with a higher number."""
+        return next((each for each in self._batches if each[0] > number), None)
 
 
 class EventFeed:
@@ -65,7 +86,8 @@ class EventFeed:
         self._recent: deque[EventBatch] = deque()
         self._by_place: dict[int, EventBatch] = {}
         self._kept_bytes = 0
-        self._sampled: deque[tuple[int, EventBatch]] = deque(maxlen=_SAMPLES_KEPT)
+        self.sampled = Observed(_SAMPLES_KEPT)
+        self.conditions = Observed(_CONDITIONS_KEPT)
         self._watching = 0
         self._threads = CapacityLimiter(2)
         self._replay = CapacityLimiter(1)
@@ -75,6 +97,8 @@ class EventFeed:
         """A listener for `Ledger.subscribe`: keeps what is new, and wakes the feed."""
         before, self._view = self._view, view
         if self._tasks:
+            for told in changes_of_condition(before, deltas):
+                self._call(partial(self._tell_condition, told))
             # At most so much that the feed has not come to; of what is pushed out the journal is read.
             self._news.append(Published(self._journal.position, deltas, before))
             if not self._told:
@@ -126,14 +150,6 @@ class EventFeed:
             await asyncio.sleep(time.perf_counter() - began)
             return batch
 
-    def newest_sample(self) -> int:
-        """The number of the newest samples."""
-        return self._sampled[-1][0] if self._sampled else 0
-
-    def sampled_after(self, number: int) -> tuple[int, EventBatch] | None:
-        """The oldest samples that are kept with a higher number."""
-        return next((each for each in self._sampled if each[0] > number), None)
-
     def _begin(self) -> None:
         self._loop = asyncio.get_running_loop()
         # Before the place is read: what is committed from now on is told.
@@ -154,6 +170,11 @@ class EventFeed:
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # it is closed: nobody is left
                 self._loop.call_soon_threadsafe(what)
+
+    def _tell_condition(self, told: Told) -> None:
+        at = self.clock.shown(self.clock.now())
+        self.conditions.add(Event(DEVICES, told.what, None, at, "corral:telemetry", told.rows))
+        self._wake()
 
     def _wake(self) -> None:
         grown, self._grown = self._grown, asyncio.Event()
@@ -187,7 +208,7 @@ class EventFeed:
                 continue
             if rows:
                 event = Event(METRICS, "sampled", None, self.clock.shown(self.clock.now()), None, rows)
-                self._sampled.append((self.newest_sample() + 1, EventBatch((event,))))
+                self.sampled.add(event)
                 self._wake()
 
     def _read_newest(self, newest: int) -> EventBatch | None:

@@ -1,12 +1,11 @@
 """Events as they happen: Server-Sent Events and WebSockets at one path, with the same events."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import TypeVar
 
-from anyio import create_task_group
 from fastapi import APIRouter
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
@@ -24,6 +23,7 @@ from corral.api.openapi import gives_text, takes_query
 from corral.api.origins import must_be_of_no_other_page
 from corral.api.reading import read_query
 from corral.api.routing import AppState, Context, ContextRoute
+from corral.api.websockets import CLOSED_FORBIDDEN, CLOSED_MESSAGE, CLOSED_RESTART, CLOSED_SLOW, either
 from corral.control.events.rows_of_facts import JOURNAL_TOPICS, TOPICS
 from corral.model.errors import CorralError, Refused, nearest
 from corral.model.token import TokenScope
@@ -32,16 +32,10 @@ CONTENT_TYPE = "text/event-stream"
 RETRY_MS = 2_000
 """So long a browser waits before it connects again."""
 
-CLOSED_RESTART = 1012
-CLOSED_MESSAGE = 1008
-CLOSED_FORBIDDEN = 4003
-CLOSED_SLOW = 4008
-"""Codes with which a WebSocket is closed, as docs/events.md lists them."""
-
 _MOST_DIGITS = 18
 _LONGEST_REASON = 120
 
-Data = TypeVar("Data", bytes, str)
+Data = TypeVar("Data", bytes, list[str])
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 
@@ -62,16 +56,16 @@ async def event_socket(websocket: WebSocket) -> None:
     """The same over a WebSocket, in messages of several events."""
     state: AppState = websocket.app.state.corral
     try:
-        caller = await _reader(state, websocket)
+        caller = await reader(state, websocket)
         stream = _stream(state, websocket, caller)
         with state.events.client(caller.user, stream.topics):
             await websocket.accept()
-            await _serve(websocket, stream)
+            await serve(websocket, stream, lambda batch: filter(None, [batch.text(stream.topics)]))
     except CorralError as error:
         await websocket.send_denial_response(response_to(error))
 
 
-async def _reader(state: AppState, connection: HTTPConnection) -> Caller:
+async def reader(state: AppState, connection: HTTPConnection) -> Caller:
     """The caller, who may look. Raises Forbidden."""
     caller = await state.authenticator.caller_of(connection)
     must_reach(caller, TokenScope.READ)
@@ -89,7 +83,7 @@ def _stream(state: AppState, connection: HTTPConnection, caller: Caller) -> Even
     topics = tuple(dict.fromkeys(wanted.topics)) or tuple(JOURNAL_TOPICS)
 
     async def allowed() -> None:
-        await _reader(state, connection)
+        await reader(state, connection)
 
     return EventStream(state.events, caller.user, topics, after, allowed)
 
@@ -127,7 +121,7 @@ class EventStreamResponse(Response):
 
         with self._feed.client(self._user, self._stream.topics):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await _either(until_gone, partial(self._tell, scope, send))
+            await either(until_gone, partial(self._tell, scope, send))
 
     async def _tell(self, scope: Scope, send: Send) -> None:
         async def tell(data: bytes, *, more: bool = True) -> None:
@@ -145,26 +139,37 @@ class EventStreamResponse(Response):
         await tell(last_words, more=False)
 
 
-async def _serve(websocket: WebSocket, stream: EventStream) -> None:
-    """Send a stream until the client or the server goes."""
+async def serve(
+    websocket: WebSocket, stream: EventStream, render: Callable[[EventBatch], Iterable[str]], *, deaf: bool = False
+) -> None:
+    """Send a stream, each batch as messages, until the client or the server goes.
+
+    A client that sends something is told that it is not read and disconnected, unless the server is to be `deaf`.
+    """
     said: list[str] = []
 
     async def until_gone() -> None:
         said.append((await websocket.receive())["type"])
+        while deaf and said[-1] == "websocket.receive":
+            said[-1] = (await websocket.receive())["type"]
+
+    async def send(texts: list[str]) -> None:
+        for text in texts:
+            await websocket.send_text(text)
 
     async def tell() -> None:
         with suppress(WebSocketDisconnect):
             try:
-                await _pass_on(stream, lambda batch: batch.text(stream.topics), websocket.send_text)
+                await _pass_on(stream, lambda batch: list(render(batch)), send)
                 await websocket.close(CLOSED_RESTART, "the server stops")
             except TimeoutError:
                 websocket.scope["state"]["finish_within"](FAREWELL_S)
-                await websocket.send_text(stream.overflow().text(stream.topics))
+                await send(list(render(stream.overflow())))
                 await websocket.close(CLOSED_SLOW, "nothing was read for too long")
             except CorralError as error:
                 await websocket.close(CLOSED_FORBIDDEN, str(error).encode()[:_LONGEST_REASON].decode(errors="ignore"))
 
-    await _either(until_gone, tell)
+    await either(until_gone, tell)
     if said == ["websocket.receive"]:
         with suppress(WebSocketDisconnect):
             await websocket.close(CLOSED_MESSAGE, "nothing that is sent here is read")
@@ -179,15 +184,3 @@ async def _pass_on(
             if data := render(batch):
                 async with asyncio.timeout(STALL_S):
                     await send(data)
-
-
-async def _either(one: Callable[[], Awaitable[None]], other: Callable[[], Awaitable[None]]) -> None:
-    """Return when one of the two has."""
-    async with create_task_group() as tasks:
-
-        async def run(call: Callable[[], Awaitable[None]]) -> None:
-            await call()
-            tasks.cancel_scope.cancel()
-
-        tasks.start_soon(run, one)
-        tasks.start_soon(run, other)

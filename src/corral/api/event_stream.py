@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
 from itertools import count
 
 from corral.api.event_batches import EventBatch, alone
-from corral.api.event_feed import EventFeed
-from corral.control.events.rows_of_facts import METRICS
+from corral.api.event_feed import EventFeed, Observed
+from corral.control.events.rows_of_facts import DEVICES, METRICS
 from corral.model.answers.events import Event
 
 PING_S = 15.0
@@ -52,7 +52,8 @@ class EventStream:
         Raises what `allowed` does, and LedgerFailed.
         """
         feed, loop = self._feed, asyncio.get_running_loop()
-        sample, ping_at = feed.newest_sample(), loop.time() + PING_S
+        ping_at = loop.time() + PING_S
+        observed = {one: one.newest() for one in self._observed()}
         self._place = feed.last if self._after is None else self._after
         yield self._hello()
         while not feed.closed:
@@ -65,9 +66,10 @@ class EventStream:
                 batch = await self._next()
                 yield batch
                 self._place = batch.upto
-            elif METRICS in self._asked and (found := feed.sampled_after(sample)) is not None:
-                sample, batch = found
-                yield batch
+            elif news := [(one, found) for one in observed if (found := one.after(observed[one])) is not None]:
+                for one, (number, batch) in news:
+                    observed[one] = number
+                    yield batch
             else:
                 await _until(grown, ping_at - loop.time())
 
@@ -75,6 +77,11 @@ class EventStream:
         """The last that a client is told that does not read."""
         why = f"nothing was read for {STALL_S:g} s; connect again to go on after event {self._place}"
         return self._said("overflow", "slow", why)
+
+    def _observed(self) -> list[Observed]:
+        """What is told besides the journal."""
+        feed = self._feed
+        return [one for topic, one in ((DEVICES, feed.conditions), (METRICS, feed.sampled)) if topic in self._asked]
 
     async def _next(self) -> EventBatch:
         """What follows in the journal, or that it has that no more."""

@@ -14,7 +14,7 @@ from corral.api.openapi import gives, takes_query
 from corral.api.reading import read_query
 from corral.api.routing import AppState, Context, ContextRoute, RequestContext, answer
 from corral.history.asking import HistoryQueries
-from corral.model.answers.history import DeviceHistory, GroupHistory, JobHistory
+from corral.model.answers.history import DeviceHistory, GroupHistory, JobGpusHistory, JobHistory
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 
@@ -37,6 +37,16 @@ async def device_history(request: Request, context: Context, uuid: str) -> Respo
 async def job_history(request: Request, context: Context, job_id: str) -> Response:
     """Tell what a job's devices were like while it had them; by default from its last start to its end, or to now."""
     return await answer(_of_job, _history(request), context, job_id, _period(request))
+
+
+@router.get(
+    "/history/jobs/{job_id}/gpus",
+    openapi_extra=takes_query(shapes.HistoryQuery),
+    responses=gives(JobGpusHistory),
+)
+async def job_gpus_history(request: Request, context: Context, job_id: str) -> Response:
+    """Tell what each GPU of a job was like in its last attempt; of more than 16, the least, mean and most of all."""
+    return await answer(_of_job_gpus, _history(request), context, job_id, _period(request))
 
 
 @router.get(
@@ -82,3 +92,9 @@ def _period(request: Request) -> dict[str, Any]:
 
 def _of_job(history: HistoryQueries, context: RequestContext, job_id: str, period: dict[str, Any]) -> JobHistory:
     return history.job(context.service.queries.find(job_id), **period)
+
+
+def _of_job_gpus(
+    history: HistoryQueries, context: RequestContext, job_id: str, period: dict[str, Any]
+) -> JobGpusHistory:
+    return history.job_gpus(*context.service.details.monitored(job_id), **period)

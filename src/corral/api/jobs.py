@@ -1,6 +1,6 @@
 """Routes about jobs: submit, list, explain, wait, and change."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,11 +8,12 @@ from typing import Any
 from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from corral.access.caller import Caller
 from corral.api import shapes
 from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
+from corral.api.long_answers import LongAnswers
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.routing import (
@@ -25,6 +26,7 @@ from corral.api.routing import (
     read_only,
     to_json,
 )
+from corral.api.streams import PiecewiseResponse
 from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
 from corral.model.answers.dry_run import DryRun
 from corral.model.answers.job_details import Explanation, JobDetail
@@ -37,6 +39,12 @@ from corral.model.submission import Submission
 from corral.ports.ledger import JobQuery
 
 _STREAMED_PAGE = 1000
+_LONG_PAGE = 1000
+"""Longer ones are a tenth of a second of Python or more; a stop or other requests would wait for a crowd of them."""
+
+_LONG_PAGES = LongAnswers(at_once=2)
+_DRY_RUNS = LongAnswers(at_once=2)
+"""Each foresees a view that nobody else asks about: a tenth of a second or more with 10,000 jobs waiting."""
 
 router = APIRouter(tags=["jobs"], route_class=ContextRoute)
 
@@ -83,7 +91,8 @@ async def dry_run(request: Request, context: Context) -> Response:
     """Tell whether and where a job would start now. Submits nothing."""
     submission = await read_body(request, Submission)
     (files,) = await context.submitter.inspect([submission], context.caller)
-    return await answer(context.service.dry_run, submission, context.caller, files)
+    told = await _DRY_RUNS.make(request, lambda: to_json(context.service.dry_run(submission, context.caller, files)))
+    return Response(told, media_type="application/json")
 
 
 @router.post(
@@ -110,11 +119,10 @@ async def wait(request: Request, context: Context) -> Response:
         )
     queries = context.service.queries
     with context.ends.waiter(asked_for.ids) as waiter:
-        done, rows = await to_thread.run_sync(queries.ended, asked_for.ids)
-        if not done and asked_for.timeout_s > 0:
+        if asked_for.timeout_s > 0 and not await to_thread.run_sync(queries.have_ended, asked_for.ids):
             done_now = partial(to_thread.run_sync, EndedJobs(asked_for.ids, queries.is_live).all)
             await wait_until(done_now, waiter, context.ends, min(asked_for.timeout_s, LONGEST_WAIT_S))
-            done, rows = await to_thread.run_sync(queries.ended, asked_for.ids)
+        done, rows = await to_thread.run_sync(queries.ended, asked_for.ids)
     return await answer(lambda: {"done": done, "jobs": rows})
 
 
@@ -126,11 +134,14 @@ async def list_jobs(request: Request, context: Context) -> Response:
         raise Refused(f"limit must be from 0 (all) to {shapes.MAX_PAGE}, not {asked_for.limit}", field="limit")
     query = _query(asked_for, context.caller)
     active_only = not (asked_for.all or asked_for.phase)
-    first = await to_thread.run_sync(_page, context, query, active_only, asked_for.starts)
-    if asked_for.limit or first[1] is None:
-        return Response(b'{"jobs":%b,"next":%b}' % (first[0], to_json(first[1])), media_type="application/json")
-    pages = _all_pages(context, query, active_only, asked_for.starts, first)
-    return StreamingResponse(pages, media_type="application/json")
+    listing = partial(_page, context, active_only, asked_for.starts)
+    if asked_for.limit and asked_for.limit <= _LONG_PAGE:
+        rows, below = await to_thread.run_sync(listing, query)
+    else:
+        rows, below = await _LONG_PAGES.make(request, partial(listing, query))
+    if asked_for.limit or below is None:
+        return Response(b'{"jobs":%b,"next":%b}' % (rows, to_json(below)), media_type="application/json")
+    return PiecewiseResponse(_all_pages(request, listing, query, rows, below), media_type="application/json")
 
 
 def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
@@ -180,20 +191,26 @@ async def why(request: Request, context: Context, job_id: str) -> Response:
     return await answer(lambda: explanation)
 
 
-def _page(context: RequestContext, query: JobQuery, active_only: bool, starts: bool) -> tuple[bytes, int | None]:
+def _page(context: RequestContext, active_only: bool, starts: bool, query: JobQuery) -> tuple[bytes, int | None]:
     rows, below = context.service.queries.jobs(query, active_only=active_only, starts=starts)
     return to_json(rows), below
 
 
 async def _all_pages(
-    context: RequestContext, query: JobQuery, active_only: bool, starts: bool, first: tuple[bytes, int | None]
+    request: Request,
+    page: Callable[[JobQuery], tuple[bytes, int | None]],
+    query: JobQuery,
+    rows: bytes,
+    below: int | None,
 ) -> AsyncIterator[bytes]:
-    """The JSON of all jobs, made page by page, so that 100,000 rows do not block the other requests."""
-    rows, below = first
+    """The JSON of all jobs, made page by page, so that 100,000 rows do not block the other requests.
+
+    The first page has these rows, and the next one begins below that sequence number.
+    """
     yield b'{"jobs":[' + rows[1:-1]
     while below is not None:
         query = replace(query, before_sequence=below)
-        rows, below = await to_thread.run_sync(_page, context, query, active_only, starts)
+        rows, below = await _LONG_PAGES.make(request, partial(page, query))
         if len(rows) > 2:
             yield b"," + rows[1:-1]
     yield b'],"next":null}'

@@ -1,11 +1,11 @@
 """The route that tells key figures of the pool and of what is in it."""
 
-from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
+from corral.api.long_answers import LongAnswers
 from corral.api.openapi import gives, takes_query
 from corral.api.reading import read_query
 from corral.api.routing import AppState, Context, ContextRoute, to_json
@@ -13,8 +13,8 @@ from corral.model.answers.kpis import Kpis
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 
-_ONE_AT_A_TIME = CapacityLimiter(1)
-"""Those of a year are a second of the databases: further ones wait for it without a thread."""
+_KPIS = LongAnswers()
+"""Those of a year are a second of the databases."""
 
 
 @router.get("/kpis", openapi_extra=takes_query(shapes.KpiQuery), responses=gives(Kpis))
@@ -27,4 +27,4 @@ async def kpis(request: Request, context: Context) -> Response:
         found = state.key_figures.kpis(wanted.by, range_name=wanted.range, start=wanted.from_, end=wanted.to)
         return to_json(found)
 
-    return Response(await to_thread.run_sync(made, limiter=_ONE_AT_A_TIME), media_type="application/json")
+    return Response(await _KPIS.make(request, made), media_type="application/json")

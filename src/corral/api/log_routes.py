@@ -1,21 +1,30 @@
 """The route of a job's log."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from anyio import to_thread
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from corral.access.permissions import must_reach
 from corral.api import shapes
+from corral.api.errors import response_to
 from corral.api.log_start import last_lines, line_of
-from corral.api.logs import AllLogs, LogResponse, OneLog, follow_log, read_log
+from corral.api.logs import AllLogs, OneLog, follow_log, read_log
 from corral.api.openapi import gives, takes_query
+from corral.api.origins import must_be_of_no_other_page
 from corral.api.reading import read_query
-from corral.api.routing import Context, ContextRoute, RequestContext
+from corral.api.routing import Context, ContextRoute, RequestContext, request_context
+from corral.api.streams import BrokenOff, PiecewiseResponse
+from corral.api.websockets import CLOSED_FAILED, CLOSED_RESTART, either
 from corral.control.querying.member_logs import MemberLog
-from corral.model.errors import Refused
+from corral.model.errors import BackendFailed, CorralError, Refused
+from corral.model.token import TokenScope
 from corral.model.units import is_whole
 
 router = APIRouter(tags=["jobs"], route_class=ContextRoute)
@@ -24,7 +33,46 @@ router = APIRouter(tags=["jobs"], route_class=ContextRoute)
 @router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))
 async def logs(request: Request, context: Context, job_id: str) -> Response:
     """Send the log of a job's member, or of all. With `follow`, until the job has ended and all was sent."""
-    asked_for = _checked(read_query(request, shapes.LogQuery))
+    chunks = await log_chunks(context, job_id, _checked(read_query(request, shapes.LogQuery)))
+    return PiecewiseResponse(chunks, media_type="application/octet-stream")
+
+
+@router.websocket("/jobs/{job_id}/logs")
+async def log_socket(websocket: WebSocket, job_id: str) -> None:
+    """Follow a log over a WebSocket, a piece of it a message: a browser has six other connections in all its tabs."""
+    try:
+        must_be_of_no_other_page(websocket)
+        context = await request_context(websocket)
+        must_reach(context.caller, TokenScope.READ)
+        asked_for = _checked(read_query(websocket, shapes.LogQuery))
+        chunks = await log_chunks(context, job_id, replace(asked_for, follow=True))
+    except CorralError as error:
+        await websocket.send_denial_response(response_to(error))
+        return
+    await websocket.accept()
+    await either(partial(_until_gone, websocket), partial(_pass_on, chunks, websocket))
+
+
+async def _until_gone(websocket: WebSocket) -> None:
+    while (await websocket.receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def _pass_on(chunks: AsyncIterator[bytes], websocket: WebSocket) -> None:
+    """Send all of a log, and say by the code whether this was all."""
+    with suppress(WebSocketDisconnect):
+        try:
+            async for chunk in chunks:
+                await websocket.send_bytes(chunk)
+            await websocket.close()
+        except BrokenOff:
+            await websocket.close(CLOSED_RESTART, "the server stops")
+        except BackendFailed:
+            await websocket.close(CLOSED_FAILED, "the log cannot be read now")
+
+
+async def log_chunks(context: RequestContext, job_id: str, asked_for: shapes.LogQuery) -> AsyncIterator[bytes]:
+    """What is sent of a log, of which the first piece has been read. Raises what is in the way."""
     members = await to_thread.run_sync(context.service.logs, job_id, context.caller)
     if asked_for.rank != "all":
         members = (_of_rank(members, asked_for.rank, job_id),)
@@ -36,11 +84,9 @@ async def logs(request: Request, context: Context, job_id: str) -> Response:
 
     # What is in the way is told now: once an answer has begun it is too late.
     first = await pieces.next()
-    following = asked_for.follow
-    chunks = read_log(first, pieces)
-    if following:
-        chunks = follow_log(first, pieces, job_id, has_ended, signal=context.ends, inputs=context.inputs)
-    return LogResponse(chunks, media_type="application/octet-stream")
+    if not asked_for.follow:
+        return read_log(first, pieces)
+    return follow_log(first, pieces, job_id, has_ended, signal=context.ends, inputs=context.inputs)
 
 
 class _Reading:

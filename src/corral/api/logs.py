@@ -5,11 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
 from anyio import create_task_group
-from starlette.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
+from corral.api.streams import BrokenOff
 from corral.api.waiting import LOOK_AGAIN_S, EndSignal, InputNotices
-from corral.model.errors import BackendFailed
 
 _SOONEST_S = 0.02
 _LATEST_S = 0.05
@@ -145,19 +143,3 @@ async def follow_log(
             if woken or loop.time() - looked_at > LOOK_AGAIN_S:
                 ended = await has_ended()
                 looked_at = loop.time()
-
-
-class BrokenOff(Exception):
-    """The server stops while the log may still grow; its end must not look like the end of the log."""
-
-
-class LogResponse(StreamingResponse):
-    """Sends a log. If it breaks off, the connection is closed without the last chunk, which tells the client."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        except (BrokenOff, BackendFailed):
-            scope["state"]["hang_up"]()
-            # The loop gets to close the connection before the server looks whether the answer was completed.
-            await asyncio.sleep(0)

@@ -1,8 +1,6 @@
 """The route that Prometheus reads, and the counting of requests for it."""
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
 
 from anyio import to_thread
 from fastapi import APIRouter
@@ -26,12 +24,11 @@ async def metrics(request: Request, context: Context) -> Response:
 
 
 class RequestCounter:
-    """ASGI middleware that counts every request by the route that answered it; `paths` has those in routers."""
+    """ASGI middleware that counts every request by the route that answered it."""
 
-    def __init__(self, app: ASGIApp, counts: RequestCounts, paths: Mapping[Callable[..., Any], str]) -> None:
+    def __init__(self, app: ASGIApp, counts: RequestCounts) -> None:
         self._app = app
         self._counts = counts
-        self._paths = paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,6 +52,5 @@ class RequestCounter:
             raise
 
     def _count(self, scope: Scope, status: int, began: float) -> None:
-        endpoint: Any = scope.get("endpoint")
-        path = self._paths.get(endpoint) or getattr(scope.get("route"), "path", None)
+        path = getattr(scope.get("route"), "path", None)
         self._counts.add(path, scope["method"], status, time.perf_counter() - began)

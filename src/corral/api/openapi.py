@@ -1,7 +1,7 @@
 """The OpenAPI description. Each route names the classes of its body and answer; schemas are made on request."""
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from enum import StrEnum
 from importlib import import_module
@@ -11,7 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from corral.api import gpu_number, shapes
+from corral.api import gpu_number, shapes, tuning_shapes
 from corral.api.bodies import MAX_BODY_BYTES
 from corral.api.routing import MOST_BYTES
 from corral.control.alerting.alert_access import LONGEST_SILENCE_S, MOST_REASON_CHARACTERS
@@ -21,14 +21,17 @@ from corral.control.mig_changes import MAX_SLICES
 from corral.control.submitting import submission_checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
 from corral.control.token_issuer import LONGEST_S
+from corral.control.tuning.task_checks import MAX_TASK_NAME, MOST_EXPERIMENTS
 from corral.model import alert_match, answers, checkpoint_signal
 from corral.model.channel import MAX_URL_LENGTH
+from corral.model.experiment import ExperimentChange
 from corral.model.job import Request
 from corral.model.job_choice import JobChoice
 from corral.model.job_update import JobUpdate
 from corral.model.name_pattern import MOST_CHARACTERS
 from corral.model.notification import MAX_COMMAND_LENGTH
 from corral.model.submission import ArraySpec, Submission
+from corral.model.tuning_spec import TuningSpec
 from corral.wire import key_of
 
 _REF = "#/components/schemas/"
@@ -76,6 +79,12 @@ def gives(cls: type[Any] | None, *, status: int = 200, description: str | None =
     }
 
 
+def gives_many(cls: type[Any]) -> dict[int | str, Any]:
+    """`responses` of a route that answers with a JSON list of `cls`."""
+    listed = {"type": "array", "items": {"$ref": _REF + cls.__name__}}
+    return {**gives(cls), 200: {"description": "A list.", "content": {"application/json": {"schema": listed}}}}
+
+
 def gives_nothing(description: str) -> dict[int | str, Any]:
     """`responses` of a route that answers without a body."""
     return {204: {"description": description}, "default": gives(None)["default"]}
@@ -87,21 +96,23 @@ def gives_text(media_type: str, description: str) -> dict[int | str, Any]:
     return {**gives(None), 200: told}
 
 
-def describer(app: FastAPI) -> Callable[[], dict[str, Any]]:
-    """A function that returns the OpenAPI description of the application's routes, as `FastAPI.openapi` does."""
+def gives_log(media_type: str, schema: Mapping[str, Any]) -> dict[int | str, Any]:
+    """`responses` of a route that answers with a log in this form, or with Server-Sent Events that follow it."""
+    text: dict[str, Any] = {media_type: {"schema": schema}, "text/event-stream": {"schema": {"type": "string"}}}
+    return {
+        **gives(None),
+        200: {"description": "The log; with `follow` an event for each line.", "content": text},
+        204: {"description": "Nothing: a browser comes back after the end of what it followed."},
+    }
 
-    def describe() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            described = get_openapi(
-                title=app.title, version=app.version, description=app.description, routes=app.routes
-            )
-            described.setdefault("components", {})["schemas"] = _schemas()
-            described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-            described["security"] = [{"token": []}, {}]
-            app.openapi_schema = described
-        return app.openapi_schema
 
-    return describe
+def describe(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI description of the application's routes."""
+    described = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    described.setdefault("components", {})["schemas"] = _schemas()
+    described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    described["security"] = [{"token": []}, {}]
+    return described
 
 
 def _schemas() -> dict[str, Any]:
@@ -109,7 +120,8 @@ def _schemas() -> dict[str, Any]:
 
     modules = [import_module(found.name) for found in iter_modules(answers.__path__, f"{answers.__name__}.")]
     answered = [cls for module in modules for cls in _defined_in(module)]
-    classes: list[type[Any]] = [Submission, JobChoice, JobUpdate, *_defined_in(shapes), *answered]
+    requested: list[type[Any]] = [Submission, JobChoice, JobUpdate, TuningSpec, ExperimentChange]
+    classes = [*requested, *_defined_in(shapes), *_defined_in(tuning_shapes), *answered]
     inputs = (TypeAdapter[Any](cls) for cls in classes)
     _, described = TypeAdapter.json_schemas(
         [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{_REF}{{model}}"
@@ -170,12 +182,23 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
         "duration_s": {"minimum": 1, "maximum": LONGEST_SILENCE_S},
         "reason": {"maxLength": MOST_REASON_CHARACTERS},
     }
+    limits[shapes.NewReplay] = {"policies": {"minItems": 1}}
     limits[shapes.NewToken] = {"expires_in_s": {"minimum": 1, "maximum": LONGEST_S}}
     limits[shapes.OwnChannel] = {"url": {"minLength": 1, "maxLength": MAX_URL_LENGTH}}
     limits[shapes.JobsQuery] = {
         "limit": {"minimum": 0, "maximum": shapes.MAX_PAGE},
         "name": {"maxLength": MOST_CHARACTERS},
     }
+    page = {"after": {"minimum": 0}, "limit": {"minimum": 1, "maximum": MOST_EXPERIMENTS}}
+    limits[tuning_shapes.ExperimentsQuery] = limits[tuning_shapes.SummariesQuery] = page
+    limits[tuning_shapes.AutotunerTasksQuery] = {
+        "skip": {"minimum": 0},
+        "limit": {"minimum": 1, "maximum": shapes.MAX_PAGE},
+    }
+    measured = {"minimum": 1, "maximum": tuning_shapes.MAX_MEASURED_PAGE}
+    limits[tuning_shapes.AutotunerPageQuery] = {"skip": {"minimum": 0}, "limit": measured}
+    limits[tuning_shapes.TaskPlan] = {"experiments": {"minimum": 0, "maximum": MOST_EXPERIMENTS}}
+    limits[TuningSpec] = {"task_name": {"minLength": 1, "maxLength": MAX_TASK_NAME}}
     limits[shapes.LogQuery] = {"offset": {"minimum": 0}, "tail": {"minimum": 0}}
     limits[JobChoice] = {
         "ids": {"maxItems": MOST_AT_ONCE},

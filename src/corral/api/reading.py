@@ -3,9 +3,9 @@
 import json
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from anyio import CapacityLimiter, to_thread
@@ -33,14 +33,26 @@ _TRUTH = {"1": True, "true": True, "0": False, "false": False}
 
 async def read_body(request: Request, cls: type[T]) -> T:
     """The value of class `cls` that the JSON body describes. Raises Refused."""
+    return await _body(request, partial(_read, cls))
+
+
+async def read_object(request: Request) -> Mapping[str, Any]:
+    """The JSON object that is the body, as it was sent. Raises Refused."""
+    data = await _body(request, parse_json)
+    if not isinstance(data, dict):
+        raise Refused("the body must be a JSON object")
+    return data
+
+
+async def _body(request: Request, read: Callable[[bytes], T]) -> T:
     intake: Intake = request.scope["state"]["intake"]
     raw = await intake.bytes_of(request)
     if len(raw) > _QUICK_BYTES:
-        return await to_thread.run_sync(_read, raw, cls, limiter=_LARGE)
-    return _read(raw, cls)
+        return await to_thread.run_sync(read, raw, limiter=_LARGE)
+    return read(raw)
 
 
-def _read(raw: bytes, cls: type[T]) -> T:
+def _read(cls: type[T], raw: bytes) -> T:
     data = parse_json(raw)
     return wire.from_plain(cls, with_gpus_read(data) if cls in (Submission, JobBatch) else data)
 

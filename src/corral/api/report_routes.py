@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
+from corral.api.long_answers import LongAnswers
 from corral.api.openapi import gives, takes_query
 from corral.api.reading import read_query
 from corral.api.routing import AppState, Context, ContextRoute, to_json
@@ -15,8 +15,8 @@ from corral.model.answers.report import Report, Waste
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 
-_ONE_AT_A_TIME = CapacityLimiter(1)
-"""A report over a year is a second of Python: further ones wait for it without a thread."""
+_REPORTS = LongAnswers()
+"""A report over a year is a second of Python."""
 
 
 @router.get("/report", openapi_extra=takes_query(shapes.ReportQuery), responses=gives(Report))
@@ -25,7 +25,7 @@ async def report(request: Request, context: Context) -> Response:
     wanted = read_query(request, shapes.ReportQuery)
     state: AppState = request.app.state.corral
 
-    return await _one_at_a_time(lambda: state.reports.report(wanted.by, since=wanted.since, until=wanted.until))
+    return await _made(request, lambda: state.reports.report(wanted.by, since=wanted.since, until=wanted.until))
 
 
 @router.get("/waste", openapi_extra=takes_query(shapes.WasteQuery), responses=gives(Waste))
@@ -33,9 +33,8 @@ async def waste(request: Request, context: Context) -> Response:
     """List the jobs of a period that did not use what they were granted, with the request that would have done."""
     wanted = read_query(request, shapes.WasteQuery)
     state: AppState = request.app.state.corral
-    return await _one_at_a_time(lambda: state.reports.waste(since=wanted.since, until=wanted.until))
+    return await _made(request, lambda: state.reports.waste(since=wanted.since, until=wanted.until))
 
 
-async def _one_at_a_time(make: Callable[[], Report | Waste]) -> Response:
-    body = await to_thread.run_sync(lambda: to_json(make()), limiter=_ONE_AT_A_TIME)
-    return Response(body, media_type="application/json")
+async def _made(request: Request, make: Callable[[], Report | Waste]) -> Response:
+    return Response(await _REPORTS.make(request, lambda: to_json(make())), media_type="application/json")

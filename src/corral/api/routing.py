@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 from anyio import to_thread
 from fastapi import Depends
 from fastapi.routing import APIRoute
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from corral.access.caller import Caller
@@ -25,11 +25,16 @@ from corral.control.alerting.alert_access import AlertAccess
 from corral.control.channels import ChannelAccess
 from corral.control.metrics.scrape import Metrics
 from corral.control.querying.kpis import KeyFigures
+from corral.control.querying.replays import Replays
 from corral.control.querying.reports import GpuReports
 from corral.control.service import Service
 from corral.control.site.reloading import SiteSettings
 from corral.control.token_issuer import TokenIssuer
+from corral.control.tuning.experiment_access import ExperimentAccess
+from corral.control.tuning.task_access import TaskAccess
+from corral.control.tuning.task_insight import TaskInsight
 from corral.history.asking import HistoryQueries
+from corral.model.answers.autotuner import AutotunerCatalog
 from corral.model.token import TokenScope
 from corral.wire import to_plain
 
@@ -52,8 +57,13 @@ class AppState:
     events: EventFeed
     reports: GpuReports
     key_figures: KeyFigures
+    replays: Replays
     channels: ChannelAccess
     alerts: AlertAccess
+    tasks: TaskAccess
+    experiments: ExperimentAccess
+    tuning: TaskInsight
+    catalog: Callable[[], AutotunerCatalog]
     log_threads: UserThreads = field(default_factory=UserThreads)
     input_threads: UserThreads = field(default_factory=UserThreads)
     inputs: InputNotices = field(default_factory=InputNotices)
@@ -75,7 +85,7 @@ class RequestContext:
     inputs: InputNotices
 
 
-async def request_context(request: Request) -> RequestContext:
+async def request_context(request: HTTPConnection) -> RequestContext:
     """Authenticates the caller. A dependency of every route but those that are open to everyone."""
     state: AppState = request.app.state.corral
     caller = await state.authenticator.caller_of(request)
@@ -136,6 +146,22 @@ class ContextRoute(APIRoute):
         return handle
 
 
+class OpenRoute(APIRoute):
+    """Calls `endpoint(request, **path parameters)` directly, for anybody."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        endpoint = self.endpoint
+
+        async def handle(request: Request) -> Response:
+            response: Response = await endpoint(request, **request.path_params)
+            return response
+
+        return handle
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=to_plain).encode
+
+
 async def answer(call: Callable[..., Any], *args: Any, status: int = 200, **kwargs: Any) -> Response:
     """The JSON of what the call returns. Both are made on a worker thread, because either may take long."""
     body = await to_thread.run_sync(partial(_json_of_call, call, args, kwargs))
@@ -149,7 +175,7 @@ def json_response(data: Any, status: int = 200) -> Response:
 
 def to_json(data: Any) -> bytes:
     """JSON, without blanks, of plain data with rows in it."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False, default=to_plain).encode()
+    return _encode(data).encode()
 
 
 def _json_of_call(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:

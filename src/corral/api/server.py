@@ -9,12 +9,12 @@ import resource
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from corral.api.peer import PeerProtocol
-from corral.api.socket_protocol import MOST_RECEIVED_BYTES, EventSocketProtocol
 from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.model.address import is_loopback
@@ -27,6 +27,8 @@ GRACE_S = 5
 _BACKLOG = 1024
 _UNANSWERED_MS = 60_000
 _SPARE_DESCRIPTORS = 128
+_MOST_RECEIVED_BYTES = 1024
+"""The longest message of a WebSocket that is taken. Nothing that the server listens to is sent to it."""
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.%\w]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
 
 log = logging.getLogger(__name__)
@@ -40,7 +42,7 @@ class ApiServer:
 
     def __init__(
         self,
-        app: FastAPI,
+        app: Starlette,
         sockets: Sequence[socket.socket],
         ends: EndSignal,
         *,
@@ -53,8 +55,8 @@ class ApiServer:
             app,
             loop="asyncio",
             http=PeerProtocol,
-            ws=EventSocketProtocol,
-            ws_max_size=MOST_RECEIVED_BYTES,
+            ws=_web_socket,  # type: ignore[arg-type]
+            ws_max_size=_MOST_RECEIVED_BYTES,
             ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,
@@ -82,6 +84,14 @@ class ApiServer:
         """Accept no more requests, and let `run` return. Safe from any thread or signal handler, and before `run`."""
         self._ends.close()
         self._server.stop()
+
+
+def _web_socket(**connection: Any) -> asyncio.Protocol:
+    """What uvicorn hands a connection over to that becomes a WebSocket."""
+    # With the first of them, because its libraries take a twentieth of a server's start.
+    from corral.api.socket_protocol import EventSocketProtocol
+
+    return EventSocketProtocol(**connection)
 
 
 class _Server(uvicorn.Server):

@@ -13,7 +13,7 @@ from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import NodeRow, QueueRow
 from corral.model.answers.tokens import TokenRow
 from corral.model.group_use import KpiBy
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.model.run_history import ReportBy, UsageBy
 from corral.model.submission import Submission
 from corral.model.token import TokenScope
@@ -127,7 +127,8 @@ class GiveUp:
 @dataclass(frozen=True, slots=True)
 class JobsQuery:
     """Which jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists all of them in one answer;
-    `starts` adds the expected start of every waiting job.
+    `starts` adds the expected starts of waiting jobs; of those in a long queue that are not reached by the forecast,
+    which is bounded, `expected_start_is` says "unforeseen".
 
     `user`, `phase`, `queue` and `name` may be several, separated by commas. The user "me" is the caller, and * in a
     name is any characters. `since` are those submitted then or later (Unix seconds). `sort`, such as "started" or
@@ -179,6 +180,18 @@ class KpiQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class NewReplay:
+    """What to run again: the jobs of a period (Unix seconds; by default the last week), under one policy or several.
+
+    A policy is POLICY or POLICY/BACKFILL, such as sjf or fcfs/none, or "configured": each queue under its own.
+    """
+
+    policies: tuple[str, ...]
+    since: int | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WasteQuery:
     """The period (Unix seconds; by default the last week)."""
 
@@ -200,8 +213,8 @@ class HistoryQuery:
 
 @dataclass(frozen=True, slots=True)
 class EventsQuery:
-    """What to be told: `topics` of jobs, devices, alerts and metrics (all but metrics by default), and of the first
-    three everything `after` this event id; by default what happens from now on.
+    """What to be told: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and of all
+    but metrics everything `after` this event id; by default what happens from now on.
     """
 
     topics: tuple[str, ...] = ()

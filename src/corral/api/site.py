@@ -11,15 +11,15 @@ from corral.api import shapes
 from corral.api.errors import TooLarge
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
-from corral.api.routing import Context, ContextRoute, answer, json_response, read_only
+from corral.api.routing import Context, ContextRoute, OpenRoute, answer, json_response, read_only
 from corral.model.answers.devices import SlicePlan
 from corral.model.answers.site import ReloadedSettings, ServerInfo
-from corral.model.answers.usage import Usage
+from corral.model.answers.usage import FairShares, Usage
 from corral.model.errors import Refused
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 graph_router = APIRouter(route_class=ContextRoute)
-open_router = APIRouter(tags=["devices and server"])
+open_router = APIRouter(tags=["devices and server"], route_class=OpenRoute)
 """What is told to everybody, with no token."""
 
 
@@ -79,6 +79,12 @@ async def usage(request: Request, context: Context) -> Response:
     return await answer(context.service.accounts.usage, wanted.by, since=wanted.since, until=wanted.until)
 
 
+@router.get("/fair-shares", responses=gives(FairShares))
+async def fair_shares(request: Request, context: Context) -> Response:
+    """Tell what each project and user counts as having used, by which the policy `fair-share` orders jobs."""
+    return await answer(context.service.accounts.fair_shares)
+
+
 @graph_router.post("/graphql", include_in_schema=False)
 @read_only
 async def graphql(request: Request, context: Context) -> Response:
@@ -115,10 +121,10 @@ async def server(request: Request, context: Context) -> Response:
 @router.get("/openapi.json", include_in_schema=False)
 async def description(request: Request, context: Context) -> Response:
     """Describe all routes."""
-    return await answer(request.app.openapi)
+    return await answer(request.app.state.description)
 
 
 @open_router.get("/health", responses=gives(shapes.Health))
-async def health() -> Response:
+async def health(request: Request) -> Response:
     """Tell that the server answers. Needs no token."""
     return json_response({"status": "ok"})

@@ -4,9 +4,6 @@ import asyncio
 
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
-MOST_RECEIVED_BYTES = 1024
-"""The longest message that is taken. Nothing that the server listens to is sent to it."""
-
 
 class EventSocketProtocol(WSProtocol):
     """A WebSocket; `scope["state"]["finish_within"]` is `finish_within`."""

@@ -1,10 +1,10 @@
 """Passes submissions to the service without blocking the event loop."""
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 
 from corral.access.caller import Caller
+from corral.api.batch_results import BatchResults
 from corral.api.user_threads import UserThreads
 from corral.control.service import Service
 from corral.control.submitting.file_findings import FileFindings
@@ -21,6 +21,7 @@ class Submitter:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._threads = UserThreads()
+        self._results = BatchResults()
 
     async def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """The ids of all jobs, once they are on disk. Raises as `Service.submit` does; then none was accepted."""
@@ -29,7 +30,7 @@ class Submitter:
         findings = self._service.file_findings.cached(submissions, caller)
         if findings is None:
             findings = await self.inspect(submissions, caller)
-        return await asyncio.wrap_future(self._service.submit_inspected(submissions, caller, findings))
+        return await self._results.of(self._service.submit_inspected(submissions, caller, findings))
 
     async def inspect(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...]:
         """What the files of each submission tell, as far as the caller may read them."""

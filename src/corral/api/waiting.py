@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from corral.model.fact import Delta, JobChanged
-from corral.model.job import TERMINAL_PHASES
+from corral.model.phase import TERMINAL_PHASES
 from corral.model.view import View
 
 LONGEST_WAIT_S = 30.0
@@ -28,9 +28,14 @@ class EndWaiter:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._woken = asyncio.Event()
+        self._called = False
 
     def wake(self) -> None:
         """Wake the waiting coroutine; from any thread."""
+        # Once until it looks: under load many jobs end while it is on its way.
+        if self._called:
+            return
+        self._called = True
         # The loop may have closed since this waiter was looked up; then nobody waits any more.
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._woken.set)
@@ -42,6 +47,8 @@ class EndWaiter:
                 await asyncio.wait_for(self._woken.wait(), timeout_s)
             except TimeoutError:
                 return False
+        # In this order: who calls in between is heard, for what it leaves with the loop comes later.
+        self._called = False
         self._woken.clear()
         return True
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from corral.model.exit_code import exit_code_in_words
 from corral.model.fact import JobChanged
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.ports.ledger import JournalEntry, Ledger
 from corral.scheduling.explaining.eviction_notices import goes_on
 

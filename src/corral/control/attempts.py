@@ -4,7 +4,7 @@ One record an allocation. It is in memory only: after a boot it is made again fr
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from corral.clock import CLOCKS_AGREE_S
@@ -54,6 +54,11 @@ class Attempt:
         """The newest report of a rank."""
         return self.reports.get(rank) or LaunchReport(self.launches[rank].id, LaunchPhase.UNKNOWN)
 
+    def delay(self) -> str | None:
+        """What keeps the first member that has not begun from beginning, as its node says; None where nothing does."""
+        reports = (self.report(launch.rank) for launch in self.launches)
+        return next((one.reason for one in reports if one.phase is LaunchPhase.CLAIMED and one.reason), None)
+
     def is_over(self, rank: int) -> bool:
         """Whether this member has ended, or will never run."""
         return self.report(rank).phase.over
@@ -95,6 +100,16 @@ class Attempt:
         return tuple(launch for launch in self.launches if launch.node == node)
 
 
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """The records of the live allocations of views with these jobs and allocations, also by node."""
+
+    jobs: Mapping[str, Job]
+    allocations: Mapping[str, Allocation]
+    attempts: tuple[Attempt, ...]
+    by_node: Mapping[str, tuple[Attempt, ...]]
+
+
 class Attempts:
     """The records of all live allocations. Safe from any thread."""
 
@@ -103,6 +118,7 @@ class Attempts:
         self._launches_of = launches_of
         self._lock = threading.Lock()
         self._attempts: dict[str, Attempt] = {}
+        self._last_live: _Live | None = None
 
     def job_of(self, attempt: Attempt) -> Job | None:
         """The job as the ledger has it, None when it no longer holds this allocation."""
@@ -141,23 +157,38 @@ class Attempts:
 
     def live(self) -> list[Attempt]:
         """The records of all live allocations, in order of submission."""
-        found = (self.of(job.allocation_id or "") for job in stopping.live(self._ledger.view()))
-        return [attempt for attempt in found if attempt is not None]
+        return list(self._live().attempts)
 
     def on(self, node: str) -> list[tuple[Attempt, Launch]]:
         """Every launch of a live allocation on a node."""
-        return [(attempt, launch) for attempt in self.live() for launch in attempt.on(node)]
+        attempts = self._live().by_node.get(node, ())
+        return [(attempt, launch) for attempt in attempts for launch in attempt.on(node)]
 
     def renew(self, node: str) -> None:
         """Make the launches on a node anew: its devices may not have been known when their records were made."""
         view = self._ledger.view()
-        for attempt in self.live():
+        for attempt in self._live().by_node.get(node, ()):
             job, allocation = view.jobs.get(attempt.job_id), view.allocations.get(attempt.allocation_id)
-            if job is not None and allocation is not None and attempt.on(node):
+            if job is not None and allocation is not None:
                 fresh = self._launches_of(job, allocation, view)
                 for launch in fresh:
                     if launch.node == node:
                         attempt.told(launch)
+
+    def _live(self) -> _Live:
+        """As they are now. At a start thousands of nodes ask one after the other, and nothing changes in between."""
+        view, last = self._ledger.view(), self._last_live
+        if last is not None and last.jobs is view.jobs and last.allocations is view.allocations:
+            return last
+        found = (self.of(job.allocation_id or "") for job in stopping.live(view))
+        attempts = tuple(attempt for attempt in found if attempt is not None)
+        by_node: dict[str, list[Attempt]] = {}
+        for attempt in attempts:
+            for node in dict.fromkeys(launch.node for launch in attempt.launches):
+                by_node.setdefault(node, []).append(attempt)
+        by_name = {node: tuple(those) for node, those in by_node.items()}
+        self._last_live = made = _Live(view.jobs, view.allocations, attempts, by_name)
+        return made
 
     def known(self) -> tuple[Attempt, ...]:
         """The records there are, those of allocations that ended a moment ago too."""
@@ -167,7 +198,7 @@ class Attempts:
     def trouble(self, allocation_id: str) -> str | None:
         """What stands in the way of the next step of an allocation, and is tried again; None when nothing does."""
         attempt = self._attempts.get(allocation_id)
-        return None if attempt is None else attempt.trouble
+        return None if attempt is None else attempt.trouble or attempt.delay()
 
     def drop(self, allocation_id: str) -> Attempt | None:
         """Forget a record; the first who asks for that gets it."""

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from corral.clock import Clock
 from corral.control.attempts import Attempt
 from corral.model.checkpoint_signal import CheckpointSignal
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 
 
 class Checkpoints:

@@ -7,8 +7,9 @@ from corral.lifecycle.members import ranked
 from corral.model.allocation import GpuInfo, Placement
 from corral.model.fact import Fact, ServerPart
 from corral.model.fit import Misfit
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.means import Enforcement
+from corral.model.phase import Phase
 from corral.model.plan import Evict, Start
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import Decided

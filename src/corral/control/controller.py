@@ -14,8 +14,9 @@ from corral.control.wait_times import WaitBook
 from corral.histogram import SECONDS, Histogram
 from corral.model.errors import CorralError, LedgerFailed
 from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, JobUpdated, StartsPromised
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_update import with_changes
+from corral.model.phase import Phase
 from corral.model.plan import Plan, Start, WaitReason
 from corral.model.view import View
 from corral.ports.ledger import Ledger
@@ -33,6 +34,14 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 """The longest the loop sleeps: jobs also become eligible by time alone."""
+
+LEARN_PAUSE_S = 0.01
+"""Between steps of learning, of a millisecond or so each: what was decided last is being carried out meanwhile, and
+learning must not take the processor from that.
+"""
+
+COMMITTED_AT_ONCE = 64
+"""Of many starts so many are written together: they are launched while the next are written."""
 
 LEDGER = ""
 """In the place of a node's name, where it is the ledger that keeps everything from starting."""
@@ -145,7 +154,7 @@ class Controller:
                 self._cycle(planner, known_version=view.version)
             except CorralError as error:
                 log.error("a scheduling cycle failed and is tried again: %s", error)
-            while not self._wake.is_set() and planner.learn():
+            while not self._wake.is_set() and planner.learn() and not self._wake.wait(LEARN_PAUSE_S):
                 pass
             self._wake.wait(timeout=TICK_S)
             self._wake.clear()
@@ -195,7 +204,8 @@ class Controller:
         reasons = [(wait.job_id, wait.reason) for wait in plan.waits]
         if self._obstacles:
             reasons += [(start.job_id, WaitReason.DISK) for start in plan.starts]
-        self._waits.note([(jobs[job_id], reason) for job_id, reason in reasons if job_id in jobs], now)
+        starting = [jobs[start.job_id] for start in plan.starts if start.job_id in jobs]
+        self._waits.note([(jobs[job_id], reason) for job_id, reason in reasons if job_id in jobs], now, starting)
 
     def _evict(self, plan: Plan) -> None:
         at = self._clock.now()
@@ -228,6 +238,11 @@ class Controller:
             log.info("jobs start again%s", f" on node {node}" if node and len(self._nodes) > 1 else "")
 
     def _commit(self, starts: Sequence[Start]) -> None:
+        """Some at a time: the first of many are launched while the next are written."""
+        for first in range(0, len(starts), COMMITTED_AT_ONCE):
+            self._commit_together(starts[first : first + COMMITTED_AT_ONCE])
+
+    def _commit_together(self, starts: Sequence[Start]) -> None:
         at = self._clock.now()
         future = self._ledger.commit(
             lambda view: commit_starts(

@@ -22,10 +22,12 @@ from corral.control.node_events import NodeEvents
 from corral.control.node_registry import Nodes
 from corral.control.node_workers import TaskQueue
 from corral.control.planning import Planners
+from corral.control.pod_jobs import LedgerPodJobs
 from corral.control.querying.allocation_map import AllocationMap
 from corral.control.querying.explanations import Explanations
 from corral.control.querying.job_details import JobDetails, LogPath
 from corral.control.querying.member_logs import MemberLogs
+from corral.control.querying.outlooks import Outlooks
 from corral.control.querying.queries import Queries
 from corral.control.querying.queue_rows import QueueListing
 from corral.control.recovery import Recovery
@@ -69,6 +71,7 @@ class ControlCore:
         notes: lines for the logs of jobs.
         stopper: ends jobs that broke a rule.
         service: what a caller can have done, and ask.
+        pod_jobs: pods that others made as jobs, for the engine that binds them.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class ControlCore:
         """`server` is this server's own process, where it can be adopted; `log_path` says where logs are."""
         self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
         self._planners = planners = Planners(ledger, policies)
+        self._outlooks = Outlooks(ledger, clock, planners.alike)
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
         self._noting = TaskQueue("job-notes")
         forecast = partial(expected_starts, planner=planners.alike)
@@ -120,6 +124,7 @@ class ControlCore:
         self.service = self._make_service(
             queries, self._make_details(queries, log_path, monitoring), settings, rules, server
         )
+        self.pod_jobs = LedgerPodJobs(ledger, self.service, clock, dispatcher.stop)
 
     def _make_queries(self, planners: Planners, rules: RequestRules, about: Callable[[], ServerInfo]) -> Queries:
         return Queries(
@@ -128,8 +133,10 @@ class ControlCore:
             self._telemetry,
             self._clock,
             asking=rules,
+            outlooks=self._outlooks,
             planner=planners.alike,
             about=about,
+            trouble=self.dispatcher.trouble,
         )
 
     def _make_explanations(self, queries: Queries, failures: FailureNotes) -> Explanations:
@@ -138,6 +145,7 @@ class ControlCore:
             self.controller,
             self._clock,
             queries,
+            outlooks=self._outlooks,
             log_ends=failures,
             planner=self._planners.alike,
             trouble=self.dispatcher.trouble,
@@ -184,7 +192,7 @@ class ControlCore:
             device_cordons=DeviceCordons(ledger, clock, queries),
             adopting=Adoption(ledger, nodes, self._telemetry, clock, server=server, watch=dispatcher.launch),
             interaction=Interaction(ledger, queries, nodes, dispatcher.attempts, clock),
-            queues=QueueListing(ledger, clock, self._planners.alike),
+            queues=QueueListing(ledger, clock, self._outlooks),
             updating=JobUpdates(
                 ledger,
                 clock,
@@ -193,7 +201,12 @@ class ControlCore:
             ),
             asking=rules,
             inspection=SubmissionPreflight(eligible, strict=settings.strict_cuda),
-            file_findings=FileFindingsCache(NodeFiles(nodes), CandidateNodes(ledger, nodes, rules, eligible), clock),
+            file_findings=FileFindingsCache(
+                NodeFiles(nodes),
+                CandidateNodes(ledger, nodes, rules, eligible),
+                clock,
+                on_hosts=rules.containers is None or not rules.containers.every_job,
+            ),
             changes=JobChanges(ledger, clock, dispatcher.stop),
         )
 

@@ -21,8 +21,9 @@ from corral.control.outcomes import Outcomes
 from corral.control.time_limits import TimeLimits
 from corral.lifecycle.step import Backoff
 from corral.model.errors import BackendFailed, CorralError, NodeUnreachable, Refused
-from corral.model.job import Job, Phase
-from corral.model.launch import Launch, LaunchPhase, LaunchReport
+from corral.model.job import Job
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, failed_launch
+from corral.model.phase import Phase
 from corral.ports.ledger import Ledger
 from corral.ports.node import NodeAgent, Rendezvous
 from corral.scheduling.explaining.eviction_notices import goes_on
@@ -109,15 +110,14 @@ class Dispatcher:
         """The reports of these launches on a node are new: read them."""
         self._news.add(node, launch_ids)
 
-    def read(self, node: str, launches: Collection[tuple[Attempt, Launch]]) -> list[Attempt]:
-        """Take in the node's reports of these launches; the attempts that they belong to. For the node's own thread.
+    def read(self, agent: NodeAgent, launches: Collection[tuple[Attempt, Launch]]) -> list[Attempt]:
+        """Take in a node's reports of these launches; the attempts that they belong to. For the node's own thread.
 
         A launch that ran and has no record has lost it, and is given up as LOST.
         Raises BackendFailed.
         """
         if not launches:
             return []
-        agent = self._nodes.agent(node)
         for (attempt, launch), report in zip(launches, self._reports(agent, launches), strict=True):
             self._take(agent, attempt, launch, report)
         return list({attempt.allocation_id: attempt for attempt, _ in launches}.values())
@@ -163,10 +163,10 @@ class Dispatcher:
             # It may have been launched. The recheck asks again, and declares it lost if nothing claims it in time.
             raise
         except (BackendFailed, Refused) as failure:
-            self._give_up(agent, attempt, launch, str(failure))
+            self._give_up(agent, attempt, launch, failure)
         self.time_limits.renew(attempt, launch.rank)
 
-    def _give_up(self, agent: NodeAgent, attempt: Attempt, launch: Launch, why: str) -> None:
+    def _give_up(self, agent: NodeAgent, attempt: Attempt, launch: Launch, failure: CorralError) -> None:
         """The launch failed: see to it that it never runs, and record that."""
         try:
             given_up = agent.declare_lost(launch.id, ran=False)
@@ -176,7 +176,7 @@ class Dispatcher:
             # Nobody was asked to run it, so that nobody can claim it either: the ledger's word is enough.
             given_up = True
         if given_up:
-            attempt.take(launch.rank, LaunchReport(launch.id, LaunchPhase.DECLARED_LOST, reason=why))
+            attempt.take(launch.rank, failed_launch(launch.id, failure))
             self.outcomes.settle(attempt)
 
     def _take_back_half(self, attempt: Attempt) -> None:
@@ -202,7 +202,7 @@ class Dispatcher:
         elif job.phase is Phase.STOPPING and not attempt.is_over(launch.rank):
             self._tell(agent, job, attempt, launch)
             self._end(agent, job, attempt, launch)
-            self.read(launch.node, [(attempt, launch)])
+            self.read(agent, [(attempt, launch)])
         self.outcomes.settle(attempt)
 
     def _stop_members(self, attempt: Attempt, ranks: Collection[int]) -> None:
@@ -217,7 +217,7 @@ class Dispatcher:
         if job is not None and not attempt.is_over(launch.rank):
             agent = self._nodes.agent(launch.node)
             self._stop_or_keep_from_running(agent, job, launch)
-            self.read(launch.node, [(attempt, launch)])
+            self.read(agent, [(attempt, launch)])
             if attempt.is_over(launch.rank):
                 self.outcomes.settle(attempt)
 
@@ -237,7 +237,7 @@ class Dispatcher:
         found = [self.attempts.of_launch(node, launch_id) for launch_id in launch_ids]
         launches = [one for one in found if one is not None and not one[0].is_over(one[1].rank)]
         try:
-            attempts = self.read(node, launches)
+            attempts = self.read(self._nodes.agent(node), launches)
         except CorralError as error:
             for attempt, launch in launches:
                 self.outcomes.note_trouble(attempt, f"launch {launch.id} cannot be looked at", error)
@@ -300,7 +300,7 @@ class Dispatcher:
     def _recheck_node(self, node: str, launches: list[tuple[Attempt, Launch]]) -> None:
         try:
             open_ones = [(attempt, launch) for attempt, launch in launches if not attempt.is_over(launch.rank)]
-            self.read(node, open_ones)
+            self.read(self._nodes.agent(node), open_ones)
         except CorralError as error:
             for attempt, _ in launches:
                 self.outcomes.note_trouble(attempt, f"node {node} cannot be asked for its launches", error)
@@ -324,10 +324,10 @@ class Dispatcher:
                 self.launch(attempt.allocation_id)
             elif self._clock.monotonic() - asked_at > LAUNCH_DOUBT_S:
                 agent.declare_lost(launch.id, ran=False)
-                self.read(launch.node, [(attempt, launch)])
+                self.read(agent, [(attempt, launch)])
         elif job.phase is Phase.STOPPING:
             self._end(agent, job, attempt, launch)
-            self.read(launch.node, [(attempt, launch)])
+            self.read(agent, [(attempt, launch)])
         else:
             self.time_limits.renew(attempt, launch.rank)
         self.outcomes.settle(attempt)

@@ -7,9 +7,9 @@ from corral.model.allocation import Allocation, Grant, Member
 from corral.model.device import Device, Node
 from corral.model.job import Job, JobKind
 from corral.model.launch import DeviceUse, Launch
+from corral.model.named_values import named_values
 from corral.model.numa import numa_binding
 from corral.model.output import output_files
-from corral.model.sweep import named_values
 from corral.model.tenant import Tenant
 from corral.model.units import format_memory
 from corral.model.view import View
@@ -67,7 +67,7 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
                 rank=rank,
                 members=len(members),
                 node=member.node,
-                runtime="process" if job.spec.kind is JobKind.RUN else "watch",
+                runtime=_runtime_of(job),
                 uses=_uses(view, allocation, rank, devices),
                 output=files.output,
                 error=files.error,
@@ -75,6 +75,14 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
             )
         )
     return tuple(launches)
+
+
+def _runtime_of(job: Job) -> str:
+    if job.spec.kind is not JobKind.RUN:
+        return "watch"
+    if job.spec.pods:
+        return "binding"
+    return "process" if job.spec.container is None else "container"
 
 
 def submitted_with(job: Job) -> dict[str, str]:
@@ -211,7 +219,7 @@ def _stale(view: View, member: Member, devices: Mapping[str, Device]) -> list[st
         condition, device = view.conditions.get(grant.uuid), devices.get(grant.uuid)
         if condition is not None and device is not None and condition.strangers and condition.stale:
             held_mib = sum(process.memory_mib or 0 for process in condition.strangers)
-            owners = ", ".join(sorted({process.user or f"pid {process.pid}" for process in condition.strangers}))
+            owners = ", ".join(sorted({process.owner or f"pid {process.pid}" for process in condition.strangers}))
             notes.append(
                 f"warning: GPU {device.index} is stale: processes of {owners} hold {format_memory(held_mib)} of it "
                 f"and have not used it for a while; {format_memory(condition.memory_free_mib)} is left"

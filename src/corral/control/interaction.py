@@ -13,8 +13,9 @@ from corral.lifecycle import input as input_steps
 from corral.model.answers.job_changes import InputProgress
 from corral.model.errors import BackendFailed, Conflict, CorralError, NodeUnreachable, Refused
 from corral.model.input_state import InputState
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind
 from corral.model.launch import Launch, LaunchPhase
+from corral.model.phase import Phase
 from corral.model.terminal import MOST_CELLS, TerminalSize
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger

@@ -16,10 +16,11 @@ from corral.lifecycle import commands
 from corral.model.answers.job_changes import ChangedJobs, UnchangedJob
 from corral.model.errors import Conflict, CorralError, LedgerFailed, Refused
 from corral.model.fact import AllocationEnded, Fact, JobChanged
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_choice import OWN, JobChoice
 from corral.model.job_filter import JobFilter
 from corral.model.name_pattern import check_name_patterns
+from corral.model.phase import Phase
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import Decided, JobQuery, Ledger
 

@@ -17,8 +17,9 @@ from corral.clock import Clock
 from corral.control.notifications import outcome
 from corral.model.errors import BackendFailed, LedgerFailed
 from corral.model.fact import Fact, NoticeGiven, ServerPart
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.notification import DueNotice, NotifyOn
+from corral.model.phase import Phase
 from corral.model.printable import printable
 from corral.model.units import format_duration
 from corral.model.view import View

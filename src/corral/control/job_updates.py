@@ -15,8 +15,9 @@ from corral.control.submitting.submission_checks import check_checkpoint, check_
 from corral.lifecycle.updating import may_go_on, update
 from corral.model.errors import Conflict, CorralError, Refused
 from corral.model.fact import JobUpdated
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_update import JobUpdate, sentence
+from corral.model.phase import Phase
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger

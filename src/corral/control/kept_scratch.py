@@ -9,8 +9,8 @@ from functools import partial
 from corral.control.node_registry import Nodes
 from corral.model.errors import CorralError
 from corral.model.fact import AllocationMade, Delta, JobChanged
-from corral.model.job import TERMINAL_PHASES, Phase
 from corral.model.launch import launch_id
+from corral.model.phase import TERMINAL_PHASES, Phase
 from corral.model.view import View
 from corral.ports.ledger import Ledger
 

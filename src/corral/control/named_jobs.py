@@ -22,5 +22,7 @@ def as_it_is(ledger: Ledger, view: View, found: Job) -> Job:
 
 
 def no_such_job(job_id: str) -> NotFound:
-    """The error for an id that names nothing."""
+    """The error for an id that names nothing, and for a name where an id belongs."""
+    if not job_id[:1].isdigit():
+        return NotFound(f"{job_id} is not the id of a job, which is a number; `corral ps --all` lists ids beside names")
     return NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")

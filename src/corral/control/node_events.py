@@ -30,3 +30,6 @@ class NodeEvents:
 
     def on_gone(self, node: str) -> None:
         self._recovery.node_gone(node)
+
+    def on_left(self, node: str) -> None:
+        self._recovery.node_left(node)

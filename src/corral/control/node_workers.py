@@ -1,17 +1,18 @@
-"""Threads of each node's own, so that a node that hangs delays no other.
+"""What is done on each node, in its order: by threads of the node's own, so that one that hangs delays no other, or by
+a pool that many nodes share.
 
-A node has two, started when they are first needed: one acts on it, the other asks what a decision waits for. Each look
+A node's own are two, started when they are needed: one acts on it, the other asks what a decision waits for. Each look
 at files of users, which may be slow, has one of its own.
 """
 
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
+from corral.control.thread_pool import ThreadPool
 from corral.model.errors import CorralError, NodeUnreachable
 
 log = logging.getLogger(__name__)
@@ -23,65 +24,89 @@ MAX_WAITING = 20_000
 """More than so many tasks wait for no node: the dispatcher's recheck finds again what else is to be done there."""
 
 
+TASKS_IN_A_ROW = 64
+"""So many tasks of one node are done before those of another that waits for the same thread."""
+
+
 MAX_INSPECTIONS = 32
 """So many looks at files of users wait for one node at the same time."""
 
 
 class TaskQueue:
-    """Does one task after the other on a thread of its own. A CorralError of a task is logged, any other ends the
+    """Does one task after the other, on a thread of a pool. A CorralError of a task is logged, any other ends the
     server.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, pool: ThreadPool | None = None) -> None:
+        """Without a pool it has a thread of its own."""
         self._name = name
-        self._waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._pool = pool or ThreadPool(name, 1)
+        # There are two of these for each of thousands of nodes: a list is a tenth of a deque, a lock of a condition.
+        self._waiting: list[Task] = []
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._busy = False
+        self._at_rest: threading.Event | None = None
         self._stopped = False
-        self.closing = False
-        """Whether what waits is left undone."""
+        self._leaving = False
 
     def put(self, task: Task) -> bool:
         """Have it done after what was put before; False, and nothing is done, where too much waits, or after `stop`."""
         with self._lock:
-            if self._stopped or self._waiting.qsize() >= MAX_WAITING:
+            if self._stopped or len(self._waiting) >= MAX_WAITING:
                 return False
-            self._waiting.put(task)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+            self._waiting.append(task)
+            if not self._busy:
+                self._busy = True
+                self._pool.submit(self._run)
         return True
 
     def stop(self, *, leaving: bool = False) -> None:
         """Do what was put so far and no more; nothing of that either, when `leaving` it."""
         with self._lock:
             self._stopped = True
-            self.closing = leaving
-            self._waiting.put(None)
+            self._leaving = leaving
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the task in hand, but no longer than that."""
+        """Wait until nothing is being done, but no longer than that."""
         with self._lock:
-            thread = self._thread
-        if thread is not None:
-            thread.join(timeout=max(0.0, timeout_s))
+            if not self._busy:
+                return
+            at_rest = self._at_rest = self._at_rest or threading.Event()
+        at_rest.wait(max(0.0, timeout_s))
 
     def _run(self) -> None:
-        while (task := self._waiting.get()) is not None and not self.closing:
+        for _ in range(TASKS_IN_A_ROW):
+            task = self._next()
+            if task is None:
+                return
             try:
                 task()
             except CorralError as error:
                 log.error("%s: %s", self._name, error)
+        # What other queues put into the pool meanwhile is done first.
+        self._pool.submit(self._run)
+
+    def _next(self) -> Task | None:
+        with self._lock:
+            if self._waiting and not self._leaving:
+                return self._waiting.pop(0)
+            self._busy = False
+            if self._at_rest is not None:
+                self._at_rest.set()
+                self._at_rest = None
+            return None
 
 
 class NodeWorker:
     """What is done on one node, and asked of it."""
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, acting: ThreadPool | None = None, asking: ThreadPool | None = None) -> None:
+        """Without pools it has threads of its own."""
         self._node = node
-        self._acts = TaskQueue(f"node-{node}")
-        self._questions = TaskQueue(f"ask-{node}")
-        self._inspections = threading.BoundedSemaphore(MAX_INSPECTIONS)
+        self._acts = TaskQueue(f"node-{node}", acting)
+        self._questions = TaskQueue(f"ask-{node}", asking)
+        self._lock = threading.Lock()
+        self._inspections = 0
         self._rechecking = False
 
     def put(self, task: Task) -> bool:
@@ -112,15 +137,19 @@ class NodeWorker:
     def inspect(self, question: Callable[[], T]) -> "Future[T]":
         """As `ask`, beside all else: the files of one user may be slow, and no other waits for them."""
         answer: Future[T] = Future()
-        if not self._inspections.acquire(blocking=False):
-            answer.set_exception(NodeUnreachable(f"node {self._node} is not asked: too many files are looked at there"))
-            return answer
+        with self._lock:
+            if self._inspections >= MAX_INSPECTIONS:
+                why = f"node {self._node} is not asked: too many files are looked at there"
+                answer.set_exception(NodeUnreachable(why))
+                return answer
+            self._inspections += 1
 
         def look() -> None:
             try:
                 _answer(question, answer)
             finally:
-                self._inspections.release()
+                with self._lock:
+                    self._inspections -= 1
 
         threading.Thread(target=look, name=f"files-{self._node}", daemon=True).start()
         return answer

@@ -16,8 +16,9 @@ from corral.control.environment import submitted_with
 from corral.control.node_registry import Nodes
 from corral.model.errors import BackendFailed, CorralError, NodeUnreachable, Refused
 from corral.model.fact import Fact, NotificationGiven, ServerPart
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.notification import DueNotification, Notification
+from corral.model.phase import Phase
 from corral.model.printable import printable
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger

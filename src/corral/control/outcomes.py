@@ -13,8 +13,9 @@ from corral.lifecycle.members import ends_of
 from corral.lifecycle.step import Backoff
 from corral.model.attempt import MemberEnd
 from corral.model.fact import AllocationEnded, Fact, ServerPart
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
 
@@ -88,7 +89,7 @@ class Outcomes:
             return ending.ended(view, job, report, by=by, at=at, backoff=self._backoff)
         if report.reason is None:
             return starting.never_ran(view, job, by=by, at=at)
-        return starting.launch_failed(view, job, report.reason, by=by, at=at, backoff=self._backoff)
+        return starting.launch_failed(view, job, report.reason, by=by, at=at, backoff=self._backoff, again=report.again)
 
     def _record(self, attempt: Attempt, facts: _Facts) -> "Future[bool]":
         """Commit what `facts` makes of the job; afterwards forget an allocation that is over."""

@@ -39,7 +39,7 @@ class ServerHistory:
         *,
         failures: Counter[str],
     ) -> None:
-        """`latest` has the last sample of each device; `failures` counts rounds of a patrol that broke."""
+        """`latest` has the last sample of each device that anything reads; `failures` counts rounds that broke."""
         sampled_s = settings.sample_interval_s
         levels = kept_levels(settings.metrics_retention_days)
         self.recorder = HistoryRecorder(file, latest, clock, levels, sampled_s, view=view)

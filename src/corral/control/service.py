@@ -35,6 +35,7 @@ from corral.model.answers.dry_run import DryRun
 from corral.model.device import Node
 from corral.model.errors import Refused
 from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity, Request
+from corral.model.pod_ref import PodRef
 from corral.model.queue import Pool
 from corral.model.submission import Submission
 from corral.model.view import View
@@ -138,6 +139,25 @@ class Service:
 
         def decide(newest: View) -> Decided[tuple[str, ...]]:
             return Decided(new_jobs.admit(newest, jobs, self.queries.named, caller.user, now).facts, accepted)
+
+        return self._ledger.commit(decide)
+
+    def submit_for_pods(self, submission: Submission, pods: tuple[PodRef, ...], caller: Caller) -> "Future[str]":
+        """Have pods that others made wait as a job, a member each; its id, once on disk. Raises as `submit`.
+
+        Whether a node here could ever serve them is not asked: a pod waits for nodes that may yet come.
+        """
+        view, now = self._ledger.view(), self._clock.now()
+        submission, of_priority = settle_priority(view.limits, submission, caller)
+        submission, notes = replace(self._asking, containers=None).settle(submission, caller.user)
+        check(submission)
+        obey(view, submission, caller.user, self._least_of)
+        spec = new_jobs.spec_of(submission, caller, view.limits, None)
+        (job_id,) = self._ledger.next_ids(1)
+        jobs = new_jobs.jobs_of(submission, replace(spec, pods=pods, notes=notes + of_priority), (job_id,), now)
+
+        def decide(newest: View) -> Decided[str]:
+            return Decided(new_jobs.admit(newest, jobs, self.queries.named, caller.user, now).facts, job_id)
 
         return self._ledger.commit(decide)
 

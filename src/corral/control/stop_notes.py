@@ -11,8 +11,9 @@ from corral.control.job_notes import tell_members
 from corral.control.node_registry import Nodes
 from corral.model.certainty import Certainty
 from corral.model.errors import BackendFailed
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.launch import Launch
+from corral.model.phase import Phase
 from corral.model.units import format_duration
 from corral.model.view import View
 from corral.ports.ledger import Ledger

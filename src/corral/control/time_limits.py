@@ -10,8 +10,8 @@ from functools import partial
 from corral.control.attempts import Attempt, Attempts
 from corral.control.node_registry import Nodes
 from corral.model.errors import CorralError
-from corral.model.job import Phase
 from corral.model.launch import LaunchPhase, with_time_limit
+from corral.model.phase import Phase
 
 
 class TimeLimits:

@@ -25,15 +25,19 @@ class WaitBook:
         self._parked: dict[str, list[Stretch]] = {}
         self._again_since: dict[str, float] = {}
 
-    def note(self, waits: Iterable[tuple[Job, WaitReason]], now: float) -> None:
-        """Take down why jobs wait by a plan made at `now`. A group that is in neither of two plans is struck off."""
+    def note(self, waits: Iterable[tuple[Job, WaitReason]], now: float, starting: Iterable[Job] = ()) -> None:
+        """Take down why jobs wait by a plan made at `now`. A group that is in neither of two plans is struck off.
+
+        Jobs that are `starting` by the plan may wait on, for the reason from before: where their node does not
+        answer, for example.
+        """
         reasons = {group_of(job): reason for job, reason in waits}
         for group, reason in reasons.items():
             _turn(self._groups.setdefault(group, []), now, reason.value)
-        gone = [group for group in self._groups if group not in reasons and group not in self._noted]
-        for group in gone:
+        named = frozenset((*reasons, *map(group_of, starting)))
+        for group in [group for group in self._groups if group not in named and group not in self._noted]:
             del self._groups[group]
-        self._noted = frozenset(reasons)
+        self._noted = named
 
     def park(self, job: Job, reason: WaitReason | None, now: float, until: float | None = None) -> None:
         """The job is parked for `reason` from now on, till `until` if that is known, or parked no longer (None)."""

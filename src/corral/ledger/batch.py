@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from corral.ledger.changes import write_changes
-from corral.ledger.table_rows import Row, journal_row
+from corral.ledger.table_rows import Row, journal_rows
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import Decided
@@ -88,8 +88,7 @@ class Batch:
 
     def _decide(self, decide: Callable[[View], Decided[Any]]) -> Any:
         decided = decide(self._draft.view)
-        first = self._last_entry + len(self.facts) + 1
-        entries = [journal_row(first + i, fact) for i, fact in enumerate(decided.facts)]
+        entries = journal_rows(self._last_entry + len(self.facts) + 1, decided.facts)
         self._advance(decided.facts)
         self._entries += entries
         self.facts += decided.facts

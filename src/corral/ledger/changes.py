@@ -10,6 +10,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from corral.ledger import tables
+from corral.ledger.experiments import ExperimentRows
+from corral.ledger.row_statement import RowStatement
 from corral.ledger.table_rows import (
     Row,
     allocation_row,
@@ -36,6 +38,7 @@ class Changes:
         made: rows of allocations, by the journal sequence of their beginning; also of those that have ended since.
         ended: for allocations that were made before, their ends.
         latest: the journal sequence of the last fact, by subject; None where that closed the subject.
+        experiments: what becomes of the experiments of tasks.
     """
 
     new_jobs: dict[str, Row] = field(default_factory=dict)
@@ -44,6 +47,7 @@ class Changes:
     made: dict[int, Row] = field(default_factory=dict)
     ended: list[Row] = field(default_factory=list)
     latest: dict[str, int | None] = field(default_factory=dict)
+    experiments: ExperimentRows = field(default_factory=ExperimentRows)
     _active: dict[str, Row] = field(default_factory=dict)
     _made_of: dict[str, list[Row]] = field(default_factory=dict)
 
@@ -55,6 +59,7 @@ class Changes:
             self.changed_jobs[fact.about] = None
         if fact.subject is not None:
             self.latest[fact.subject] = None if fact.closes else entry["sequence"]
+        self.experiments.add(fact)
         match fact:
             case AllocationMade(allocation=allocation):
                 job = view.jobs.get(allocation.job_id)
@@ -79,24 +84,20 @@ def write_changes(connection: Connection, facts: Sequence[Fact], entries: Sequen
     changes = Changes()
     for fact, entry in zip(facts, entries, strict=True):
         changes.add(fact, entry, view)
-    connection.execute(_ADD_ENTRY, entries)
+    _ADD_ENTRY.run(connection, entries)
     _write_environments(connection, facts)
     _write_jobs(connection, changes, view)
     # The ended ones first: one that begins anew under its old id must find it free.
-    if changes.ended:
-        connection.execute(_END_ALLOCATION, changes.ended)
-    if changes.made:
-        connection.execute(_ADD_ALLOCATION, list(changes.made.values()))
+    _END_ALLOCATION.run(connection, changes.ended)
+    _ADD_ALLOCATION.run(connection, list(changes.made.values()))
     _write_latest(connection, changes.latest)
+    changes.experiments.write(connection)
 
 
 def _write_latest(connection: Connection, latest: Mapping[str, int | None]) -> None:
     open_ones = [{"subject": subject, "entry": entry} for subject, entry in latest.items() if entry is not None]
-    if open_ones:
-        connection.execute(_SET_LATEST, open_ones)
-    closed = [{"of_subject": subject} for subject, entry in latest.items() if entry is None]
-    if closed:
-        connection.execute(_DROP_LATEST, closed)
+    _SET_LATEST.run(connection, open_ones)
+    _DROP_LATEST.run(connection, [{"of_subject": subject} for subject, entry in latest.items() if entry is None])
 
 
 def move_ceiling(connection: Connection, before: int, after: int) -> None:
@@ -110,12 +111,12 @@ def move_ceiling(connection: Connection, before: int, after: int) -> None:
 
 def _write_environments(connection: Connection, facts: Sequence[Fact]) -> None:
     environments: dict[str, str] = {}
-    for fact in facts:
-        if isinstance(fact, JobSubmitted | JobRequeued) and (environment := environment_of(fact.job.spec.env)):
+    specs = [fact.job.spec for fact in facts if isinstance(fact, JobSubmitted | JobRequeued)]
+    for spec in {id(spec): spec for spec in specs}.values():
+        if environment := environment_of(spec.env):
             environments[environment.digest] = environment.text
-    if environments:
-        rows = [{"digest": digest, "variables": text} for digest, text in environments.items()]
-        connection.execute(_KEEP_ENVIRONMENT, rows)
+    rows = [{"digest": digest, "variables": text} for digest, text in environments.items()]
+    _KEEP_ENVIRONMENT.run(connection, rows)
 
 
 def _write_jobs(connection: Connection, changes: Changes, view: View) -> None:
@@ -124,30 +125,32 @@ def _write_jobs(connection: Connection, changes: Changes, view: View) -> None:
         job_row(view.jobs[job_id], spec_row(view.jobs[job_id].spec) if job_id in updated else entry)
         for job_id, entry in changes.new_jobs.items()
     ]
-    if new:
-        connection.execute(_SET_JOB, new)
+    _SET_JOB.run(connection, new)
     changed = [view.jobs[job_id] for job_id in changes.changed_jobs if job_id in view.jobs]
-    if changed:
-        connection.execute(_UPDATE_JOB, [{"at_sequence": job.sequence, **job_state(job)} for job in changed])
-    respecified = [job for job in changed if job.id in updated]
-    if respecified:
-        connection.execute(_UPDATE_JOB, [{"at_sequence": job.sequence, **respecified_row(job)} for job in respecified])
+    _CHANGE_JOB.run(connection, [{"at_sequence": job.sequence, **job_state(job)} for job in changed])
+    respecified = [{"at_sequence": job.sequence, **respecified_row(job)} for job in changed if job.id in updated]
+    _RESPECIFY_JOB.run(connection, respecified)
 
 
 _add_job = upsert(tables.jobs)
-_SET_JOB = _add_job.on_conflict_do_update(
-    index_elements=["id"], set_={column.name: _add_job.excluded[column.name] for column in tables.jobs.columns}
+_SET_JOB = RowStatement(
+    _add_job.on_conflict_do_update(
+        index_elements=["id"], set_={column.name: _add_job.excluded[column.name] for column in tables.jobs.columns}
+    )
 )
-_UPDATE_JOB = update(tables.jobs).where(tables.jobs.c.sequence == bindparam("at_sequence"))
-_KEEP_ENVIRONMENT = upsert(tables.environments).on_conflict_do_nothing()
-_ADD_ENTRY = insert(tables.journal)
-_ADD_ALLOCATION = insert(tables.allocations)
-_END_ALLOCATION = update(tables.allocations).where(
-    tables.allocations.c.id == bindparam("of_id"), tables.allocations.c.ended_at.is_(None)
-)
+_update_job = update(tables.jobs).where(tables.jobs.c.sequence == bindparam("at_sequence"))
+_CHANGE_JOB = RowStatement(_update_job, ("phase", "started_at", "ended_at", "exit_code", "state"))
+_RESPECIFY_JOB = RowStatement(_update_job, ("name", "spec"))
+_KEEP_ENVIRONMENT = RowStatement(upsert(tables.environments).on_conflict_do_nothing())
+_ADD_ENTRY = RowStatement(insert(tables.journal))
+_ADD_ALLOCATION = RowStatement(insert(tables.allocations))
+_of_active = tables.allocations.c.id == bindparam("of_id"), tables.allocations.c.ended_at.is_(None)
+_END_ALLOCATION = RowStatement(update(tables.allocations).where(*_of_active), ("ended_at", "lost_from"))
 _set_latest = upsert(tables.latest_facts)
-_SET_LATEST = _set_latest.on_conflict_do_update(index_elements=["subject"], set_={"entry": _set_latest.excluded.entry})
-_DROP_LATEST = delete(tables.latest_facts).where(tables.latest_facts.c.subject == bindparam("of_subject"))
+_SET_LATEST = RowStatement(
+    _set_latest.on_conflict_do_update(index_elements=["subject"], set_={"entry": _set_latest.excluded.entry})
+)
+_DROP_LATEST = RowStatement(delete(tables.latest_facts).where(tables.latest_facts.c.subject == bindparam("of_subject")))
 _MOVE_CEILING = update(tables.meta).where(
     tables.meta.c.name == tables.NEXT_ID, tables.meta.c.value == bindparam("before")
 )

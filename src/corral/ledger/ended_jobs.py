@@ -5,7 +5,7 @@ from sqlalchemy import ColumnElement, Select, Text, and_, case, func, literal, l
 from corral.ledger import tables
 from corral.ledger.database import Database
 from corral.model.group_use import EndedJobSums, KpiBy
-from corral.model.job import TERMINAL_PHASES, Phase
+from corral.model.phase import TERMINAL_PHASES, Phase
 from corral.model.plan import PARKED
 
 _jobs, _allocations = tables.jobs, tables.allocations

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-import corral.model.alert_fact  # noqa: F401 - its facts are known by their names once it is imported
+import corral.model.alert_fact
+import corral.model.tuning_fact  # noqa: F401 - facts are known by their names once their modules are imported
 from corral.model.fact import Fact, ServerPart, fact_class
 from corral.wire import from_plain, to_plain
 

@@ -85,6 +85,7 @@ class _Folded:
         latest_entries = [(subject, entry) for subject, entry in self._changes.latest.items() if entry is not None]
         latest = {subject: {"subject": subject, "entry": entry} for subject, entry in latest_entries}
         yield tables.latest_facts, "subject", latest
+        yield tables.experiments, "id", self._changes.experiments.rows
 
 
 def _stored(connection: Connection, table: Table, key: str) -> dict[Any, Row]:

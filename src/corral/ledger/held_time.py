@@ -8,7 +8,7 @@ from corral.ledger import tables
 from corral.ledger.database import Database
 from corral.ledger.table_rows import allocated_time_of, held_allocation_of
 from corral.model.fact import AllocationMade, JobChanged
-from corral.model.job import TERMINAL_PHASES, Phase
+from corral.model.phase import TERMINAL_PHASES, Phase
 from corral.model.run_history import AllocatedTime, HeldAllocation
 
 _WASTED = (Phase.FAILED.value, Phase.LOST.value)

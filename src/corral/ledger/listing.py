@@ -7,8 +7,9 @@ from sqlalchemy import ColumnElement, Select, func, or_, select
 
 from corral.ledger import tables
 from corral.ledger.table_rows import stored_text
-from corral.model.job import DEFAULT_PRIORITY, Phase
+from corral.model.job import DEFAULT_PRIORITY
 from corral.model.name_pattern import as_glob, name_patterns
+from corral.model.phase import Phase
 from corral.ports.ledger import JobQuery
 
 MOST_QUESTIONS = 64

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, or_, select
 
 from corral.ledger import tables
 from corral.ledger.database import Database
@@ -21,8 +21,10 @@ from corral.ledger.table_rows import (
     variables_of,
 )
 from corral.model.allocation import Allocation, Placement
+from corral.model.errors import Refused
 from corral.model.fact import AllocationMade, Fact, JobSubmitted, ServerPart
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.run_history import PastRun
 from corral.model.view import View
 from corral.ports.ledger import JobQuery, JournalEntry
@@ -117,6 +119,28 @@ class Reader:
             environments = self._variables(connection, digests(rows))
         return tuple(entry_of(row, environments) for row in rows)
 
+    def facts_between(self, since: float, until: float, *, most_jobs: int) -> tuple[Fact, ...]:
+        """All facts in order about the jobs that had started and were there between two moments (Unix seconds).
+
+        Without the jobs' environments, which are secrets that nobody needs for it.
+        Raises Refused where these are more than `most_jobs`.
+        """
+        jobs, table = tables.jobs, tables.journal
+        there = (
+            jobs.c.submitted_at < until,
+            or_(jobs.c.phase.in_(ACTIVE_PHASES), jobs.c.ended_at > since),
+            jobs.c.phase != Phase.PENDING,
+            jobs.c.started_at.is_not(None),
+        )
+        with self._database.reading() as connection:
+            count = connection.scalar(select(func.count()).select_from(jobs).where(*there)) or 0
+            if count > most_jobs:
+                raise Refused(f"{count:,} jobs were there in this time, {count - most_jobs:,} more than can be taken")
+            about = table.c.job_id.in_(select(jobs.c.id).where(*there))
+            rows = connection.execute(select(table).where(about).order_by(table.c.sequence)).mappings().all()
+            environments = dict.fromkeys(digests(rows), ())
+        return tuple(entry_of(row, environments).fact for row in rows)
+
     def entries(self, connection: Connection) -> Iterator[JournalEntry]:
         """The whole journal in order, read in pieces, as `connection` sees it."""
         table = tables.journal
@@ -151,8 +175,13 @@ class Reader:
         newest = [allocation_of(row).placement for row in connection.execute(question).mappings()]
         return newest[::-1]
 
+    def runs_before(self, at: float) -> list[PastRun]:
+        """The last runs that were over at this moment (Unix seconds), as a server then remembered them."""
+        with self._database.reading() as connection:
+            return self._past(connection, at)
+
     @staticmethod
-    def _past(connection: Connection) -> list[PastRun]:
+    def _past(connection: Connection, before: float | None = None) -> list[PastRun]:
         """The last runs that are over, in the order in which they ended: what fair shares and estimates stand on."""
         jobs, allocations = tables.jobs, tables.allocations
         question = (
@@ -173,6 +202,8 @@ class Reader:
             .order_by(allocations.c.entry.desc())
             .limit(_RUNS_REMEMBERED)
         )
+        if before is not None:
+            question = question.where(allocations.c.ended_at <= before)
         runs = [past_run_of(row) for row in connection.execute(question).mappings()]
         return sorted(runs, key=lambda run: run.ended_at)
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 from corral.ledger.batch import Commit, Observe
 from corral.ledger.database import Database
 from corral.ledger.ended_jobs import ended_jobs
+from corral.ledger.experiments import ExperimentTable
 from corral.ledger.held_time import HeldTime
 from corral.ledger.ids import IdCounter
 from corral.ledger.reader import Reader
@@ -48,6 +49,7 @@ class SqlLedger:
 
     Attributes:
         tokens: see `corral.ports.ledger.TokenStore`.
+        experiments: see `corral.ports.ledger.ExperimentStore`.
         commits: figures of its transactions since it was opened.
     """
 
@@ -59,6 +61,7 @@ class SqlLedger:
         self._ids = IdCounter(boot.next_id)
         self._writer = Writer(database, boot.view, boot.last_entry, self._ids)
         self.tokens = TokenTable(database)
+        self.experiments = ExperimentTable(database)
         self.commits = self._writer.figures
 
     @property

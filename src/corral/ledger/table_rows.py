@@ -15,8 +15,9 @@ from corral.ledger.facts import fact_from_plain, fact_to_plain
 from corral.model.allocation import Allocation, GpuInfo, Grant, Member, Placement
 from corral.model.errors import LedgerFailed, Refused
 from corral.model.fact import Fact, JobRequeued, JobSubmitted
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
 from corral.model.means import Enforcement
+from corral.model.phase import Phase
 from corral.model.run_history import AllocatedTime, HeldAllocation, PastRun
 from corral.model.units import MILLI_PER_DEVICE
 from corral.ports.ledger import JournalEntry
@@ -84,7 +85,7 @@ def spec_row(spec: JobSpec) -> Row:
     """A spec as jobs and journal keep it: the columns `spec` and `environment`."""
     environment = environment_of(spec.env)
     return {
-        "spec": _encode({"user": spec.user, **_plain(spec, _OF_SPEC)}),
+        "spec": _encode({"user": spec.user, **_plain(_OF_SPEC.values_of(spec), _OF_SPEC)}),
         "environment": environment and environment.digest,
     }
 
@@ -101,7 +102,8 @@ def job_row(job: Job, spec: Row) -> Row:
         "submitted_at": job.submitted_at,
         "environment": spec["environment"],
         "spec": spec["spec"],
-        **job_state(job),
+        **_progress(job),
+        "state": _state_of(_OF_STATE.values_of(job)),
     }
 
 
@@ -119,13 +121,22 @@ def stored_text(value: str | None) -> str | None:
 
 def job_state(job: Job) -> Row:
     """What may change of a job."""
+    return {**_progress(job), "state": _encode(_plain(_OF_STATE.values_of(job), _OF_STATE))}
+
+
+def _progress(job: Job) -> Row:
     return {
         "phase": job.phase.value,
         "started_at": job.started_at,
         "ended_at": job.ended_at,
         "exit_code": job.exit_code,
-        "state": _encode(_plain(job, _OF_STATE)),
     }
+
+
+@lru_cache(maxsize=8)
+def _state_of(values: tuple[Any, ...]) -> str:
+    """The column `state` of a new job, which most jobs of a batch have alike."""
+    return _encode(_plain(values, _OF_STATE))
 
 
 def job_of(row: Stored, environments: Environments) -> Job:
@@ -138,7 +149,7 @@ def job_of(row: Stored, environments: Environments) -> Job:
             object.__setattr__(job.spec, "env", environments[row["environment"]])
         return job
     except (Refused, ValueError, TypeError, KeyError) as error:
-        raise _damaged(f"job {row['id']}", error) from error
+        raise damaged(f"job {row['id']}", error) from error
 
 
 def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, job: Job | None) -> Row:
@@ -187,7 +198,7 @@ def allocation_of(row: Stored) -> Allocation:
             enforcement=None if enforcement is None else from_plain(Enforcement, json.loads(enforcement)),
         )
     except (Refused, ValueError, TypeError) as error:
-        raise _damaged(f"allocation {row['id']}", error) from error
+        raise damaged(f"allocation {row['id']}", error) from error
 
 
 OF_LAST_ALLOCATION = ("id", "job_id", "user", "placement", "created_at", "attempt", "reserved", "enforcement")
@@ -207,7 +218,7 @@ def last_allocation_of(row: Sequence[Any]) -> Allocation:
             allocation_id, job_id, user, Placement(members), created_at, attempt, bool(reserved), None, behind
         )
     except (Refused, ValueError, TypeError, KeyError) as error:
-        raise _damaged(f"allocation {allocation_id}", error) from error
+        raise damaged(f"allocation {allocation_id}", error) from error
 
 
 def _member_of(plain: Row) -> Member:
@@ -235,7 +246,7 @@ def allocated_time_of(row: Stored) -> AllocatedTime:
             lost_gpu_s=row["lost_milli_s"] / MILLI_PER_DEVICE,
         )
     except (Refused, ValueError, TypeError) as error:
-        raise _damaged(f"allocations of {row['user']}", error) from error
+        raise damaged(f"allocations of {row['user']}", error) from error
 
 
 def held_allocation_of(row: Any, *, failed: bool) -> HeldAllocation:
@@ -243,7 +254,7 @@ def held_allocation_of(row: Any, *, failed: bool) -> HeldAllocation:
     try:
         members = _members_of(row.placement)
     except (ValueError, TypeError, KeyError) as error:
-        raise _damaged(f"allocation {row.id}", error) from error
+        raise damaged(f"allocation {row.id}", error) from error
     return HeldAllocation(
         row.id,
         row.job_id,
@@ -294,18 +305,25 @@ def past_run_of(row: Stored) -> PastRun:
             job_id=row["job_id"],
         )
     except (KeyError, ValueError, TypeError) as error:
-        raise _damaged(f"a past run of job {row['job_id']}", error) from error
+        raise damaged(f"a past run of job {row['job_id']}", error) from error
 
 
-def journal_row(sequence: int, fact: Fact) -> Row:
-    """A journal entry; the spec of its job, if it carries one, in columns of its own."""
-    name, spec = type(fact).__name__, _NO_SPEC
-    if isinstance(fact, JobSubmitted | JobRequeued):
-        spec = spec_row(fact.job.spec)
-        plain = {"fact": name, "job": _plain(fact.job, _OF_JOB), "at": fact.at, "by": fact.by}
-    else:
-        plain = fact_to_plain(fact)
-    return {"sequence": sequence, "at": fact.at, "job_id": fact.about, "fact": name, "body": _encode(plain)} | spec
+def journal_rows(first: int, facts: Iterable[Fact]) -> list[Row]:
+    """Journal entries, numbered from `first`; the spec of a job that a fact carries is in columns of its own."""
+    # Known by identity: the jobs of an array share theirs, and to hash it takes longer than to write it.
+    specs: dict[int, Row] = {}
+    rows = []
+    for sequence, fact in enumerate(facts, first):
+        name, spec = type(fact).__name__, _NO_SPEC
+        if isinstance(fact, JobSubmitted | JobRequeued):
+            job = fact.job
+            spec = specs.get(id(job.spec)) or specs.setdefault(id(job.spec), spec_row(job.spec))
+            plain = {"fact": name, "job": _plain(_OF_JOB.values_of(job), _OF_JOB), "at": fact.at, "by": fact.by}
+        else:
+            plain = fact_to_plain(fact)
+        body = _encode(plain)
+        rows.append({"sequence": sequence, "at": fact.at, "job_id": fact.about, "fact": name, "body": body, **spec})
+    return rows
 
 
 def entry_of(row: Stored, environments: Environments) -> JournalEntry:
@@ -319,7 +337,7 @@ def entry_of(row: Stored, environments: Environments) -> JournalEntry:
             fact = replace(fact, job=_with_environment(fact.job, row["environment"], environments))
         return JournalEntry(row["sequence"], row["at"], fact)
     except (Refused, ValueError, TypeError, KeyError) as error:
-        raise _damaged(f"journal entry {row['sequence']}", error) from error
+        raise damaged(f"journal entry {row['sequence']}", error) from error
 
 
 def digests(rows: Iterable[Stored]) -> Sequence[str]:
@@ -327,21 +345,22 @@ def digests(rows: Iterable[Stored]) -> Sequence[str]:
     return list(dict.fromkeys(row["environment"] for row in rows if row["environment"] is not None))
 
 
-def _plain(value: Job | JobSpec, of: _Fields) -> Row:
+def _plain(values: tuple[Any, ...], of: _Fields) -> Row:
     """Compact plain data of these fields: those that do not have their default value."""
-    plain = {}
-    for name, default, item in zip(of.names, of.defaults, of.values_of(value), strict=True):
+    return {
+        name: item if type(item) in _SCALARS else to_plain(item, compact=True)
+        for name, default, item in zip(of.names, of.defaults, values, strict=True)
         # Nearly always the very same object, so that nothing needs to be compared.
-        if item is not default and item != default:
-            plain[name] = item if type(item) in _SCALARS else to_plain(item, compact=True)
-    return plain
+        if item is not default and item != default
+    }
 
 
 def _with_environment(job: Job, digest: str | None, environments: Environments) -> Job:
     return job if digest is None else replace(job, spec=replace(job.spec, env=environments[digest]))
 
 
-def _damaged(what: str, error: Exception) -> LedgerFailed:
+def damaged(what: str, error: Exception) -> LedgerFailed:
+    """What to say of a row that makes no sense."""
     return LedgerFailed(
         f"the ledger's {what} cannot be read ({type(error).__name__}: {error}); it is damaged. "
         "Stop the server and put a backup of the ledger in its place"

@@ -19,7 +19,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-REVISION = "0010"
+REVISION = "0011"
 """The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()
@@ -111,6 +111,20 @@ journal = Table(
     Column("environment", Text, comment="of the job's spec, as in jobs"),
     Column("spec", Text, comment="of the job, as in jobs"),
     Index("journal_by_job", "job_id", "sequence"),
+)
+
+experiments = Table(
+    "experiments",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("task_id", Text, nullable=False),
+    Column("number", BigInteger, nullable=False, comment="within the task, from 1"),
+    Column("status", Text, nullable=False),
+    Column("objective_score", Float, comment="lower is better"),
+    Column("body", Text, nullable=False, comment="JSON of the other fields, defaults left out"),
+    Column("metrics", Text, comment="JSON, apart because it is most of an experiment and listings do without"),
+    Index("experiments_by_task", "task_id", "number", unique=True),
+    Index("experiments_by_score", "task_id", "status", "objective_score"),
 )
 
 tokens = Table(

@@ -49,6 +49,19 @@ def readings(subjects: list[Subject], name: str) -> dict[str, float | str | None
     return dict(found.readings)
 
 
+def test_a_device_that_nothing_reads_has_one_subject_as_long_as_nothing_changes() -> None:
+    device = Device(A, 0, "A100", 81920)
+    view, subjects = View().advance([NodeObserved(Node("n", (device,), 1000, 1024))]), DeviceSubjects({})
+    unmetered = {device.uuid: DeviceSample(device.uuid, 1.0, metered=False)}
+    view = view.advance([ConditionObserved(DeviceCondition(device.uuid))])
+    (first,), (second,) = subjects.subjects(view, unmetered, 0.0), subjects.subjects(view, unmetered, 0.0)
+    assert second is first
+    assert first.readings == {"model": device.model, "node": "n", "jobs": 0, "unreadable": 0}
+    view = view.advance([ConditionObserved(DeviceCondition(device.uuid, unreadable="away"))])
+    (third,) = subjects.subjects(view, unmetered, 0.0)
+    assert third.readings["unreadable"] == 1
+
+
 def test_a_device_is_seen_as_it_was_sampled_and_what_was_not_read_is_not_known() -> None:
     samples = {
         A: sample(memory_used_mib=20_000, memory_total_mib=80_000, power_mw=300_500, temperature_c=85, throttle=0x4)

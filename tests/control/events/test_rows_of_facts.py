@@ -21,8 +21,9 @@ from corral.model.fact import (
     JobUpdated,
     NodeDraining,
 )
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
 from corral.model.job_update import SpecPatch
+from corral.model.phase import Phase
 from corral.model.view import View
 from corral.ports.ledger import Decided
 from corral.wire import to_plain

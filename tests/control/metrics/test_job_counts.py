@@ -3,7 +3,8 @@ from dataclasses import replace
 from corral.control.metrics.job_counts import JobCounts
 from corral.model.allocation import Allocation, Placement
 from corral.model.fact import AllocationMade, JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job import Job, JobSpec, Request
+from corral.model.phase import Phase
 from corral.model.view import View
 
 SPEC = JobSpec(user="alice", command=("true",), request=Request(), queue="night")

@@ -5,7 +5,8 @@ from corral.control.metrics.work_metrics import job_metrics, node_metrics
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, Node, NodeCordon, Silence
 from corral.model.fact import NodeObserved, SilenceObserved
-from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job import Job, JobSpec, Request
+from corral.model.phase import Phase
 from corral.model.queue import Queue
 from corral.model.view import View
 from tests.control.metrics.reading import Rows, named, rows_of

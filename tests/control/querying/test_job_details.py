@@ -15,8 +15,10 @@ from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Me
 from corral.model.answers.gpu_monitoring import GpuMonitoring, GpuStats
 from corral.model.answers.job_details import GrantedDevice
 from corral.model.attempt_end import AttemptEnd
+from corral.model.container import Container
 from corral.model.fact import NodeObserved
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.view import View
 from corral.ports.ledger import Decided
 from corral.runtimes.simulated import SimulatedRuntime
@@ -30,9 +32,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     cluster.close()
 
 
-def details(cluster: Cluster) -> JobDetails:
+def details(cluster: Cluster, container: Container | None = None) -> JobDetails:
     def find(job_id: str) -> Job:
-        return cluster.job(int(job_id))
+        job = cluster.job(int(job_id))
+        return replace(job, spec=replace(job.spec, container=container))
 
     return JobDetails(
         cluster.ledger,
@@ -64,6 +67,20 @@ def test_a_job_tells_what_it_has_and_had_and_not_its_environment(cluster: Cluste
     told = details(cluster).of("1")
     assert (told.grant, [(one.ended_as, one.exit_code) for one in told.history]) == (grants, [(AttemptEnd.FAILED, 3)])
     assert [(one.phase, one.exit_code, one.devices) for one in told.members] == [(Phase.FAILED, 3, ("a-1", "a-2"))]
+
+
+def test_a_job_tells_its_image_and_not_what_its_pod_template_may_hide(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 1))
+    asked = Container("repo/train:1", pod_template='{"spec": {}}')
+    assert details(cluster, asked).of("1").spec["container"] == {
+        "image": "repo/train:1",
+        "volumes": [],
+        "service_account": None,
+        "shm_size_mib": None,
+        "network": None,
+        "user": None,
+        "pull": None,
+    }
 
 
 def test_each_member_of_a_gang_tells_how_it_stands_and_after_a_restart_how_it_ended(cluster: Cluster) -> None:

@@ -15,7 +15,8 @@ from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Device, Node
 from corral.model.fact import NodeObserved
 from corral.model.group_use import POOL, GroupUse, KpiBy
-from corral.model.job import JobSpec, Phase
+from corral.model.job import JobSpec
+from corral.model.phase import Phase
 from corral.ports.ledger import Decided
 from tests.ledger.making import url_of, write
 from tests.ledger.test_ended_jobs import life

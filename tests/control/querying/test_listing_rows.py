@@ -1,9 +1,12 @@
 """What listings show of devices."""
 
+from dataclasses import replace
+
 from corral.control.querying.listing_rows import device_rows
+from corral.control.querying.nodes import node_rows
 from corral.model.answers.devices import DeviceRow
-from corral.model.device import DeviceCondition, DeviceProcess, DeviceSample
-from corral.model.fact import ConditionObserved, DeviceCordoned
+from corral.model.device import DeviceCondition, DeviceProcess, DeviceSample, HoldingPod
+from corral.model.fact import ConditionObserved, DeviceCordoned, NodeObserved
 from tests.control.strategies import box
 
 
@@ -39,3 +42,24 @@ def test_since_when_a_device_is_in_its_state_is_told_where_it_is_known() -> None
     used = row(DeviceCondition("GPU-0", strangers=(stranger,), strangers_since=3.0), None)
     assert (used.state, used.state_since) == ("in_use", 3.0)
     assert row(DeviceCondition("GPU-0"), None).state_since is None
+
+
+def test_a_pod_that_has_a_device_is_shown_as_what_it_is_and_no_process_is_made_up() -> None:
+    pod = HoldingPod("ml", "train-x7k", "Job/train", created_at=3.0)
+    shown = row(
+        DeviceCondition("GPU-0", pod=pod, strangers_since=3.0), DeviceSample("GPU-0", 5.0, metered=False, pod=pod)
+    )
+    assert (shown.state, shown.processes, shown.metered, shown.since) == ("in_use", (), False, 3.0)
+    assert str(shown.pod) == "pod ml/train-x7k (Job/train)"
+
+
+def test_the_devices_of_a_node_that_its_cluster_has_cordoned_are_cordoned_for_its_reason() -> None:
+    view = box(1)
+    (node,) = view.nodes.values()
+    view = view.advance(
+        [NodeObserved(replace(node, cordoned="cordoned in Kubernetes")), ConditionObserved(DeviceCondition("GPU-0"))]
+    )
+    (shown,) = device_rows(view, {})
+    assert (shown.state, shown.state_reason) == ("cordoned", "cordoned in Kubernetes")
+    (listed,) = node_rows(view, ())
+    assert (listed.state, listed.reason) == ("cordoned", "cordoned in Kubernetes")

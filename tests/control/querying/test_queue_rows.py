@@ -97,7 +97,7 @@ def test_what_is_left_is_the_least_that_any_quota_leaves(served: Served) -> None
 def test_without_limits_nothing_limits(served: Served) -> None:
     served.ledger.observe([SiteArranged(queues=(Queue("default"),))])
     served.ledger.commit(lambda _: Decided((), None)).result()
-    assert served.service.queues.rows(ALICE, "default") == [QueueRow("default")]
+    assert served.service.queues.rows(ALICE, "default") == [QueueRow("default", policy="priority")]
 
 
 def test_what_is_left_in_a_project_that_is_not_theirs_nobody_is_told(served: Served) -> None:

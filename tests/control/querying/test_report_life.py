@@ -19,7 +19,8 @@ from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.answers.report import Report
 from corral.model.device import DeviceProcess, DeviceSample
 from corral.model.fact import AllocationEnded, AllocationMade, JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from corral.model.run_history import ReportBy, UsageBy
 from corral.ports.ledger import Decided
 

@@ -17,7 +17,8 @@ from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Me
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted, NodeObserved
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from corral.model.price import Price
 from corral.model.run_history import MeteredHour, ReportBy, UsageBy
 from corral.ports.ledger import Decided

@@ -9,7 +9,7 @@ from corral.control.querying.wall_times import in_wall_time
 from corral.model.answers.devices import DeviceRow
 from corral.model.answers.jobs import JobRow
 from corral.model.answers.usage import Usage, UsageRow
-from corral.model.job import Phase
+from corral.model.phase import Phase
 
 
 @pytest.fixture

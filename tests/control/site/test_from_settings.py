@@ -56,6 +56,20 @@ def test_limits_and_projects_are_taken_over() -> None:
     assert (limits.default_priority, limits.default_retries) == (3, 2)
 
 
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        (Settings(), 512),
+        (Settings(engine="kubernetes"), None),
+        (Settings(engine="kubernetes", max_running_jobs=9), 9),
+    ],
+)
+def test_a_cluster_runs_as_many_jobs_as_its_nodes_have_room_for_unless_the_site_says_otherwise(
+    settings: Settings, most: int | None
+) -> None:
+    assert site_setup(settings, NODES).observation.limits.max_running_jobs == most
+
+
 def test_a_hybrid_site_lends_the_reserved_part_of_its_gpus() -> None:
     (pool,) = pools(Settings(strategy=PoolStrategy.HYBRID, pools=(LAB,)))
     assert pool == Pool("lab", ("GPU-0", "GPU-1", "GPU-2"), ("alice",), lends=True)

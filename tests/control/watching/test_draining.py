@@ -11,7 +11,8 @@ from corral.control.querying.nodes import node_rows
 from corral.control.watching.draining import DrainWatch
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.fact import Fact, NodeCordoned, NodeDraining, NodeUncordoned
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind
+from corral.model.phase import Phase
 from corral.ports.ledger import Decided
 from corral.scheduling.planner import Planner
 from tests.scheduling.lab import T0, box, ended, job, observed, started, submitted

@@ -12,8 +12,9 @@ from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, Node
 from corral.model.errors import NodeUnreachable
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted, NodeObserved
-from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job import Job, JobSpec, Request
 from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
 from corral.node.job_logs import JobLogs
 from corral.ports.ledger import Decided
 from corral.ports.node import LogChunk, NodeAgent

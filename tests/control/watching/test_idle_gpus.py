@@ -9,7 +9,7 @@ from corral.control.watching.idle_gpus import IdleWatch
 from corral.control.watching.memory_guard import Stopper
 from corral.ledger.store import open_ledger
 from corral.model.device import DeviceSample
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.ports.ledger import Decided
 from corral.scheduling.evicting.idle_reclaim import IdlePolicy
 from corral.scheduling.planner import Planner

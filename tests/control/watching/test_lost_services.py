@@ -11,7 +11,7 @@ from corral.control.environment import launches_of
 from corral.control.watching.lost_services import LostServices
 from corral.control.watching.memory_guard import Stopper
 from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.ports.ledger import Decided
 from corral.ports.node import ServiceLost
 from tests.control.strategies import running

@@ -10,7 +10,7 @@ import pytest
 from corral.control.watching.patrol import Patrol
 from corral.model.errors import BackendFailed
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 
 
 class Rounds:
@@ -95,3 +95,13 @@ def test_an_error_of_corrals_own_ends_no_watch(
     rounds = Rounds(BackendFailed("the disk is full"))
     run(Patrol("memory-guard", rounds.look, 0.001), rounds.went_well)
     assert broken == []
+
+
+def test_a_first_round_at_once_waits_for_no_interval() -> None:
+    rounds = Rounds()
+    patrol = Patrol("readings", rounds.look, 3600.0, at_once=True)
+    patrol.start()
+    try:
+        assert rounds.went_well.wait(PATIENCE_S)
+    finally:
+        patrol.close()

@@ -16,14 +16,14 @@ from corral.api.pages import cookies
 from corral.api.pages.files import PageFile, is_page
 from corral.api.pages.links import VALID_S
 from corral.api.reading import read_body
-from corral.api.routing import AppState, Context, ContextRoute, json_response
+from corral.api.routing import AppState, Context, ContextRoute, OpenRoute, json_response
 from corral.control.querying.wall_times import in_wall_time
 from corral.model.answers.tokens import PageLink, PageSession
 from corral.model.errors import Conflict, Refused
 from corral.model.token import TokenScope
 
 router = APIRouter(tags=["pages"], route_class=ContextRoute)
-login_router = APIRouter(tags=["pages"])
+login_router = APIRouter(tags=["pages"], route_class=OpenRoute)
 """What needs no session, because it begins or ends one."""
 
 
@@ -34,7 +34,7 @@ class PagePath(StringConvertor):
 
 
 register_url_convertor("page", PagePath())
-file_router = APIRouter()
+file_router = APIRouter(route_class=OpenRoute)
 
 _MOST_LOGIN_BYTES = 4096
 _NOT_BUILT = "The pages of this server were not built. Run `make web` where it was set up from, and restart it.\n"

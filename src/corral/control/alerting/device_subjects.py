@@ -1,6 +1,7 @@
 """Devices and nodes as alert rules see them."""
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 from corral.alerts.state import Subject
 from corral.model.device import Device, DeviceSample, Node, Silence, throttle_reasons
@@ -22,6 +23,22 @@ def device_subject(uuid: str) -> str:
     return f"device {uuid}"
 
 
+@dataclass(slots=True)
+class _Names:
+    """What a device is called, which is the same at every look: there may be tens of thousands.
+
+    `still` is the subject of the last look, where nothing was measured of the device.
+    """
+
+    device: Device
+    several: bool
+    subject: str
+    called: str
+    labels: tuple[tuple[str, str], ...]
+    group: str
+    still: Subject | None = None
+
+
 class DeviceSubjects:
     """All devices, at each look. It remembers the last Xid error of each, to tell a new one from one that stays."""
 
@@ -29,10 +46,12 @@ class DeviceSubjects:
         """`known_xids` are those that were told before, by UUID."""
         self._xids = dict(known_xids)
         self._before: dict[str, int] = {}
+        self._names: dict[str, _Names] = {}
 
     def subjects(self, view: View, samples: Mapping[str, DeviceSample], oldest: float) -> list[Subject]:
         """Every device of the view. Samples from before `oldest` (Unix seconds) are none."""
         several = len(view.nodes) > 1
+        known, self._names = self._names, {}
         found = []
         for node in view.nodes.values():
             heard = node.name not in view.silences
@@ -40,32 +59,40 @@ class DeviceSubjects:
                 sample = samples.get(device.uuid)
                 if sample is not None and (sample.fault is not None or sample.taken_at < oldest):
                     sample = None
-                found.append(self._subject(view, node, device, sample, heard=heard, several=several))
+                names = known.get(device.uuid)
+                if names is None or names.device is not device or names.several is not several:
+                    names = _names_of(node, device, several=several)
+                self._names[device.uuid] = names
+                found.append(self._subject(view, node, names, sample, heard=heard))
         return found
 
     def _subject(
         self,
         view: View,
         node: Node,
-        device: Device,
+        names: _Names,
         sample: DeviceSample | None,
         *,
         heard: bool,
-        several: bool,
     ) -> Subject:
-        uuid = device.uuid
+        device, uuid = names.device, names.device.uuid
+        measured = sample is not None and sample.metered
+        jobs, unreadable = len(view.holders.get(uuid, ())), _unreadable(view, uuid) if heard else None
+        still = names.still
+        if not measured and still is not None and _says(still, jobs, unreadable):
+            return still
         readings: dict[str, float | str | None] = {
             "model": device.model,
             "node": node.name,
-            "jobs": len(view.holders.get(uuid, ())),
-            "unreadable": _unreadable(view, uuid) if heard else None,
+            "jobs": jobs,
+            "unreadable": unreadable,
         }
-        if sample is not None:
+        if sample is not None and measured:
             readings |= _measured(sample)
             readings["new_xid"] = self._new_xid(uuid, sample.xid)
-        called = f"GPU {node.name}:{device.index}" if several else f"GPU {device.index}"
-        labels = (("gpu", str(device.index)), ("model", device.model), ("node", node.name), ("uuid", uuid))
-        return Subject(device_subject(uuid), printable(called), readings, _printable(labels), group=f"node {node.name}")
+        subject = Subject(names.subject, names.called, readings, names.labels, group=names.group)
+        names.still = None if measured else subject
+        return subject
 
     def _new_xid(self, uuid: str, xid: int | None) -> int | None:
         """The error that came since the last look, 0 where none did."""
@@ -74,6 +101,17 @@ class DeviceSubjects:
         before = self._xids.get(uuid, 0)
         self._xids[uuid] = xid
         return xid if xid not in (0, before) else 0
+
+
+def _says(subject: Subject, jobs: int, unreadable: int | None) -> bool:
+    return subject.readings["jobs"] == jobs and subject.readings["unreadable"] == unreadable
+
+
+def _names_of(node: Node, device: Device, *, several: bool) -> _Names:
+    called = f"GPU {node.name}:{device.index}" if several else f"GPU {device.index}"
+    labels = (("gpu", str(device.index)), ("model", device.model), ("node", node.name), ("uuid", device.uuid))
+    group = f"node {node.name}"
+    return _Names(device, several, device_subject(device.uuid), printable(called), _printable(labels), group)
 
 
 def node_subjects(

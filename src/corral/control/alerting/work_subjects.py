@@ -7,7 +7,8 @@ from itertools import islice
 from corral.alerts.state import Subject
 from corral.model.allocation import Allocation
 from corral.model.device import DeviceSample
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.printable import printable
 from corral.model.quota import Scope, ancestry, scopes_of
 from corral.model.run_history import HOUR_S, spent_since

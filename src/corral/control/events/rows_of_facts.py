@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from corral.control.querying.listing_rows import grant_rows, job_row
+from corral.control.tuning.experiment_summary import summary_of
 from corral.model.alert import Alert
 from corral.model.alert_fact import AlertFact, AlertForgotten, AlertsSilenced, SilenceEnded
 from corral.model.allocation import Allocation
@@ -22,7 +23,11 @@ from corral.model.fact import (
     NodeDraining,
     NodeUncordoned,
 )
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
+from corral.model.tuning_error import for_everybody
+from corral.model.tuning_fact import ExperimentFact, ExperimentsCleared, TaskDeleted, TaskFact
+from corral.model.tuning_task import TuningTask
 from corral.wire import to_plain
 
 Row = dict[str, Any]
@@ -100,10 +105,27 @@ def of_alerts(fact: Fact, find_job: FindJob) -> Told | None:
     return None
 
 
+def of_tasks(fact: Fact, find_job: FindJob) -> Told | None:
+    """A task as it stands, and an experiment in short; `task_id` tells one from the other."""
+    match fact:
+        case TaskFact(task=task):
+            return Told(type(fact).__name__.removeprefix("Task").lower(), (_task_row(task),))
+        case TaskDeleted(task_id=task_id):
+            return Told("deleted", ({"id": task_id},))
+        case ExperimentsCleared(task_id=task_id):
+            return Told("experiments_cleared", ({"id": task_id},))
+        case ExperimentFact(experiment=experiment):
+            what = type(fact).__name__.removeprefix("Experiment").lower()
+            return Told(f"experiment_{what}", (to_plain(summary_of(experiment)),))
+    return None
+
+
+DEVICES = "devices"
 JOURNAL_TOPICS: Mapping[str, Callable[[Fact, FindJob], Told | None]] = {
     "jobs": of_jobs,
-    "devices": of_devices,
+    DEVICES: of_devices,
     "alerts": of_alerts,
+    "tasks": of_tasks,
 }
 """What a fact is to each topic, None where it is nothing."""
 
@@ -117,6 +139,22 @@ def _alert_row(alert: Alert) -> Row:
     row = {**to_plain(alert), "labels": dict(alert.labels), "state": state}
     del row["owner"]
     return row
+
+
+def _task_row(task: TuningTask) -> Row:
+    """As tasks are listed, but for what its experiments come to."""
+    return {
+        "id": task.id,
+        "user": task.user,
+        "task_name": task.spec.task_name,
+        "model": task.spec.model.id_or_path,
+        "status": task.status,
+        "planned_experiments": task.planned_experiments,
+        "error_message": _cut(for_everybody(task.error_message)),
+        "created_at": task.created_at,
+        "started_at": task.started_at,
+        "completed_at": task.completed_at,
+    }
 
 
 def _whole_row(job: Job) -> Row:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from corral.histogram import WAIT_SECONDS, Histogram
 from corral.model.fact import AllocationMade, Delta, JobChanged, JobSubmitted
-from corral.model.job import TERMINAL_PHASES, Job
+from corral.model.job import Job
+from corral.model.phase import TERMINAL_PHASES
 from corral.model.plan import PARKED
 from corral.model.view import View
 

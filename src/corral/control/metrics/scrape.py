@@ -11,7 +11,7 @@ from corral.control.metrics.job_counts import JobCounts
 from corral.control.metrics.request_counts import RequestCounts
 from corral.control.metrics.work_metrics import job_metrics, node_metrics
 from corral.histogram import WAIT_SECONDS, Histogram
-from corral.model.job import TERMINAL_PHASES, Phase
+from corral.model.phase import TERMINAL_PHASES, Phase
 from corral.model.view import View
 from corral.ports.ledger import CommitFigures
 from corral.ports.telemetry import NodeTelemetry

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from corral.control.metrics.exposition import Row, family, labelled
 from corral.model.device import NodeStatus
-from corral.model.job import TERMINAL_PHASES, Phase
+from corral.model.phase import TERMINAL_PHASES, Phase
 from corral.model.view import View
 from corral.scheduling.queueing.admission import ineligible
 

@@ -9,11 +9,13 @@ from corral.access.caller import Caller
 from corral.access.permissions import can_read_log
 from corral.clock import Clock
 from corral.control.querying.listing_rows import holding
+from corral.control.querying.outlooks import Outlooks
 from corral.control.querying.queries import Decisions, Queries
 from corral.control.querying.wall_times import in_wall_time
 from corral.diagnosis.failure import Diagnosis
 from corral.model.answers.job_details import Explanation, WaitPart
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.plan import WaitReason
 from corral.model.units import count_of
 from corral.model.view import View
@@ -45,6 +47,7 @@ class Explanations:
         clock: Clock,
         queries: Queries,
         *,
+        outlooks: Outlooks,
         log_ends: LogEnds,
         planner: MakePlanner = Planner,
         trouble: Callable[[str], str | None],
@@ -55,6 +58,7 @@ class Explanations:
         self._decisions = decisions
         self._clock = clock
         self._queries = queries
+        self._outlooks = outlooks
         self._log_ends = log_ends
         self._planner = planner
         self._trouble = trouble
@@ -70,7 +74,12 @@ class Explanations:
         view = self._ledger.view()
         if job.phase is not Phase.PENDING:
             return self._not_waiting(view, job, now, waited)
-        found = explain(view, job, self._queries.waits().of(job), now, plan=self._decisions.plan, planner=self._planner)
+        with self._outlooks.current() as outlook:
+            view, job = outlook.view, outlook.view.jobs.get(job_id) or self._queries.find(job_id)
+            if job.phase is not Phase.PENDING:
+                return self._not_waiting(view, job, now, waited)
+            wait = self._queries.waits().of(job)
+            found = explain(view, job, wait, now, plan=self._decisions.plan, outlook=outlook)
         obstacle, sentence = self._decisions.obstacle, found.sentence
         if obstacle is not None:
             first = f"{job.title} waits because nothing can start now: {obstacle}."

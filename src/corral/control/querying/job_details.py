@@ -13,10 +13,11 @@ from corral.model.allocation import Allocation, GpuInfo
 from corral.model.answers.job_details import AttemptRow, GrantedDevice, JobDetail, MemberRow, WaitPart
 from corral.model.answers.jobs import JobRow
 from corral.model.attempt import MemberEnd, RecordedAttempt
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind
 from corral.model.launch import LaunchPhase, LaunchReport, launch_id
 from corral.model.numa import cpu_list, numa_binding
 from corral.model.output import output_files
+from corral.model.phase import Phase
 from corral.model.view import View
 from corral.ports.ledger import Ledger
 from corral.ports.monitoring import JobMonitoring, MonitoredDevice
@@ -67,6 +68,9 @@ class JobDetails:
         spec = to_plain(job.spec)
         # Others may see the rest. An address to tell something to is often as good as a password.
         del spec["env"], spec["notify"]
+        if spec["container"] is not None:
+            # It may have variables, too.
+            del spec["container"]["pod_template"]
         row = self._row(job)
         return in_wall_time(
             JobDetail(
@@ -84,6 +88,12 @@ class JobDetails:
             ),
             self._clock,
         )
+
+    def monitored(self, job_id: str) -> tuple[Job, Allocation | None, tuple[MonitoredDevice, ...]]:
+        """A job with its last allocation and the devices of that. Raises NotFound."""
+        job = self._find(job_id)
+        last = self._ledger.last_allocation(job)
+        return job, last, () if last is None else monitored_devices(self._ledger.view(), last)
 
     def _members(
         self, job: Job, allocation: Allocation, recorded: Sequence[RecordedAttempt], view: View

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from corral.model.allocation import Allocation, Grant
-from corral.model.answers.devices import DeviceRow, HolderRow, LinkRow, ProcessRow
+from corral.model.answers.devices import ContainerRow, DeviceRow, HolderRow, LinkRow, PodRow, ProcessRow
 from corral.model.answers.jobs import GrantRow, JobRow
 from corral.model.certainty import Certainty
 from corral.model.device import (
@@ -29,10 +29,11 @@ def job_row(
     allocation: Allocation | None = None,
     *,
     certainty: Certainty | None = None,
+    delay: str | None = None,
 ) -> JobRow:
     """A job as `ps` lists it: why it waits and until when, or what is allocated to it, if known.
 
-    `certainty` says how sure the expected start is.
+    `certainty` says how sure the expected start is, `delay` what keeps a job that has its devices from beginning.
     """
     spec = job.spec
     members = () if allocation is None else allocation.placement.members
@@ -46,7 +47,7 @@ def job_row(
         phase=job.phase,
         exit_code=job.exit_code,
         signal=job.signal,
-        reason=job.reason,
+        reason=job.reason or delay,
         devices=job.devices,
         priority=spec.priority,
         submitted_at=job.submitted_at,
@@ -101,8 +102,11 @@ def standing_of(view: View, node_name: str, device: Device) -> tuple[DeviceCondi
         device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
     )
     cordon = view.node_cordons.get(node_name)
+    by_cluster = view.cluster_cordon(node_name)
     if cordon is not None and condition.cordoned is None:
         condition = replace(condition, cordoned=cordon.reason or f"its node is cordoned by {cordon.by}")
+    elif by_cluster is not None and condition.cordoned is None:
+        condition = replace(condition, cordoned=by_cluster)
     allocations = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
     of_slices = [view.allocations[a] for part in device.partitions for a in view.holders.get(part.uuid, ())]
     state = condition.state(
@@ -134,7 +138,14 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
             if grant.uuid == device.uuid
         ),
         processes=tuple(
-            ProcessRow(process.pid, process.user, process.command, process.memory_mib, process.job_id)
+            ProcessRow(
+                process.pid,
+                process.user,
+                process.command,
+                process.memory_mib,
+                process.job_id,
+                None if process.runs_in is None else ContainerRow(process.runs_in.name, process.runs_in.image),
+            )
             for process in seen.processes or ()
         ),
         state_reason=condition.reason(state),
@@ -158,6 +169,8 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         mem_clock_mhz=seen.mem_clock_mhz,
         throttled_by=None if seen.throttle is None else throttle_reasons(seen.throttle),
         xid=seen.xid,
+        metered=seen.metered,
+        pod=None if condition.pod is None else PodRow(condition.pod.namespace, condition.pod.name, condition.pod.owner),
     )
 
 

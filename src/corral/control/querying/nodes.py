@@ -35,7 +35,9 @@ def _reason(view: View, name: str, status: NodeStatus) -> str | None:
     if name in view.silences:
         return view.silences[name].reason
     cordon = view.node_cordons.get(name)
-    return None if cordon is None else _of_cordon(cordon, len(view.residents.get(name, ())), status)
+    return (
+        view.cluster_cordon(name) if cordon is None else _of_cordon(cordon, len(view.residents.get(name, ())), status)
+    )
 
 
 def _of_cordon(cordon: NodeCordon, residents: int, status: NodeStatus) -> str:

@@ -8,6 +8,7 @@ from corral.clock import Clock
 from corral.control.alerting.alert_access import unattended
 from corral.control.named_jobs import named_jobs, no_such_job
 from corral.control.querying.listing_rows import device_rows, grant_rows, job_row
+from corral.control.querying.outlooks import Outlooks
 from corral.control.querying.wall_times import in_wall_time
 from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.new_jobs import completed, program_of, still_to_follow
@@ -20,8 +21,9 @@ from corral.model.answers.dry_run import DeviceChoice, DryRun, NearestRequest
 from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import ServerInfo
 from corral.model.errors import NotFound, Refused
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
 from corral.model.job_sort import sorted_rows
+from corral.model.phase import Phase
 from corral.model.plan import Plan, WaitReason
 from corral.model.submission import Submission
 from corral.model.view import View
@@ -29,7 +31,7 @@ from corral.ports.ledger import JobQuery, Ledger
 from corral.ports.telemetry import Samples
 from corral.scheduling.explaining.submission_forecast import forecast_submission
 from corral.scheduling.explaining.why import WaitIndex, wait_reason
-from corral.scheduling.forecast import ExpectedStart, MakePlanner, expected_starts
+from corral.scheduling.forecast import Foresight, MakePlanner
 from corral.scheduling.planner import Planner
 
 
@@ -62,16 +64,21 @@ class Queries:
         clock: Clock,
         *,
         asking: RequestRules,
+        outlooks: Outlooks,
         planner: MakePlanner = Planner,
         about: Callable[[], ServerInfo],
+        trouble: Callable[[str], str | None],
     ) -> None:
+        """`trouble` is what stands in the way of an allocation's launch."""
         self._ledger = ledger
         self._decisions = decisions
         self._telemetry = telemetry
         self._clock = clock
         self._about = about
+        self._trouble = trouble
         self._asking = asking
         self._planner = planner
+        self._outlooks = outlooks
         self._index: tuple[Plan, WaitIndex] | None = None
 
     def find(self, job_id: str) -> Job:
@@ -90,43 +97,58 @@ class Queries:
     def jobs(self, query: JobQuery, *, active_only: bool, starts: bool = False) -> tuple[list[JobRow], int | None]:
         """A page of jobs, newest first, and the sequence number below which the next page begins (None after the last).
 
-        With `starts`, the planner is run ahead to predict when each waiting job will start.
+        With `starts`, the planner is run ahead to predict when waiting jobs will start.
         """
         since = None if query.since is None else self._clock.taken(query.since)
         query = replace(query, since=since, now=self._clock.now())
+        foresight = self._foresight() if starts else None
         if active_only:
-            found, rows = self._active(query)
+            found, rows = self._active(query, foresight)
         else:
             found = self._ledger.jobs(query)
-            rows = self._rows(found)
+            rows = self._rows(found, foresight)
         more = query.limit is not None and len(found) == query.limit and query.sort is None
-        if starts:
-            waiting = [row.id for row in rows if row.phase is Phase.PENDING]
-            expected = expected_starts(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
-            rows = [_expecting(row, expected[row.id]) if row.id in expected else row for row in rows]
         return in_wall_time(rows, self._clock), found[-1].sequence if more else None
 
-    def _active(self, query: JobQuery) -> tuple[Sequence[Job], list[JobRow]]:
+    def _foresight(self) -> Foresight:
+        with self._outlooks.current() as outlook:
+            return outlook.foresight
+
+    def _active(self, query: JobQuery, foresight: Foresight | None) -> tuple[Sequence[Job], list[JobRow]]:
         """The jobs that have not ended and that a query asks for, and their rows."""
         matching = [job for job in self._ledger.view().jobs.values() if not job.phase.terminal and query.has(job)]
         if query.sort is None:
             newest = sorted(matching, key=lambda job: -job.sequence)[: query.limit]
-            return newest, self._rows(newest)
-        return matching, sorted_rows(self._rows(matching), query.sort, query.now)[: query.limit]
+            return newest, self._rows(newest, foresight)
+        return matching, sorted_rows(self._rows(matching, foresight), query.sort, query.now)[: query.limit]
 
-    def _rows(self, jobs: Sequence[Job]) -> list[JobRow]:
+    def _rows(self, jobs: Sequence[Job], foresight: Foresight | None = None) -> list[JobRow]:
         """The rows of jobs; of those that have ended, with what they had last, where their devices do not say it."""
         had = self._ledger.last_allocations([job.id for job in jobs if job.phase.terminal and _had_parts(job)])
-        return [job_row(job, None, None, had.get(job.id)) if job.phase.terminal else self.row(job) for job in jobs]
+        return [
+            job_row(job, None, None, had.get(job.id)) if job.phase.terminal else self.row(job, foresight)
+            for job in jobs
+        ]
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
-        """Whether all of these jobs or arrays have ended, and the row of each job. Raises NotFound."""
+        """Whether all of these jobs or arrays have ended, and the row of each job. Raises NotFound.
+
+        Who is told that all have ended finds them so in whatever is asked next: an end is in the database before it is
+        in a view, nothing removes ended jobs from it, and a failure and its next try are one transaction.
+        """
+        found = self._named(ids)
+        return all(job.phase.terminal for job in found), in_wall_time(self._rows(found), self._clock)
+
+    def have_ended(self, ids: Sequence[str]) -> bool:
+        """The same without the rows, which cost far more while jobs wait. Raises NotFound."""
+        return all(job.phase.terminal for job in self._named(ids))
+
+    def _named(self, ids: Sequence[str]) -> list[Job]:
         named = named_jobs(self._ledger, ids)
         for job_id, jobs in named.items():
             if not jobs:
                 raise no_such_job(job_id)
-        found = [job for job_id in ids for job in named[job_id]]
-        return all(job.phase.terminal for job in found), in_wall_time(self._rows(found), self._clock)
+        return [job for job_id in ids for job in named[job_id]]
 
     def is_live(self, job_id: str) -> bool:
         """Whether the job, or an element of the array, has not ended. Quick: reads only the view."""
@@ -215,16 +237,21 @@ class Queries:
         alerts = unattended(view, self._clock.now())
         return replace(self._about(), devices=devices, obstacle=self._decisions.obstacle, alerts=alerts)
 
-    def row(self, job: Job) -> JobRow:
-        """A job as `ps` lists it, with its times as the ledger has them."""
+    def row(self, job: Job, foresight: Foresight | None = None) -> JobRow:
+        """A job as `ps` lists it, with its times as the ledger has them, and the start that is foreseen, if any."""
         if job.phase.terminal:
             return job_row(job, None, None, self._ledger.last_allocation(job))
         if job.phase is not Phase.PENDING:
-            return job_row(job, None, None, self._ledger.view().allocations.get(job.allocation_id or ""))
+            held = job.allocation_id or ""
+            delay = self._trouble(held) if job.phase is Phase.STARTING else None
+            return job_row(job, None, None, self._ledger.view().allocations.get(held), delay=delay)
         wait = self.waits().of(job)
         now = self._clock.now()
         expected_start = None if wait is None else wait.expected_start
         what = None if expected_start is None else self.waits().certainty(job.id, now)
+        expected = None if foresight is None else foresight.of(job.id, held=job.held)
+        if expected is not None and (expected.start_at is not None or expected_start is None):
+            expected_start, what = expected.start_at, expected.certainty
         reason = wait_reason(job, wait, now)
         if self._decisions.obstacle is not None and wait is None and reason is WaitReason.NOT_REACHED:
             reason = WaitReason.DISK
@@ -254,13 +281,6 @@ def _of_elements(submission: Submission) -> dict[str, Any]:
     if sweep is not None:
         said |= {"command": first_of(submission).command, "params": dict(next(sweep.elements()))}
     return said
-
-
-def _expecting(row: JobRow, expected: ExpectedStart) -> JobRow:
-    """The row with its predicted start, or unchanged if none can be predicted."""
-    if expected.start_at is None:
-        return row
-    return replace(row, expected_start=expected.start_at, expected_start_is=expected.certainty)
 
 
 def _had_parts(job: Job) -> bool:

@@ -5,24 +5,24 @@ from collections.abc import Iterator
 
 from corral.access.caller import Caller
 from corral.clock import Clock
+from corral.control.querying.outlooks import Outlooks
 from corral.control.submitting.site_rules import refuse_project
 from corral.model.answers.site import QueueRow
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.model.queue import Project, Queue
 from corral.model.quota import UNLIMITED, Scope, ancestry
 from corral.model.view import View
 from corral.ports.ledger import Ledger
-from corral.scheduling.forecast import MakePlanner
 from corral.scheduling.queueing.admission import Admission
 
 
 class QueueListing:
-    """Lists queues. Thread-safe. `planner` makes a planner that counts as the one that decides does."""
+    """Lists queues. Thread-safe."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, planner: MakePlanner) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, outlooks: Outlooks) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._planner = planner
+        self._outlooks = outlooks
 
     def rows(self, caller: Caller, project: str) -> list[QueueRow]:
         """The caller's own limits, those of their projects, and all queues, each above those below it.
@@ -31,11 +31,10 @@ class QueueListing:
 
         `left_milli` of a queue is what a job of the caller in this project may have there. Raises Refused, Forbidden.
         """
-        view = self._ledger.view()
-        refuse_project(view, project, caller.user)
-        admission = self._planner(view).admission(self._clock.now())
-        waiting = _waiting(view)
-        return list(_rows(view, admission, waiting, caller, project))
+        refuse_project(self._ledger.view(), project, caller.user)
+        with self._outlooks.current() as outlook:
+            admission = outlook.planner.admission(self._clock.now())
+            return list(_rows(outlook.view, admission, _waiting(outlook.view), caller, project))
 
 
 def _rows(
@@ -55,7 +54,9 @@ def _rows(
         scope = Scope("queue", queue.name)
         left = admission.left_milli(user=user, project=project, queue=queue.name)
         used_milli = admission.used(scope).milli
-        yield QueueRow(queue.name, "queue", queue.parent, queue.quota, used_milli, waiting[scope], left)
+        yield QueueRow(
+            queue.name, "queue", queue.parent, queue.quota, used_milli, waiting[scope], left, policy=queue.policy
+        )
     for name in _removed(view):
         scope = Scope("queue", name)
         used_milli = admission.used(scope).milli

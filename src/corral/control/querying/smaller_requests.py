@@ -14,14 +14,19 @@ HEADROOM = 1.2
 
 _MIB_PER_GIB = 1024
 
+_KEPT_MIB = 1024
+"""Who has more in a GPU's memory keeps something there; a driver's own is less."""
+
 
 def smaller_request(spec: JobSpec, unused: UnusedGrant) -> str:
     """The flags of a request that would have done."""
     request = spec.request
-    if unused.devices_used == 0:
+    # What keeps its model on a GPU that it hardly computes on would fail without one.
+    needed = unused.devices_used or int((unused.memory_most_mib or 0) > _KEPT_MIB)
+    if needed == 0:
         return flags_of(replace(request, devices=0, memory_mib=None, min_memory_mib=None, split_milli=None, models=()))
-    if unused.devices_used < unused.devices and request.whole and request.gang_size == 1:
-        request = replace(request, devices=unused.devices_used)
+    if needed < unused.devices and request.whole and request.gang_size == 1:
+        request = replace(request, devices=needed)
     if unused.oversized and request.mig_profile is None:
         request = _with_memory(request, unused.memory_most_mib or 0)
     return flags_of(request)

@@ -2,8 +2,9 @@
 
 from corral.accounting.gpu_hours import total, usage
 from corral.clock import Clock
+from corral.control.querying.fair_shares import fair_shares
 from corral.control.querying.wall_times import in_wall_time
-from corral.model.answers.usage import Usage
+from corral.model.answers.usage import FairShares, Usage
 from corral.model.errors import Refused
 from corral.model.run_history import UsageBy
 from corral.ports.ledger import Ledger
@@ -26,6 +27,10 @@ class Accounts:
         begin, end = period_of(self._clock, since, until)
         times = self._ledger.allocated(begin, end)
         return in_wall_time(Usage(by.value, begin, end, usage(times, by), total(times)), self._clock)
+
+    def fair_shares(self) -> FairShares:
+        """What each project and user counts as having used now."""
+        return fair_shares(self._ledger.view(), self._clock.now())
 
 
 def period_of(clock: Clock, since: float | None, until: float | None) -> tuple[float, float]:

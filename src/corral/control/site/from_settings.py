@@ -62,7 +62,7 @@ def site_setup(
     if wrong:
         raise Refused("; ".join(_placed(settings, f"{one.kind} {one.name}", str(one)) for one in wrong))
     limits = Limits(
-        max_running_jobs=settings.max_running_jobs,
+        max_running_jobs=settings.most_running_jobs,
         of_user=_of_user(settings),
         max_queue_size=settings.max_queue_size,
         max_time_limit_s=settings.max_job_duration_s,

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from corral.config import Settings
+from corral.control.submitting.containers import with_container
 from corral.model.ask import Ask
 from corral.model.device import Node
 from corral.model.errors import Refused
@@ -14,6 +15,7 @@ from corral.model.means import Means
 from corral.model.split import Strategy
 from corral.model.submission import Submission
 from corral.model.view import View
+from corral.ports.containers import Containers
 from corral.sharing.definitions import Catalogue, load_catalogue
 from corral.sharing.resources import to_ask
 
@@ -32,18 +34,22 @@ class RequestRules:
             says how, shares by other systems' names are split evenly, as their users know it, and others fill devices.
         min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a
             device whose capability is unknown is not used.
+        containers: what containers jobs run in; None where they are processes.
     """
 
     catalogue: Catalogue | None = None
     split: Strategy | None = None
     may_fragment: bool = True
     min_compute: tuple[int, int] | None = None
+    containers: Containers | None = None
 
     def settle(self, submission: Submission, user: str) -> tuple[Submission, tuple[str, ...]]:
         """The submission with a complete request, and notes for the user on what was rounded.
 
-        Raises Refused for invalid resource names and amounts, and if devices are asked for in two ways.
+        Raises Refused for invalid resource names and amounts, if devices are asked for in two ways, and for what does
+        not run here.
         """
+        submission = with_container(submission, self.containers)
         request = submission.request
         notes: tuple[str, ...] = ()
         if submission.resources:
@@ -95,11 +101,11 @@ class RequestRules:
         return asked
 
 
-def request_rules(settings: Settings, home: Home) -> RequestRules:
+def request_rules(settings: Settings, home: Home, containers: Containers | None = None) -> RequestRules:
     """The rules of these settings. Raises Refused for a file of resource names that cannot be used."""
     names = settings.resource_names
     catalogue = None if names is None else load_catalogue([home.root / names])
-    return RequestRules(catalogue, settings.split, settings.split_fragments, settings.min_compute)
+    return RequestRules(catalogue, settings.split, settings.split_fragments, settings.min_compute, containers)
 
 
 def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submission:

@@ -86,7 +86,9 @@ class FileFindings:
 class FileFindingsCache:
     """Has files inspected, and remembers for a moment what was found. Safe from any thread."""
 
-    def __init__(self, files: NodeFiles, candidates: CandidateNodes, clock: Clock) -> None:
+    def __init__(self, files: NodeFiles, candidates: CandidateNodes, clock: Clock, *, on_hosts: bool = True) -> None:
+        """Without `on_hosts` the files that jobs name are in their containers, and none are looked at."""
+        self._on_hosts = on_hosts
         self._files = files
         self._candidates = candidates
         self._clock = clock
@@ -134,7 +136,7 @@ class FileFindingsCache:
 
     def _nodes_chosen(self, submission: Submission, user: str) -> tuple[str, ...] | None:
         """The nodes for the submission if they were chosen a moment ago; none where no files are looked at."""
-        if submission.kind is not JobKind.RUN:
+        if submission.kind is not JobKind.RUN or submission.container is not None or not self._on_hosts:
             return ()
         only = self._candidates.only()
         if only is not None:

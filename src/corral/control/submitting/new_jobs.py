@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import repeat
+from typing import NamedTuple
 
 from corral.access.caller import Caller
 from corral.control.submitting.site_rules import refuse_full
@@ -35,9 +36,7 @@ _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|R
 
 def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: ProcessIdentity | None) -> JobSpec:
     """The specification that the ledger keeps: the submission, its user, and the site's defaults."""
-    submission = completed(submission, limits)
-    assert submission.priority is not None, "it is completed"
-    assert submission.retries is not None, "it is completed"
+    settled = _settled(submission, limits)
     fallback = program_of(submission.command) if submission.command else submission.kind.value
     return JobSpec(
         user=caller.user,
@@ -45,11 +44,11 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         name=submission.name or fallback,
         kind=submission.kind,
         request=submission.request,
-        priority=submission.priority,
+        priority=settled.priority,
         queue=submission.queue,
         project=submission.project,
-        time_limit_s=submission.time_limit_s,
-        retries=submission.retries,
+        time_limit_s=settled.time_limit_s,
+        retries=settled.retries,
         after=submission.after,
         begin_at=submission.begin_at,
         output=submission.output,
@@ -58,6 +57,7 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         script=submission.script,
         stdin=submission.stdin,
         terminal=submission.terminal,
+        container=submission.container,
         notify=submission.notify,
         notify_on=tuple(dict.fromkeys(submission.notify_on)),
         env=_shared(tuple(sorted(submission.env.items()))),
@@ -76,11 +76,22 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
 
 def completed(submission: Submission, limits: Limits) -> Submission:
     """The submission with the site's defaults for what it leaves out: priority, retries and time limit."""
+    return replace(submission, **_settled(submission, limits)._asdict())
+
+
+class _Settled(NamedTuple):
+    """What the site has a default for."""
+
+    priority: int
+    retries: int
+    time_limit_s: float | None
+
+
+def _settled(submission: Submission, limits: Limits) -> _Settled:
     runs = submission.kind is JobKind.RUN
     retries = limits.default_retries if submission.retries is None else submission.retries
     longest_s = None if submission.kind is JobKind.ADOPT else limits.max_time_limit_s
-    return replace(
-        submission,
+    return _Settled(
         priority=limits.default_priority if submission.priority is None else submission.priority,
         retries=retries if runs else 0,
         time_limit_s=longest_s if submission.time_limit_s is None else submission.time_limit_s,

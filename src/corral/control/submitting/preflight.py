@@ -12,9 +12,10 @@ from corral.control.submitting.file_findings import FileFindings
 from corral.control.submitting.start_checks import lacks_what_starts, listed, start_notes, where
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
-from corral.model.fit import could_use, grant_memory_mib, slot_of
+from corral.model.fit import could_use, grant_memory_mib
 from corral.model.job import JobKind, Request
 from corral.model.means import Means
+from corral.model.state import slot_of
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
@@ -50,7 +51,8 @@ class SubmissionPreflight:
         Raises Refused if the job could be started on none of the nodes that were asked (`start_checks`). Also, with
         the fixes, if the job can run on none of the devices that it may get, unless `force` is set.
         """
-        if submission.kind is not JobKind.RUN:
+        if submission.kind is not JobKind.RUN or submission.container is not None:
+            # What a container has is in its image.
             return ()
         notes = start_notes(view, submission, caller, files)
         if not submission.request.devices or not files.nodes:
@@ -72,7 +74,7 @@ class SubmissionPreflight:
 
     def overrides(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> bool:
         """Whether the submission is accepted only because of `force`."""
-        if not submission.force or submission.kind is not JobKind.RUN:
+        if not submission.force or submission.kind is not JobKind.RUN or submission.container is not None:
             return False
         if lacks_what_starts(submission, files):
             return True

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from corral.model.device import Node
 from corral.model.errors import Forbidden, Refused, nearest
-from corral.model.job import Job, JobKind, Phase, Request
+from corral.model.job import Job, JobKind, Request
+from corral.model.phase import Phase
 from corral.model.queue import Quota
 from corral.model.quota import Scope, Used, ancestry, lendable_milli, quotas_of
 from corral.model.submission import Submission

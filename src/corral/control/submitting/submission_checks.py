@@ -6,6 +6,7 @@ from math import isfinite
 
 from corral.control.submitting.bounds import MAX_ARRAY_ELEMENTS, MAX_DEVICES, between, check_bounds
 from corral.control.submitting.input_checks import check_input
+from corral.control.submitting.rule_checks import check_rules
 from corral.control.submitting.sweeps import check_sweep, check_text
 from corral.model import checkpoint_signal
 from corral.model.dependency import clauses_of
@@ -136,6 +137,7 @@ def _check_request(request: Request) -> None:
     _check_share(request)
     _check_labels(request.labels, "labels")
     _check_labels(request.prefers, "prefers")
+    check_rules(request.rules)
     if request.node is not None and not request.node:
         raise Refused("node: the name is empty; leave it out for any node", field="node")
     for field, version in (
@@ -197,6 +199,8 @@ def _check_speeds(speeds: tuple[tuple[str, float], ...]) -> None:
 
 
 def _refuse_twice(names: list[str], field: str) -> None:
+    if len(set(names)) == len(names):
+        return
     for name, times in Counter(names).items():
         if times > 1:
             raise Refused(f"{field}: {name} is given {times} times; give it once", field=field)

@@ -8,7 +8,8 @@ from corral.control.interaction import Interaction
 from corral.lifecycle import input as input_steps
 from corral.model.errors import CorralError
 from corral.model.fact import Delta, JobSubmitted, ServerPart
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.units import format_duration
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger

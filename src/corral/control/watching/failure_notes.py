@@ -16,8 +16,9 @@ from corral.model.allocation import Allocation
 from corral.model.errors import CorralError
 from corral.model.exit_code import exit_code_in_words
 from corral.model.fact import Delta, JobChanged
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind
 from corral.model.job_patch import patched
+from corral.model.phase import Phase
 from corral.model.view import View
 from corral.ports.ledger import Ledger
 from corral.ports.node import NodeAgent

@@ -6,7 +6,7 @@ from corral.clock import Clock
 from corral.control.watching.memory_guard import Stopper, Tell
 from corral.model.eviction import EvictionRule
 from corral.model.fact import ServerPart
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.ports.ledger import Ledger
 from corral.ports.telemetry import Samples
 from corral.scheduling.evicting.idle_reclaim import Idle, IdlePolicy, judge_idle

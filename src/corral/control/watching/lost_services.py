@@ -5,7 +5,7 @@ import logging
 from corral.control.attempts import Attempts
 from corral.control.watching.memory_guard import Stopper, Tell
 from corral.model.fact import ServerPart
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.ports.node import ServiceLost
 
 log = logging.getLogger(__name__)

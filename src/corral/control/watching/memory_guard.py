@@ -10,8 +10,8 @@ from corral.clock import Clock
 from corral.lifecycle import stopping
 from corral.model.eviction import EvictionRule
 from corral.model.fact import Fact, ServerPart
-from corral.model.job import Phase
 from corral.model.means import Level
+from corral.model.phase import Phase
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
 from corral.ports.telemetry import Samples

@@ -18,7 +18,8 @@ class Patrol:
     """Calls `look` again and again; a round that fails with an error of Corral's own is logged, and the next goes on.
 
     What nobody foresaw ends the thread of a `vital` patrol, which decides about jobs, and with it the server: half a
-    server would lie. One that is not vital logs it, counts it in `failures` by its name, and goes on.
+    server would lie. One that is not vital logs it, counts it in `failures` by its name, and goes on. The first round
+    is `at_once`, or after an interval.
     """
 
     def __init__(
@@ -28,12 +29,14 @@ class Patrol:
         interval_s: float,
         *,
         vital: bool = True,
+        at_once: bool = False,
         failures: Counter[str] | None = None,
     ) -> None:
         self.name = name
         self._look = look
         self._interval_s = interval_s
         self._vital = vital
+        self._at_once = at_once
         self._failures = Counter[str]() if failures is None else failures
         self._told: tuple[str, float] | None = None
         self._trouble: str | None = None
@@ -59,7 +62,9 @@ class Patrol:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        while not self._closing.wait(self._interval_s):
+        wait_s = 0.0 if self._at_once else self._interval_s
+        while not self._closing.wait(wait_s):
+            wait_s = self._interval_s
             try:
                 self._look()
                 self._trouble = None

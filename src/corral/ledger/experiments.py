@@ -1,0 +1,158 @@
+"""The table of experiments: what facts make of it, and questions to it from any thread."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Any
+
+from sqlalchemy import Connection, case, delete, func, select
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from corral.ledger import tables
+from corral.ledger.database import Database
+from corral.ledger.table_rows import Row, Stored, damaged
+from corral.model.errors import Refused
+from corral.model.experiment import Experiment, ExperimentStatus
+from corral.model.fact import Fact
+from corral.model.tuning_fact import ExperimentFact, ExperimentsCleared, TaskDeleted
+from corral.ports.ledger import ExperimentSums
+from corral.wire import from_plain, to_plain
+
+_COLUMNS = ("id", "task_id", "status", "objective_score")
+_APART = frozenset({*_COLUMNS, "experiment_id", "metrics"})
+
+_table = tables.experiments
+
+PAGE_METRICS_BYTES = 32 << 20
+"""A thousand experiments may have a gigabyte of metrics, which no answer is to hold."""
+
+
+class ExperimentRows:
+    """What facts make of the table: those of a batch, or of a whole journal.
+
+    Attributes:
+        rows: of the experiments that something happened to, and that are still there, by id.
+        cleared: ids of tasks whose experiments from before are gone.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Row] = {}
+        self.cleared: dict[str, None] = {}
+
+    def add(self, fact: Fact) -> None:
+        """Take in one more fact."""
+        match fact:
+            case ExperimentFact(experiment=experiment):
+                self.rows[experiment.id] = experiment_row(experiment)
+            case ExperimentsCleared(task_id=task_id) | TaskDeleted(task_id=task_id):
+                self.cleared[task_id] = None
+                self.rows = {key: row for key, row in self.rows.items() if row["task_id"] != task_id}
+
+    def write(self, connection: Connection) -> None:
+        """Bring the table to where the facts lead."""
+        if self.cleared:
+            connection.execute(delete(_table).where(_table.c.task_id.in_(list(self.cleared))))
+        if self.rows:
+            connection.execute(_SET_EXPERIMENT, list(self.rows.values()))
+
+
+class ExperimentTable:
+    """See `corral.ports.ledger.ExperimentStore`. Every method may raise LedgerFailed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def find(self, experiment_id: str) -> Experiment | None:
+        """The experiment of this id, with its metrics."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(_table).where(_table.c.id == experiment_id)).mappings().first()
+        return None if row is None else experiment_of(row)
+
+    def of_task(self, task_id: str, *, after: int, limit: int, metrics: bool) -> tuple[Experiment, ...]:
+        """Experiments of a task by number, those above `after`. See the port for how many."""
+        columns = _table.columns if metrics else [column for column in _table.columns if column.name != "metrics"]
+        question = select(*columns).where(_table.c.task_id == task_id, _table.c.number > after)
+        with self._database.reading() as connection:
+            count = _first_that_fit(connection, task_id, after, limit) if metrics else limit
+            rows = connection.execute(question.order_by(_table.c.number).limit(count)).mappings().all()
+        return tuple(experiment_of(row) for row in rows)
+
+    def picked(
+        self, task_id: str, paths: Sequence[tuple[str, ...]], *, after: int, limit: int
+    ) -> Mapping[str, tuple[Any, ...]]:
+        """By id what stands at these paths of the metrics of `of_task`'s experiments."""
+        # SQLite finds them: to parse all that was measured of a thousand experiments takes Python a tenth of a second.
+        page = select(_table.c.id, _table.c.metrics, _table.c.number).where(
+            _table.c.task_id == task_id, _table.c.number > after
+        )
+        listed = page.order_by(_table.c.number).limit(limit).subquery()
+        found = func.json_extract(listed.c.metrics, *("$" + "".join(f'."{key}"' for key in path) for path in paths))
+        question = select(listed.c.id, found).where(listed.c.metrics.is_not(None))
+        with self._database.reading() as connection:
+            return {key: tuple(json.loads(text)) for key, text in connection.execute(question)}
+
+    def last_number(self, task_id: str) -> int:
+        """The number of the last experiment of a task, 0 before the first."""
+        with self._database.reading() as connection:
+            return connection.scalar(select(func.max(_table.c.number)).where(_table.c.task_id == task_id)) or 0
+
+    def sums(self, task_id: str | None = None) -> Mapping[str, ExperimentSums]:
+        """How many experiments there are, by task."""
+        succeeded = _table.c.status == ExperimentStatus.SUCCESS.value
+        good = func.sum(case((succeeded, 1), else_=0))
+        question = select(_table.c.task_id, func.count(), good).group_by(_table.c.task_id)
+        best = (
+            select(_table.c.task_id, _table.c.id, func.min(_table.c.objective_score))
+            .where(succeeded, _table.c.objective_score.is_not(None))
+            .group_by(_table.c.task_id)
+        )
+        if task_id is not None:
+            question, best = question.where(_table.c.task_id == task_id), best.where(_table.c.task_id == task_id)
+        with self._database.reading() as connection:
+            # SQLite takes the bare column of the row that has the minimum.
+            winners = {task: (one, score) for task, one, score in connection.execute(best)}
+            return {
+                task: ExperimentSums(count, succeeded, *winners.get(task, (None, None)))
+                for task, count, succeeded in connection.execute(question)
+            }
+
+
+def experiment_row(experiment: Experiment) -> Row:
+    """Everything of an experiment."""
+    plain = to_plain(experiment, compact=True)
+    return {
+        "id": experiment.id,
+        "task_id": experiment.task_id,
+        "number": experiment.experiment_id,
+        "status": experiment.status.value,
+        "objective_score": experiment.objective_score,
+        "body": json.dumps({name: value for name, value in plain.items() if name not in _APART}),
+        "metrics": None if experiment.metrics is None else json.dumps(plain["metrics"]),
+    }
+
+
+def experiment_of(row: Stored) -> Experiment:
+    """The experiment of a row, without its metrics where these were not read. Raises LedgerFailed for a damaged row."""
+    try:
+        plain = {name: row[name] for name in _COLUMNS} | json.loads(row["body"])
+        experiment = from_plain(Experiment, {**plain, "experiment_id": row["number"]})
+        metrics = row.get("metrics")
+        return experiment if metrics is None else replace(experiment, metrics=json.loads(metrics))
+    except (Refused, ValueError, TypeError, KeyError) as error:
+        raise damaged(f"experiment {row['id']}", error) from error
+
+
+_set_experiment = upsert(_table)
+_SET_EXPERIMENT = _set_experiment.on_conflict_do_update(
+    index_elements=["id"], set_={column.name: _set_experiment.excluded[column.name] for column in _table.columns}
+)
+
+
+def _first_that_fit(connection: Connection, task_id: str, after: int, limit: int) -> int:
+    """How many experiments above `after` have metrics that fit into a page together; one, however large its own."""
+    size = func.coalesce(func.length(_table.c.metrics), 0)
+    question = select(size).where(_table.c.task_id == task_id, _table.c.number > after)
+    sizes = connection.scalars(question.order_by(_table.c.number).limit(limit)).all()
+    fitting = sum(1 for total in accumulate(sizes) if total <= PAGE_METRICS_BYTES)
+    return max(1, fitting)
