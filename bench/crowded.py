@@ -1,25 +1,32 @@
-"""A server whose ledger has 100,000 finished and 10,000 waiting jobs: what it takes to boot, list, explain and decide.
+"""A server whose ledger has 100,000 finished and 10,000 waiting jobs: what it takes to boot, list, explain, end
+and decide.
 
 `python -m bench.crowded` prints each figure beside its goal. Times are the client's, over the Unix socket.
 """
 
+import os
+import signal
 import statistics
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from bench.ledger import FINISHED, WAITING, ended, new_jobs, started
-from bench.server import throw_away
+from bench.server import RunningServer, throw_away
 from corral.client import Client
 from corral.ledger.store import open_ledger
-from corral.model.fact import JobSubmitted, NodeObserved
+from corral.model.errors import CorralError
+from corral.model.fact import Fact, JobSubmitted, NodeObserved
 from corral.model.job import Job, JobSpec, Request
-from corral.ports.ledger import Decided
+from corral.ports.ledger import Decided, Ledger
 from corral.scheduling.planner import Planner
 from tests.control.strategies import box
 
 REPEATS = 20
+LISTINGS = 20
 GOAL_MS = 100
 
 
@@ -31,7 +38,14 @@ def main() -> None:
         report("ps, first 100 rows", lambda: client.jobs.list(limit=100))
         report("ps --all, first 100 rows", lambda: client.jobs.list(all=True, limit=100))
         report("why of the last in line", lambda: client.jobs.why(newest))
+        report("all that wait, with expected starts", lambda: client.jobs.list(limit=None, starts=True), goal_ms=1000)
+        stop_beside_listings(server)
     cycle()
+
+
+def _commit(ledger: Ledger, facts: Iterable[Fact]) -> None:
+    decided = Decided(tuple(facts), None)
+    ledger.commit(lambda _: decided).result()
 
 
 def fill(home: Path) -> None:
@@ -44,10 +58,10 @@ def fill(home: Path) -> None:
             for job in jobs
             for fact in (JobSubmitted(job, at=job.submitted_at, by="alice"), *started(job), *ended(job))
         ]
-        ledger.commit(lambda view, facts=tuple(facts): Decided(facts, None)).result()
+        _commit(ledger, facts)
     for _ in range(WAITING // 1_000):
         facts = [JobSubmitted(hard(job), at=job.submitted_at, by="alice") for job in new_jobs(ledger, 1_000)]
-        ledger.commit(lambda view, facts=tuple(facts): Decided(facts, None)).result()
+        _commit(ledger, facts)
     ledger.close()
 
 
@@ -56,13 +70,32 @@ def hard(job: Job) -> Job:
     return replace(job, spec=replace(job.spec, request=Request(devices=100 + job.sequence % 50)))
 
 
-def report(what: str, wanted: Callable[[], object]) -> None:
+def stop_beside_listings(server: RunningServer) -> None:
+    """How soon the server ends while many ask for all that waits."""
+    askers = [threading.Thread(target=_ask_for_all, args=(server.home,), daemon=True) for _ in range(LISTINGS)]
+    for asker in askers:
+        asker.start()
+    time.sleep(0.5)
+    began = time.perf_counter()
+    os.kill(server.pid, signal.SIGTERM)
+    os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+    print(f"ends {time.perf_counter() - began:.1f} s after SIGTERM, while {LISTINGS} ask for all that waits (goal 3 s)")
+    for asker in askers:
+        asker.join()
+
+
+def _ask_for_all(home: Path) -> None:
+    with Client(home) as client, suppress(CorralError):
+        client.jobs.list(limit=None, starts=True)
+
+
+def report(what: str, wanted: Callable[[], object], goal_ms: float = GOAL_MS) -> None:
     times_ms = []
     for _ in range(REPEATS):
         began = time.perf_counter()
         wanted()
         times_ms.append((time.perf_counter() - began) * 1e3)
-    print(f"{what}: median {statistics.median(times_ms):.1f} ms, longest {max(times_ms):.1f} ms (goal {GOAL_MS} ms)")
+    print(f"{what}: median {statistics.median(times_ms):.1f} ms, longest {max(times_ms):.1f} ms (goal {goal_ms} ms)")
 
 
 def cycle() -> None:

@@ -27,7 +27,8 @@ from corral.history.recorder import HistoryRecorder
 from corral.history.series import DeviceReadings, readings_of
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceSample, Node
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from corral.model.view import View, ViewDraft
 from corral.ports.monitoring import MonitoredDevice
 

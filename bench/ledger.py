@@ -13,7 +13,8 @@ from corral.accounting.gpu_hours import usage
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from corral.model.run_history import UsageBy
 from corral.ports.ledger import Decided, JobQuery
 

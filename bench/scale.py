@@ -1,4 +1,7 @@
-"""How fast placements are decided on a nearly full fleet, and what its size costs: `python -m bench.scale`."""
+"""How fast placements are decided on a nearly full fleet, and what its size costs: `python -m bench.scale`.
+
+Most of its minutes go into filling the largest fleet with a million jobs.
+"""
 
 import random
 import time
@@ -8,8 +11,10 @@ import numpy as np
 from corral.model.allocation import Allocation
 from corral.model.device import Device, Node
 from corral.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged, JobSubmitted
-from corral.model.fit import NodeState, Slot
-from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job import Job, JobSpec, Request
+from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
+from corral.model.state import NodeState, Slot
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.worth.learner import Learner
@@ -23,6 +28,7 @@ from corral.sim.openb import shipped_trace
 from corral.sim.scale import run_scale
 
 GPUS_PER_NODE = 8
+HUGE_NODES, HUGE_JOBS = 125_000, 20_000
 GANG_NODES, GANGS = 5_000, 1_500
 PLANNER_NODES, PLANNER_JOBS, FILLED = 12_500, 5_000, 0.9
 
@@ -36,6 +42,12 @@ def main() -> None:
     )
     growth = large["decision_ms"]["p50"] / small["decision_ms"]["p50"]
     print(f"a fleet ten times as large: a decision takes x{growth:.2f} (goal: less than x2)")
+    huge = run_scale(nodes=HUGE_NODES, gpus_per_node=GPUS_PER_NODE, jobs=HUGE_JOBS)
+    print(
+        f"{HUGE_NODES:,} nodes x 8, a million GPUs: {huge['decisions_per_s']:,.0f} decisions/s "
+        f"(12,500 nodes: {large['decisions_per_s']:,.0f}), p99 {huge['decision_ms']['p99']:.2f} ms, "
+        f"{huge['peak_mib']:,.0f} MiB (goal 1,536)"
+    )
     print(f"gangs of 2 to 32 members on 5,000 nodes: {gangs_per_s():,.0f} gangs/s (goal 1,000)")
     p50_ms, p99_ms = planner_decision_ms()
     print(
@@ -107,7 +119,7 @@ class _Fleet:
                 deltas.append(JobChanged(job.id, {"phase": Phase.CANCELLED}, at=now, by="test"))
                 continue
             allocation = Allocation(f"{job.id}.1", job.id, "bench", start.placement, now)
-            running = {"phase": Phase.RUNNING, "started_at": now, "allocation_id": allocation.id}
+            running: JobPatch = {"phase": Phase.RUNNING, "started_at": now, "allocation_id": allocation.id}
             deltas += [JobChanged(job.id, running, at=now, by="test"), AllocationMade(allocation, at=now, by="test")]
             self._running.append(job)
             self._milli += job.spec.request.total_milli
@@ -125,7 +137,7 @@ class _Fleet:
             self._running[at], self._running[-1] = self._running[-1], self._running[at]
             job = self._running.pop()
             self._milli -= job.spec.request.total_milli
-            done = {"phase": Phase.SUCCEEDED, "ended_at": now, "allocation_id": None, "exit_code": 0}
+            done: JobPatch = {"phase": Phase.SUCCEEDED, "ended_at": now, "allocation_id": None, "exit_code": 0}
             deltas += [
                 JobChanged(job.id, done, at=now, by="test"),
                 AllocationEnded(f"{job.id}.1", job.id, at=now, by="test"),

@@ -17,16 +17,16 @@ from corral.control.querying.allocation_map import AllocationMap
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceProcess, DeviceSample, Node
 from corral.model.fact import AllocationMade, NodeObserved
-from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
 from corral.model.split import split
+from corral.model.state import NodeState, Slot
 from corral.model.view import View
 from corral.ports.ledger import Ledger
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.worth.learner import Learner
 from corral.scheduling.placing.worth.values import WorthScore
 from corral.scheduling.state.columns import Columns, NodeCapacity
-from corral.sharing.alloc_map import alloc_map, gpu_alloc_map, held_device
+from corral.sharing.alloc_map import alloc_map, allocated_device, gpu_alloc_map
 from corral.sharing.memory_overuse import Bound, GuardPolicy, GuardState, judge
 
 DEVICES, JOBS = 1_000, 10_000
@@ -63,7 +63,7 @@ def the_map() -> None:
     what = f"{DEVICES:,} devices, {JOBS:,} jobs"
     map_ms = median_ms(lambda: gpu_alloc_map(alloc_map(view, "n1")))
     print(f"gpu_alloc_map, {what}: {map_ms:.1f} ms (goal 50 ms)")
-    page_ms = median_ms(lambda: [held_device(view, f"GPU-{i:04d}") for i in range(100)])
+    page_ms = median_ms(lambda: [allocated_device(view, f"GPU-{i:04d}") for i in range(100)])
     print(f"100 of the devices with the jobs on each: {page_ms:.1f} ms (goal 50 ms)")
 
 

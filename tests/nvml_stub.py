@@ -84,9 +84,8 @@ def load_stub(stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
 
 
-@pytest.fixture
-def no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A host whose driver library cannot be loaded and whose PATH holds nothing."""
+def unload_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make pynvml in this process find no library until the test ends, nor one that it has loaded."""
 
     def fail(name: str) -> None:
         raise OSError(f"{name}: cannot open shared object file")
@@ -94,4 +93,10 @@ def no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(pynvml, "nvmlLib", None)
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     monkeypatch.setattr(pynvml, "CDLL", fail)
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A host whose driver library cannot be loaded and whose PATH holds nothing."""
+    unload_driver(monkeypatch)
     monkeypatch.setenv("PATH", str(tmp_path))

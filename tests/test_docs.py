@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.config import Settings, load_settings, settings, site
+from corral.config import Settings, docker, kubernetes, load_settings, settings, site
 from corral.control.site.from_settings import site_setup
 from corral.model.means import Means
 from corral.sharing.definitions import _MEANING_TYPES, load_catalogue
@@ -31,7 +31,14 @@ def test_the_page_on_settings_has_every_setting_with_its_default(tmp_path: Path)
 
 def test_the_page_on_settings_has_every_key_of_a_group_and_its_examples_are_taken(tmp_path: Path) -> None:
     page = (DOCS / "settings.md").read_text()
-    lists = {"queues": site._QUEUE, "projects": site._PROJECT, "pools": site._POOL, "quota": site._QUOTA}
+    lists = {
+        "queues": site._QUEUE,
+        "projects": site._PROJECT,
+        "pools": site._POOL,
+        "quota": site._QUOTA,
+        "kubernetes": kubernetes._KEYS,
+        "docker": docker._KEYS,
+    }
     groups = {**site.SECTIONS, **lists}
     assert [f"{name}.{key}" for name, keys in groups.items() for key in keys if f"`{name}.{key}`" not in page] == []
     path = tmp_path / "config.yaml"

@@ -6,9 +6,12 @@
 ...     print(*job.logs(follow=True), sep="")
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+TYPE_CHECKING = False  # no command is to wait for `typing`
 if TYPE_CHECKING:
+    from typing import Any
+
     from corral import gpu as gpu
     from corral.client import Client as Client
     from corral.client import JobHandle as JobHandle

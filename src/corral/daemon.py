@@ -9,18 +9,22 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
-from corral.api.listening import Listening
-from corral.config import Settings, load_settings
+from corral.config import HOST, Settings, load_settings
 from corral.device_claims import claimed, warning_of_others
 from corral.event_log import log_to_stderr
 from corral.model.errors import CorralError, Refused
 from corral.model.home import Home, find_home
 from corral.pid_file import only_process_of
 from corral.runtimes.disk import explained, is_full
-from corral.server import Server
+
+if TYPE_CHECKING:
+    from corral.api.listening import Listening
 
 log = logging.getLogger("corral")
 
@@ -31,6 +35,9 @@ BROKEN = 70
 _M_ARENA_MAX = -8
 """The number of this option of mallopt(3) in glibc's malloc.h."""
 
+KUBERNETES = "kubernetes"
+"""The engine to which the options that name a cluster belong."""
+
 _ARENAS = 2
 """Of the C library's memory. It gives each thread one of its own otherwise, which keeps the most that the thread ever
 needed: after ten minutes under load, 90 of a server's 200 MiB. Python's own small objects are in none of them."""
@@ -38,17 +45,18 @@ needed: after ten minutes under load, 90 of a server's 200 MiB. Python's own sma
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT. 0 after an orderly stop, 1 when the server could not start."""
-    options = _options(argv)
+    options = parse_options(argv)
     limit_arenas()
     log_to_stderr()
     os.umask(0o077)
     try:
         home = Home(options.home.absolute()) if options.home else find_home(os.environ, Path.cwd())
-        settings = load_settings(home.config_file)
+        load = partial(settings_with, home, options)
+        settings = load()
         # Asked for first, because a path that is too long for a socket should cost nobody a ledger.
         _ = home.socket, home.notify_socket
         with only_process_of(home):
-            _serve(home, settings, options)
+            _serve(home, settings, load, options)
     except (CorralError, OSError) as error:
         reason = explained(home.root, error) if isinstance(error, OSError) and is_full(error) else str(error)
         _tell(options.ready_fd, f"error: {reason}")
@@ -63,17 +71,25 @@ def limit_arenas() -> bool:
     return mallopt is not None and mallopt(_M_ARENA_MAX, _ARENAS) == 1
 
 
-def _serve(home: Home, settings: Settings, options: argparse.Namespace) -> None:
+def _serve(home: Home, settings: Settings, load: Callable[[], Settings], options: argparse.Namespace) -> None:
+    # What a server loads and reads at its start stays. Looking again and again whether it might go took nearly half of
+    # a start over a large cluster, and an eighth of the smallest.
+    gc.disable()
+    from corral.server import Server
+
     def on_ready(running: Server) -> None:
         # What is alive now lives until the end: no collection need look at it again.
+        gc.collect()
         gc.freeze()
+        gc.enable()
         log.info("serving on %s", " and ".join(running.addresses))
         marks.enter_context(claimed(running.gpus_here))
         if (warning := warning_of_others(running.gpus_here, os.getpid())) is not None:
             log.warning("%s", warning)
         _tell(options.ready_fd, "ready")
 
-    server = Server(home, settings, mock=options.mock, listen=_listening(options), on_ready=on_ready)
+    listen = _listening(options)
+    server = Server(home, settings, load, mock=options.mock, listen=listen, on_ready=on_ready)
     threading.excepthook = _crash
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
@@ -90,6 +106,27 @@ def _crash(failure: threading.ExceptHookArgs) -> None:
     os._exit(BROKEN)
 
 
+def settings_with(home: Home, options: argparse.Namespace) -> Settings:
+    """The settings of the home, with the engine and the cluster that the options name over them. Raises Refused."""
+    settings = load_settings(home.config_file)
+    if options.mock is not None:
+        if options.engine is not None:
+            raise Refused(f"--mock describes devices in place of those of --engine {options.engine}; leave one out")
+        return replace(settings, engine=HOST)
+    engine = options.engine or settings.engine
+    named = [name for name in ("kubeconfig", "context", "namespace") if getattr(options, name) is not None]
+    if named and engine != KUBERNETES:
+        raise Refused(f"--{named[0]} names a Kubernetes cluster; give --engine {KUBERNETES}, too")
+    cluster = settings.kubernetes
+    cluster = replace(
+        cluster,
+        kubeconfig=cluster.kubeconfig if options.kubeconfig is None else str(options.kubeconfig),
+        context=options.context or cluster.context,
+        namespace=options.namespace or cluster.namespace,
+    )
+    return replace(settings, engine=engine, kubernetes=cluster)
+
+
 def _tell(fd: int | None, line: str) -> None:
     if fd is not None:
         with contextlib.suppress(OSError):
@@ -97,7 +134,9 @@ def _tell(fd: int | None, line: str) -> None:
             os.close(fd)
 
 
-def _listening(options: argparse.Namespace) -> Listening | None:
+def _listening(options: argparse.Namespace) -> "Listening | None":
+    from corral.api.listening import Listening
+
     if options.listen is None:
         if options.tls_cert or options.tls_key or options.insecure:
             raise Refused("--tls-cert, --tls-key and --insecure say how --listen HOST:PORT is answered; give it, too")
@@ -105,7 +144,8 @@ def _listening(options: argparse.Namespace) -> Listening | None:
     return Listening(options.listen, options.tls_cert, options.tls_key, options.insecure)
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options of a server's process; of this one, where None is given."""
     parser = argparse.ArgumentParser(
         prog="python -m corral.daemon", description="The Corral server, in the foreground."
     )
@@ -113,6 +153,10 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--mock", type=Path, help="describe devices in this mock-accelerator.toml instead of finding them"
     )
+    parser.add_argument("--engine", metavar="NAME", help=f"what brings the nodes; default {HOST}: this machine")
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="how to reach the cluster; default as kubectl")
+    parser.add_argument("--context", metavar="NAME", help="the context in the kubeconfig")
+    parser.add_argument("--namespace", metavar="NAME", help="where the pods of jobs are; default that of the context")
     parser.add_argument("--listen", metavar="HOST:PORT", help="answer on TCP too, to holders of tokens")
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="encrypt TCP with this certificate (PEM)")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key (PEM)")
@@ -121,5 +165,12 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def _leave(status: int) -> NoReturn:
+    """End the process, all of which is closed. Its threads may still make answers that nobody waits for any more."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _leave(main())

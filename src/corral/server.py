@@ -9,6 +9,7 @@ from pathlib import Path
 from shutil import disk_usage
 
 import corral
+from corral.access.caller import Caller
 from corral.alerts.channel_process import check_channels, checking_channels
 from corral.alerts.delivery import Delivery
 from corral.alerts.outbox import Outbox
@@ -23,7 +24,7 @@ from corral.api.server import ApiServer, unix_socket
 from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
 from corral.clock import SystemClock
-from corral.config import Settings, load_settings
+from corral.config import HOST, Settings
 from corral.control.alerting.alert_watch import AlertSources
 from corral.control.alerting.alerting import Alerting
 from corral.control.core import ControlCore
@@ -33,25 +34,38 @@ from corral.control.metrics.scrape import Metrics
 from corral.control.node_registry import Nodes
 from corral.control.notifications import LOOK_INTERVAL_S, Notifications
 from corral.control.querying.kpis import KeyFigures
+from corral.control.querying.replays import Replays
 from corral.control.querying.reports import GpuReports
 from corral.control.server_history import ServerHistory
 from corral.control.site.from_settings import first_view
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import request_rules
 from corral.control.token_issuer import TokenIssuer
+from corral.control.tuning.experiment_access import ExperimentAccess
+from corral.control.tuning.task_access import TaskAccess
+from corral.control.tuning.task_insight import TaskInsight, TuningSense
 from corral.control.watching.job_patrols import job_patrols
 from corral.control.watching.patrol import Patrol
 from corral.history.file import HistoryFile
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ServerInfo
+from corral.model.fact import ServerPart
 from corral.model.home import Home
-from corral.node.hosts import find_hosts
+from corral.model.tuning_spec import TuningSpec
+from corral.model.tuning_task import TaskStatus
+from corral.node.host_engines import find_host_engine
+from corral.plugins.engines import load_engine
 from corral.plugins.queue_orders import load_policies
+from corral.ports.engine import NodeEngine
 from corral.ports.ledger import Decided
 from corral.ports.node import NodeAgent
 from corral.scheduling.policy import Policy, placed_by
+from corral.sim.replay_process import ReplayProcess
 from corral.telemetry.hub import Hub
 from corral.telemetry.processes import HostProcesses
+from corral.tuner.catalog import catalog
+from corral.tuner.tuner_processes import LOOK_INTERVAL_S as TUNERS_INTERVAL_S
+from corral.tuner.tuner_processes import TaskOfUser, TunerProcesses
 
 log = logging.getLogger("corral")
 
@@ -66,11 +80,13 @@ class Server:
         self,
         home: Home,
         settings: Settings,
+        load: Callable[[], Settings],
         *,
         mock: Path | None,
         listen: Listening | None,
         on_ready: Callable[["Server"], None],
     ) -> None:
+        """`load` reads the settings anew, with what this server's options say over them."""
         self._channels_checked = checking_channels(settings.channels, settings.places)
         self._home = home
         self._settings = settings
@@ -79,22 +95,29 @@ class Server:
         # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
         self._clock = SystemClock(home.clock_file, anew=not self._ledger.view().jobs)
         self._started_at = self._clock.now()
-        self._hosts = find_hosts(home, settings, self._clock, mock, self._ledger.view().residents)
-        self._nodes = Nodes(self._hosts.start())
-        self._hub = Hub(self._nodes, self._clock, settings, view=self._ledger.view, observe=self._ledger.observe)
+        self._engine = self._make_engine(mock)
+        self._settings = settings.sampled_at_most_each(self._engine.traits.least_sample_interval_s)
+        self._nodes = Nodes(self._engine.start(), self._engine.traits.max_threads, self._engine.departed)
+        self._hub = self._make_hub()
         self._watch_failures = Counter[str]()
         self._history = self._make_history()
         self._core = self._make_core(policies)
+        self._engine.attend(self._core.pod_jobs)
         self._alerting = self._make_alerting()
         self._site = SiteSettings(
             self._ledger,
             settings,
-            lambda: _load(home),
+            lambda: _checked(load()),
             policies,
             renew=self._renew_certificate,
             applied=self._alerting.delivery.apply,
         )
+        self._tasks = TaskAccess(self._ledger, self._ledger.experiments, self._clock, _check_task)
+        self._experiments = ExperimentAccess(self._ledger, self._ledger.experiments, self._clock)
+        self._tuners = TunerProcesses(home.root, self._tasks_to_run, self._give_task_up)
         self._patrols = self._make_patrols()
+        runner = ReplayProcess(home.ledger_url)
+        self._replays = Replays(self._ledger, self._clock, runner, policies, placement=settings.placement)
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
         self._unix = unix_socket(home.socket, for_everyone=_by_root())
@@ -110,7 +133,7 @@ class Server:
             self._channels_checked.result()
             self._site.begin()
             self._core.start()
-            self._hosts.watch(self._node_joined, self._node_left)
+            self._engine.watch(self._node_joined, self._node_left)
             for patrol in self._patrols:
                 patrol.start()
             self._api.run()
@@ -137,7 +160,7 @@ class Server:
     @property
     def gpus_here(self) -> dict[str, int]:
         """The real GPUs of this host, by UUID with their index."""
-        if self._hosts.source == "mock":
+        if not self._engine.traits.here:
             return {}
         nodes = self._ledger.view().nodes.values()
         return {device.uuid: device.index for node in nodes for device in node.devices}
@@ -145,7 +168,7 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
-        for onlooker in (self._alerting.delivery, self._history):
+        for onlooker in (self._tuners, self._replays, self._alerting.delivery, self._history):
             try:
                 onlooker.close()
             except Exception:
@@ -153,7 +176,7 @@ class Server:
                 log.exception("%s: its last round broke; what it had not written is lost", type(onlooker).__name__)
         self._core.close()
         self._hub.stop()
-        self._hosts.close()
+        self._engine.close()
         self._ledger.close()
         self._home.socket.unlink(missing_ok=True)
 
@@ -167,10 +190,20 @@ class Server:
         self._nodes.remove(name)
         self._hub.remove(name)
 
+    def _make_engine(self, mock: Path | None) -> NodeEngine:
+        home, settings, clock = self._home, self._settings, self._clock
+        if settings.engine == HOST:
+            return find_host_engine(home, settings, clock, mock, self._ledger.view().residents)
+        return load_engine(settings.engine)(home, settings, clock)
+
+    def _make_hub(self) -> Hub:
+        view, observe, feed = self._ledger.view, self._ledger.observe, self._engine.traits.feed
+        return Hub(self._nodes, self._clock, self._settings, view=view, observe=observe, feed=feed)
+
     def _make_history(self) -> ServerHistory:
         file, failures = HistoryFile(self._home.history_file), self._watch_failures
-        view, latest = self._ledger.view, self._hub.latest
-        return ServerHistory(file, view, latest, self._clock, self._settings, failures=failures)
+        view, readings = self._ledger.view, self._hub.readings
+        return ServerHistory(file, view, readings, self._clock, self._settings, failures=failures)
 
     def _make_core(self, policies: Mapping[str, Policy]) -> ControlCore:
         return ControlCore(
@@ -179,11 +212,11 @@ class Server:
             self._hub,
             self._clock,
             settings=self._settings,
-            rules=request_rules(self._settings, self._home),
+            rules=request_rules(self._settings, self._home, self._engine.traits.containers),
             about=self._about,
             policies=policies,
             server=HostProcesses().identify(os.getpid()),
-            log_path=lambda node, job_id, rank: str(self._hosts.home_of(node).log_of(job_id, rank)),
+            log_path=self._engine.log_path,
             monitoring=self._history.queries.monitoring,
         )
 
@@ -213,14 +246,23 @@ class Server:
             events=event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s),
             reports=GpuReports(self._ledger, self._clock, self._history.meter, prices=prices, currency=currency),
             key_figures=KeyFigures(self._ledger, self._history.group_use, metrics.requests, self._clock),
+            replays=self._replays,
             channels=self._alerting.channels,
             alerts=self._alerting.access,
+            tasks=self._tasks,
+            experiments=self._experiments,
+            tuning=self._make_insight(),
+            catalog=catalog,
         )
         tls = None if self._tcp is None else self._tcp.acceptor()
         plain = [self._unix, *loopback.reopened(), *([] if self._tcp is None or tls else [self._tcp.socket])]
         served = ApiServer(create_app(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
         loopback.serve = served.serve_also
         return served
+
+    def _make_insight(self) -> TaskInsight:
+        ledger, store = self._ledger, self._ledger.experiments
+        return TaskInsight(ledger, store, self._clock, self._tasks, self._experiments, sense=_tuning_sense)
 
     def _make_metrics(self) -> Metrics:
         jobs = JobCounts(self._ledger.view())
@@ -263,8 +305,23 @@ class Server:
             *self._history.patrols,
             *self._alerting.patrols,
             onlooker("notifications", notifications.look, LOOK_INTERVAL_S),
+            onlooker("tuners", self._tuners.look, TUNERS_INTERVAL_S),
             onlooker("token-uses", self._ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         )
+
+    def _tasks_to_run(self) -> tuple[TaskOfUser, ...]:
+        """Those that run, and those of which experiments are left to be stopped."""
+        view = self._ledger.view()
+        left = {experiment.task_id for experiment in view.experiments.values()}
+        return tuple(
+            TaskOfUser(task.id, task.user)
+            for task in view.tuning_tasks.values()
+            if task.status is TaskStatus.RUNNING or task.id in left
+        )
+
+    def _give_task_up(self, task_id: str, why: str) -> None:
+        log.error("task %s has failed: %s", task_id, why)
+        self._tasks.end(task_id, TaskStatus.FAILED, why, Caller(ServerPart.TUNER, admin=True))
 
     def _about(self) -> ServerInfo:
         nodes = tuple(self._ledger.view().nodes.values())
@@ -275,20 +332,32 @@ class Server:
             home=str(self._home.root),
             user=user_name(os.geteuid()),
             node=nodes[0].name if nodes else None,
-            source=self._hosts.source,
+            source=self._engine.traits.source,
             driver_version=nodes[0].driver_version if nodes else None,
             cuda_version=f"{cuda[0]}.{cuda[1]}" if cuda else None,
             started_at=self._clock.shown(self._started_at),
-            mock=self._hosts.source == "mock",
+            mock=self._engine.traits.source == "mock",
             uptime_s=self._clock.now() - self._started_at,
         )
 
 
-def _load(home: Home) -> Settings:
-    """The settings that are in the file now. Raises Refused for any mistake in it, in the URL of a channel too."""
-    settings = load_settings(home.config_file)
+def _checked(settings: Settings) -> Settings:
+    """The settings, unless there is a mistake in the URL of a channel: raises Refused."""
     check_channels(settings.channels, settings.places)
     return settings
+
+
+def _check_task(spec: TuningSpec) -> tuple[str, ...]:
+    # What the tuner knows of tasks is loaded with the first of them: a server without any starts sooner.
+    from corral.tuner.task_check import check_task
+
+    return check_task(spec)
+
+
+def _tuning_sense() -> TuningSense:
+    from corral.tuner.sense import tuning_sense
+
+    return tuning_sense()
 
 
 def _by_root() -> bool:

@@ -275,7 +275,7 @@ def test_a_receiver_that_hangs_holds_up_neither_another_channel_nor_the_stop_and
         receiver.until(lambda: receiver.got)
         begun = time.monotonic()
         made.close()
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 25
         hanging.says = 200
         again = deliver(tmp_path, *both)
         hanging.until(lambda: hanging.got)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from corral.config import Settings, load_settings, settings
+from corral.config.docker import DockerSettings
+from corral.config.kubernetes import KubernetesSettings
 from corral.config.site import SECTIONS
 from corral.model.device import VirtualLayer
 from corral.model.errors import Refused
@@ -272,3 +274,59 @@ def test_a_site_says_how_old_a_gpu_may_be_and_what_availability_is_weighed_by(pa
     path.write_text("min_compute_capability: 8.0\navailability_memory_weight: 0.25\n")
     settings = load_settings(path)
     assert (settings.min_compute, settings.availability_memory_weight) == ((8, 0), 0.25)
+
+
+def test_an_engine_has_a_group_of_its_own(path: Path) -> None:
+    path.write_text(
+        "engine: kubernetes\n"
+        "kubernetes:\n"
+        "  kubeconfig: /etc/corral/kubeconfig\n"
+        "  context: lab\n"
+        "  namespace: jobs\n"
+        "  image: repo/train:1\n"
+        "  host_paths: [/data, /models]\n"
+        "  prometheus_url: http://prometheus:9090\n"
+        "  exec_nvidia_smi: true\n"
+    )
+    found = load_settings(path)
+    assert found.engine == "kubernetes"
+    assert found.kubernetes == KubernetesSettings(
+        kubeconfig="/etc/corral/kubeconfig",
+        context="lab",
+        namespace="jobs",
+        prometheus_url="http://prometheus:9090",
+        exec_nvidia_smi=True,
+        image="repo/train:1",
+        host_paths=("/data", "/models"),
+    )
+
+
+def test_what_jobs_in_docker_may_ask_for_is_a_group_of_its_own(path: Path) -> None:
+    path.write_text(
+        "docker:\n  host_paths: [/data]\n  networks: [none, host]\n  any_user: true\n  max_processes: 500\n"
+    )
+    assert load_settings(path).docker == DockerSettings(("/data",), ("none", "host"), any_user=True, max_processes=500)
+    assert "docker.max_processes" in refusal(path, "docker:\n  max_processes: 0")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kubernetes: true", "line 1: kubernetes: write lines of KEY: VALUE below it"),
+        ("kubernetes:\n  kubeconfig: conf", "line 2: kubernetes.kubeconfig: 'conf' is not an absolute path"),
+        ("kubernetes:\n  kubeconfg: /a", "line 2: kubernetes.kubeconfg is not a setting; did you mean 'kubeconfig'?"),
+        ("kubernetes:\n  prometheus_url: prometheus", "line 2: kubernetes.prometheus_url: 'prometheus' is not a URL"),
+        ("kubernetes:\n  prometheus_url: http://[a", "is not a URL"),
+        ("kubernetes:\n  host_paths: [data]", "line 2: kubernetes.host_paths: 'data' is not an absolute path"),
+        ("kubernetes:\n  exec_nvidia_smi: sometimes", "write true or false"),
+    ],
+)
+def test_a_mistake_in_what_an_engine_needs_is_placed(path: Path, text: str, words: str) -> None:
+    assert words in refusal(path, text)
+
+
+def test_where_devices_are_read_less_often_than_the_site_says_samples_count_for_longer() -> None:
+    slower = Settings().sampled_at_most_each(10.0)
+    assert (slower.sample_interval_s, slower.stale_sample_s) == (10.0, 30.0)
+    said = Settings(sample_interval_s=20.0, stale_sample_s=60.0)
+    assert said.sampled_at_most_each(10.0) is said

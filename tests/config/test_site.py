@@ -154,6 +154,14 @@ pools:
     assert settings.pools == (PoolPlan("lab", ("0", "GPU-abc"), (), ("nlp",), True),)
 
 
+def test_a_queue_that_names_no_policy_has_the_sites(path: Path) -> None:
+    queues = "queues: [{name: vision}, {name: speech, policy: sjf}, {name: night, policy: priority}, {name: default}]\n"
+    for text in ("scheduling: {algorithm: fair-share}\n" + queues, queues + "scheduling: {algorithm: fair-share}\n"):
+        policies = {queue.name: queue.policy for queue in read(path, text).queues}
+        assert policies == {"vision": "fair-share", "speech": "sjf", "night": "priority", "default": "fair-share"}
+    assert {queue.policy for queue in read(path, queues).queues} == {"priority", "sjf"}
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -16,8 +16,10 @@ import pytest
 
 from corral.client import Client
 from corral.model.errors import CorralError
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.runtimes.process.procfs import LocalProcess
+
+pytestmark = pytest.mark.long
 
 MOCK = "".join(
     f'{{ mother_uuid = "GPU-{i}", model_name = "Mock", numa_node = 0, subproc_count = 8, memory_size = "8G", '
@@ -176,7 +178,6 @@ def crash_at_every(step: str, when: str, base: Path, start: Start, jobs_first: s
     )
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["commit", "launch"])
 def test_whatever_was_acknowledged_runs_once_or_is_lost_with_its_reason(
@@ -185,7 +186,6 @@ def test_whatever_was_acknowledged_runs_once_or_is_lost_with_its_reason(
     crash_at_every(step, when, base, start)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_jobs_that_remove_the_records_of_their_launches_run_at_most_once_too(
     base: Path, start: Start, when: str
@@ -250,7 +250,6 @@ def check_gangs(home: Path, acknowledged: list[str], witness: Path) -> None:
             assert len(whole) == 1, f"gang {row.id} ran {len(whole)} times"
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "crash",
     [

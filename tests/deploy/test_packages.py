@@ -1,7 +1,8 @@
-"""What is in a wheel and in a source package: the built pages too, which git does not have."""
+"""What is in a wheel and in a source package: the built pages too and the compiled supervisor, which git lacks."""
 
 import subprocess
 import sys
+import sysconfig
 import tarfile
 from pathlib import Path
 from zipfile import ZipFile
@@ -12,6 +13,7 @@ from corral.api.pages.files import PageFiles
 
 ROOT = Path(__file__).parents[2]
 INDEX = "corral/pages/index.html"
+SUPERVISOR = "corral/runtimes/process/native/corral-supervisor"
 
 
 @pytest.fixture(scope="module")
@@ -38,3 +40,24 @@ def test_a_source_package_has_the_pages_and_what_they_are_made_of(built: Path) -
         names = {name.partition("/")[2] for name in packed.getnames()}
     assert {f"src/{INDEX}", "web/package-lock.json", "web/src/main.tsx", "deploy/build_pages.py"} <= names
     assert not [name for name in names if "node_modules" in name]
+
+
+def test_a_wheel_has_the_supervisor_that_was_compiled_and_is_for_this_platform_alone(built: Path) -> None:
+    if not (ROOT / "src" / SUPERVISOR).exists():
+        pytest.skip("the supervisor is not compiled: make setup, with a C compiler")
+    (wheel,) = built.glob("*.whl")
+    assert sysconfig.get_platform().replace("-", "_").replace(".", "_") in wheel.name
+    with ZipFile(wheel) as packed:
+        assert packed.getinfo(SUPERVISOR).external_attr >> 16 & 0o111 == 0o111
+        assert not [name for name in packed.namelist() if name.endswith((".c", ".h"))]
+
+
+def test_a_source_package_has_what_the_supervisor_is_made_of(built: Path) -> None:
+    (package,) = built.glob("*.tar.gz")
+    with tarfile.open(package) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    native = (ROOT / "src" / SUPERVISOR).parent
+    sources = {str(path.relative_to(ROOT)) for path in native.glob("*.[ch]")}
+    assert len(sources) > 10
+    assert sources | {"deploy/build_supervisor.py"} <= names
+    assert f"src/{SUPERVISOR}" not in names

@@ -262,7 +262,7 @@ def test_no_log_takes_long(unit: str) -> None:
     for log in (unit * TAIL_BYTES, (unit * (900 // len(unit)) + "\n") * 200, f"RuntimeError: {unit * 300}\n" * 200):
         before = time.process_time()
         said(log[: 2 * TAIL_BYTES])
-        assert time.process_time() - before < 0.5
+        assert time.process_time() - before < 5.0
 
 
 def test_every_rule_is_reached_by_some_recorded_message() -> None:

@@ -66,10 +66,12 @@ def until_there(gate: Path) -> str:
 def line_of(stream: IO[str] | None, text: str = "") -> str:
     """The next line with `text` in it. On a busy machine a command may have had to say why it waits before."""
     assert stream is not None
+    others = []
     for line in stream:
         if text in line:
             return line
-    raise AssertionError(f"{text!r} was never said")
+        others.append(line)
+    raise AssertionError(f"{text!r} was never said, but {''.join(others)!r}")
 
 
 class Command(subprocess.Popen[str]):
@@ -99,7 +101,11 @@ class Box:
         draft.rename(self.mock)
 
     def up(self) -> None:
-        self.ok("up", "--detach", "--mock", str(self.mock))
+        """Start its server: on described devices, else on those of the driver that its environment leads to."""
+        self.ok(*self._up())
+
+    def _up(self) -> tuple[str, ...]:
+        return ("up", "--detach", "--mock", str(self.mock)) if self.mock.read_text() else ("up", "--detach")
 
     def down(self) -> None:
         self.ok("down")
@@ -111,7 +117,7 @@ class Box:
             self.down()
         except NoServer:
             if self._left_behind():
-                self.run("up", "--detach", "--mock", str(self.mock))
+                self.run(*self._up())
                 self.clear()
                 self.down()
         shutil.rmtree(self.home, ignore_errors=True)

@@ -9,6 +9,8 @@ import pytest
 
 from tests.e2e.agent_life import MEMBER, AgentLife
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_cluster_with_real_agents_keeps_its_promises(seed: int) -> None:

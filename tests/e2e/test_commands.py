@@ -207,8 +207,8 @@ def test_a_held_job_waits_until_it_is_released(box: Box) -> None:
 
 
 def test_a_job_waits_for_its_begin_time_and_says_so(box: Box) -> None:
-    begins_at = time.time() + 3
-    job_id = box.submit("--begin", "now+3", "--", "true")
+    begins_at = time.time() + 6
+    job_id = box.submit("--begin", "now+6", "--", "true")
     tomorrow = box.submit("--begin", "tomorrow", "--", "true")
     assert "(BeginTime " in box.ok("ps", "--user", box.job(job_id)["user"])
     told = box.json("why", "--json", tomorrow)
@@ -479,5 +479,5 @@ def test_what_does_not_exist_is_said_in_one_line(box: Box, words: list[str]) -> 
 
 
 def test_a_server_without_queues_has_the_default_queue_without_limits(box: Box) -> None:
-    assert box.ok("queues").splitlines()[1].split() == ["default", "-", "0", "0", "no", "limit"]
+    assert box.ok("queues").splitlines()[1].split() == ["default", "-", "0", "0", "no", "limit", "priority"]
     assert [(row["name"], row["left_milli"]) for row in box.json("queues", "--json")] == [("default", None)]

@@ -44,7 +44,7 @@ def test_what_is_taken_back_leaves_its_trace_with_everybody(new_box: Callable[[s
     assert asked["expected_start"] < time.time() + 60, "the lender takes back"
     lender = box.submit("--queue", "b", "--time", "1h", "--", "sh", "-c", until_there(box.home / "done"))
     box.until_phase(lender, "RUNNING")
-    row = box.until(lambda: next((row for row in box.json("ps", "--json") if row["evictions"]), None))
+    row = box.until(lambda: next((row for row in box.json("ps", "--json") if row["evictions"] and row["wait"]), None))
     eviction = row["eviction"]
     assert (row["phase"], row["wait"]) == ("PENDING", "Reclaimed")
     assert (eviction["rule"], eviction["for_job_id"], eviction["lender"]) == ("queue-reclaim", lender, "b")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from corral.ledger.store import open_ledger
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from tests.e2e.box import Box, described, serving, until_there, uuid
 from tests.ledger.making import attempt, submitted, write
 

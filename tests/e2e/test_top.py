@@ -40,6 +40,12 @@ def test_without_textual_it_says_what_to_install(box: Box, tmp_path: Path) -> No
     assert "4 of 4 GPUs free" in box.ok("top", "--once", **environ)
 
 
+def test_a_terminal_whose_cursor_cannot_be_moved_is_left_alone(box: Box) -> None:
+    with corral(box, "top", TERM="dumb") as screen:
+        screen.until(b"corral top --once")
+        assert screen.to_the_end() == 2
+
+
 def test_without_a_terminal_or_a_server_it_says_what_to_do(new_box: Callable[[str], Box]) -> None:
     box = new_box(described(1))
     refused = box.run("top")

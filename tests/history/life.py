@@ -14,7 +14,8 @@ from corral.history.recorder import HistoryRecorder
 from corral.history.series import SERIES, covered_s
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceProcess, DeviceSample, Node
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from corral.model.view import View
 
 T0 = 1_700_000_000.0

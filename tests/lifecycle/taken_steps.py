@@ -5,8 +5,8 @@ from corral.lifecycle.step import Backoff
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.eviction import EvictionRule
 from corral.model.fact import Fact, JobChanged
-from corral.model.job import Phase
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from corral.model.plan import Evict
 from corral.model.view import View
 

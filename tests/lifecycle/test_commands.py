@@ -7,7 +7,8 @@ import pytest
 from corral.lifecycle import commands, ending, starting, stopping
 from corral.model.errors import Conflict
 from corral.model.fact import AllocationEnded, JobChanged, JobRequeued
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind
+from corral.model.phase import Phase
 from corral.model.view import View
 from tests.control.strategies import box, job, with_jobs
 from tests.lifecycle.taken_steps import BACKOFF, URGENT, exited, phases, started

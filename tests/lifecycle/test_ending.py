@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from corral.lifecycle import commands, ending, starting
 from corral.model.fact import JobChanged
-from corral.model.job import Phase
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from tests.control.strategies import box, job, with_jobs
 from tests.lifecycle.taken_steps import BACKOFF, exited, phases, started
 

@@ -14,8 +14,9 @@ from corral.model.allocation import Placement
 from corral.model.dependency import Condition, clauses_of, covers
 from corral.model.errors import Refused
 from corral.model.fact import AllocationEnded, Fact, JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job import Job, JobSpec, Request
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from corral.model.plan import Evict
 from corral.model.view import View, ViewDraft
 from tests.control.strategies import box, job, with_jobs

@@ -8,7 +8,8 @@ from corral.lifecycle import commands, ending, stopping
 from corral.lifecycle import input as input_steps
 from corral.model.errors import Conflict
 from corral.model.fact import JobChanged
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.terminal import TerminalSize
 from corral.model.view import View
 from tests.control.strategies import box, job, with_jobs

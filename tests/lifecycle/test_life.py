@@ -6,8 +6,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from corral.lifecycle import commands, ending, starting, stopping
 from corral.model.fact import Fact, JobChanged, JobSubmitted
-from corral.model.job import NEXT_PHASES, Job, Phase
+from corral.model.job import Job
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import NEXT_PHASES, Phase
 from corral.model.view import ViewDraft
 from tests.control.strategies import box, job
 from tests.lifecycle.taken_steps import BACKOFF, URGENT, exited, place

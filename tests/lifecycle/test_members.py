@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from corral.lifecycle.members import fold, ranked
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.device import Device, Node
-from corral.model.job import Phase
 from corral.model.launch import LaunchPhase, LaunchReport, launch_id
+from corral.model.phase import Phase
 
 NODES = ("gpu-06", "gpu-07", "gpu-08", "gpu-09")
 OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)

@@ -9,9 +9,10 @@ from corral.control.submitting.new_jobs import admit
 from corral.lifecycle import commands, ending, starting, stopping
 from corral.lifecycle.input import give_up
 from corral.model.fact import Fact, NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind
 from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.notification import DueNotice, DueNotification, NotifyOn
+from corral.model.phase import Phase
 from corral.model.view import View
 from tests.control.strategies import box, job, with_jobs
 from tests.lifecycle.taken_steps import BACKOFF, URGENT, exited, started

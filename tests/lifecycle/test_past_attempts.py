@@ -10,9 +10,10 @@ from corral.lifecycle.past_attempts import attempts_of
 from corral.model.attempt import RecordedAttempt
 from corral.model.attempt_end import AttemptEnd
 from corral.model.fact import Fact, JobChanged
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_patch import patched
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from corral.model.view import View
 from tests.control.strategies import box, job, with_jobs
 from tests.lifecycle.taken_steps import BACKOFF, URGENT, exited, place

@@ -6,7 +6,9 @@ import pytest
 
 from corral.lifecycle import commands, ending, starting, stopping
 from corral.model.fact import Fact
-from corral.model.job import JobKind, Phase
+from corral.model.job import JobKind
+from corral.model.launch import Again
+from corral.model.phase import Phase
 from corral.model.view import View
 from tests.control.strategies import box, job, with_jobs
 from tests.lifecycle.taken_steps import BACKOFF, URGENT, exited, phases, started
@@ -64,6 +66,29 @@ def test_a_launch_that_fails_too_often_fails_the_job_with_the_last_reason() -> N
         view = view.advance(facts)
     assert phases(facts, "1") == [Phase.FAILED]
     assert "no memory for a fork" in str(facts)
+
+
+def test_what_a_node_lacks_for_now_is_waited_for_however_often_it_is_missed() -> None:
+    view = with_jobs(box(), job(1))
+    for _ in range(2 * starting.MAX_LAUNCH_FAILURES):
+        view = started(view, "1", 0)
+        one = view.jobs["1"]
+        facts = starting.launch_failed(view, one, "no daemon", by="test", at=203.0, backoff=BACKOFF, again=Again.ALWAYS)
+        view = view.advance(facts)
+        assert (view.jobs["1"].phase, view.jobs["1"].reason) == (Phase.PENDING, "no daemon")
+    assert view.jobs["1"].launch_failures == 0
+
+
+def test_what_would_fail_again_in_the_same_way_is_not_tried_again() -> None:
+    view = started(with_jobs(box(), job(1, retries=3)), "1", 0)
+    one = view.jobs["1"]
+    never = starting.launch_failed(view, one, "no such", by="test", at=203.0, backoff=BACKOFF, again=Again.NEVER)
+    assert phases(never, "1") == [Phase.FAILED]
+    view = view.advance(starting.running(view, one, 201.0, by="test", at=201.0))
+    for again, steps in ((Again.AS_ASKED, [Phase.FAILED, Phase.PENDING]), (Again.NEVER, [Phase.FAILED])):
+        report = replace(exited("1", code=3), again=again)
+        facts = ending.ended(view, view.jobs["1"], report, by="test", at=203.0, backoff=BACKOFF)
+        assert phases(facts, "1") == steps
 
 
 @pytest.mark.parametrize("came_to_nothing", ["never_ran", "launch_failed"])

@@ -5,8 +5,8 @@ import pytest
 from corral.lifecycle import ending, starting
 from corral.lifecycle.step import Backoff
 from corral.model.fact import JobChanged
-from corral.model.job import Phase
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from tests.control.strategies import box, job, with_jobs
 from tests.lifecycle.taken_steps import BACKOFF, place
 

@@ -7,8 +7,9 @@ import pytest
 from corral.lifecycle import ending, starting, stopping
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import AllocationEnded, JobChanged
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from tests.control.strategies import box, job, with_jobs
 from tests.lifecycle.taken_steps import BACKOFF, URGENT, exited, phases, started
 

@@ -7,8 +7,9 @@ import pytest
 from corral.lifecycle import starting, stopping
 from corral.lifecycle.updating import update
 from corral.model.errors import Conflict, Refused
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_update import NOTES_KEPT, JobUpdate
+from corral.model.phase import Phase
 from corral.model.view import View
 from tests.control.strategies import box, job, with_jobs
 from tests.lifecycle.taken_steps import started

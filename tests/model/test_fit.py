@@ -5,8 +5,9 @@ import pytest
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceCondition, DeviceProcess, DeviceState, Node
 from corral.model.fact import AllocationMade, ConditionObserved, NodeObserved
-from corral.model.fit import Cause, Fit, Misfit, NodeState, Slot, fit, model_matches, node_state, version_tuple
+from corral.model.fit import Cause, Fit, Misfit, fit, model_matches
 from corral.model.job import Request
+from corral.model.state import NodeState, Slot, node_state, version_tuple
 from corral.model.view import View
 
 A100 = Slot("NVIDIA A100-SXM4-80GB", 81920, (8, 0), free_milli=1000, free_mib=81920)

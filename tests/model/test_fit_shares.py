@@ -7,21 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.model.allocation import Grant
-from corral.model.fit import (
-    Cause,
-    Fit,
-    Misfit,
-    NodeState,
-    Slot,
-    fit,
-    grants_on,
-    profile_matches,
-    share_milli_of,
-    still_fits,
-)
+from corral.model.fit import Cause, Fit, Misfit, fit, grants_on, profile_matches, share_milli_of, still_fits
 from corral.model.job import Request
 from corral.model.means import Means
 from corral.model.split import Strategy
+from corral.model.state import NodeState, Slot
 
 A100 = Slot("NVIDIA A100-SXM4-80GB", 81920, (8, 0), free_milli=1000, free_mib=81920)
 HALF = Request(share_milli=500, split_milli=500)

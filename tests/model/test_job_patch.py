@@ -3,8 +3,9 @@ from typing import get_type_hints
 
 import pytest
 
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
 from corral.model.job_patch import JobPatch, patched
+from corral.model.phase import Phase
 
 JOB = Job("1", 1, JobSpec("alice"), 5.0, reason="it failed", exit_code=3)
 

@@ -6,8 +6,9 @@ import pytest
 
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import SERVICE, Device, DeviceProcess, DeviceSample, Node
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
 from corral.model.job_samples import JobSample, job_samples
+from corral.model.phase import Phase
 from corral.model.view import View, ViewDraft
 
 BUSY = DeviceSample(

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.model.sweep import Sweep, named_values, with_values, with_values_in_pattern
+from corral.model.named_values import named_values
+from corral.model.sweep import Sweep, with_values, with_values_in_pattern
 
 LR = (("lr", "0.1"), ("seed", "{lr}"))
 

@@ -13,7 +13,8 @@ from corral.model.fact import (
     NodeObserved,
     NodeRemoved,
 )
-from corral.model.job import Job, JobSpec, Phase
+from corral.model.job import Job, JobSpec
+from corral.model.phase import Phase
 from corral.model.view import View, ViewDraft
 from tests.control.strategies import box, job
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.node import file_inspector
 from corral.node.file_inspector import HostFileInspector
 from corral.ports.host import Credentials, FileQuery
 from tests.hung_mount import hung_mount
@@ -103,7 +104,7 @@ def test_a_query_that_takes_too_long_is_given_up_and_its_process_ended(tmp_path:
         until(lambda: inspector.inspect([quick], None))
         begun = time.monotonic()
         found = inspector.inspect([quick, *slow_queries(tmp_path)], None)
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 30
         assert quick in found
         assert len(found) < 400
         until(lambda: not children(inspector.pid))
@@ -132,13 +133,23 @@ def test_a_child_that_reads_and_is_stopped_is_ended_at_the_deadline(open_directo
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_worker_that_is_killed_or_stopped_is_replaced(inspector: HostFileInspector, number: signal.Signals) -> None:
     here = FileQuery(directory="/")
-    inspector.start()
+    assert inspector.inspect([here], None)
     first = inspector.pid
     assert first is not None
     os.kill(first, number)
     assert inspector.inspect([here], None)[here].enterable
     assert inspector.pid != first
     assert not Path(f"/proc/{first}").exists()
+
+
+def test_a_worker_that_still_starts_is_not_replaced(
+    inspector: HostFileInspector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_inspector, "TAKEN_WITHIN_S", 0.001)
+    inspector.start()
+    first = inspector.pid
+    assert inspector.inspect([FileQuery(directory="/")], None)
+    assert inspector.pid == first
 
 
 def test_it_ends_when_its_server_does() -> None:

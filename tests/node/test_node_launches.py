@@ -7,7 +7,7 @@ import pytest
 from corral.clock import SystemClock
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.job import Job, JobSpec
-from corral.model.launch import Launch, LaunchPhase
+from corral.model.launch import Launch, LaunchPhase, LaunchReport
 from corral.node.node_launches import HeardLaunches, NodeLaunches
 from corral.runtimes.simulated import SimulatedRuntime
 
@@ -115,3 +115,52 @@ def test_what_the_ledger_saw_run_and_has_no_record_is_dead(waiting: Waiting) -> 
     job = Job("1", 1, JobSpec("alice", ("true",)), 0.0, started_at=5.0)
     waiting.launches.restore((Launch("1.1", job, ()),))
     assert waiting.phase("1.1") is LaunchPhase.DEAD
+
+
+class Asked(SimulatedRuntime):
+    """A runtime that notes which launches it is asked about."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.asked: list[str] = []
+
+    def report(self, launch_id: str) -> LaunchReport:
+        self.asked.append(launch_id)
+        return super().report(launch_id)
+
+
+def with_containers() -> tuple[NodeLaunches, Asked, Asked]:
+    processes, containers = Asked(), Asked()
+    launches = NodeLaunches(
+        {"process": processes, "container": containers},
+        make_ready=lambda _, then: then(None),
+        complete=lambda launch: launch,
+        on_change=lambda _: None,
+        heard=HeardLaunches(lambda _: None),
+    )
+    return launches, processes, containers
+
+
+def test_the_records_of_what_is_over_are_removed_by_the_runtime_that_ran_it() -> None:
+    launches, processes, containers = with_containers()
+    launches.launch(a_launch(1, "container"))
+    containers.stop("1.1")
+    assert launches.report("1.1").phase.over
+    launches.forget("1.1")()
+    assert containers.launches() == ()
+    assert processes.asked == []
+
+
+def test_the_records_of_a_launch_of_an_earlier_agent_are_removed_whichever_runtime_ran_it() -> None:
+    launches, _, containers = with_containers()
+    containers.launch(a_launch(1, "container"))
+    containers.stop("1.1")
+    launches.forget("1.1")()
+    assert containers.launches() == ()
+
+
+def test_records_of_what_still_runs_are_kept() -> None:
+    launches, processes, _ = with_containers()
+    launches.launch(a_launch())
+    launches.forget("1.1")()
+    assert processes.launches() == ("1.1",)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from corral.model.errors import NodeUnreachable
-from corral.model.job import Phase
 from corral.model.launch import Launch, LaunchPhase, with_time_limit
+from corral.model.phase import Phase
 from corral.model.terminal import TerminalSize
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import InputTaken

@@ -161,7 +161,7 @@ def test_a_name_that_lies_across_two_readings_is_found(tmp_path: Path, monkeypat
         assert found.version == (12, 4)
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_a_pipe_in_the_place_of_a_program_or_a_package_is_not_waited_for(site: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "program")
     (site / "torch").mkdir()

@@ -158,7 +158,7 @@ def test_a_directory_without_a_config_is_named(tmp_path: Path) -> None:
         find_model("m", {}, tmp_path)
 
 
-@pytest.mark.timeout(10)
+@pytest.mark.timeout(60)
 def test_a_pipe_in_the_place_of_a_config_is_named_and_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     os.mkfifo(tmp_path / "m" / "config.json")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from corral.clock import ManualClock, SystemClock
-from corral.model.device import SERVICE, DeviceProcess, DeviceSample
+from corral.model.device import SERVICE, ContainerOfOthers, DeviceProcess, DeviceSample
 from corral.model.job import ProcessIdentity
 from corral.model.launch import Lineage, Origin
 from corral.telemetry import attribution, processes
@@ -153,6 +153,21 @@ def test_a_process_is_of_the_job_in_whose_cgroup_it_is_unless_it_descends_from_a
     job = origin("5", cgroup="/corral/5.1")
     assert [job_of(pid, job) for pid in (200, 201, 202, 100)] == ["5", "5", None, None]
     assert job_of(200, job, Origin("6", Lineage(ProcessIdentity(100, 7, "")))) == "6"
+
+
+def test_a_container_of_others_is_named_unless_a_user_may_have_called_a_cgroup_so(
+    table: Callable[[int, int, str], None], tmp_path: Path
+) -> None:
+    container, job = "ab" * 32, origin("5", cgroup="/corral/5.1")
+    for pid, own in ((200, "/"), (201, "/"), (202, "/corral/5.1")):
+        table(pid, 1, own)
+    for pid, parent in ((200, "/docker"), (201, "/user.slice/user-7.slice"), (202, "/docker")):
+        cgroups = tmp_path / str(pid) / "cgroup"
+        cgroups.write_text(f"4:memory:{parent}/{container}\n{cgroups.read_text()}")
+    theirs = ContainerOfOthers("theirs", "repo/train:1")
+    join = Attribution(SystemClock(), origins=lambda: (job,), container_named=lambda _: theirs)
+    found = joined(join, DeviceProcess(200), DeviceProcess(201), DeviceProcess(202))
+    assert [one.runs_in for one in found] == [theirs, None, None]
 
 
 def test_what_serves_all_jobs_is_known_by_its_descent_and_a_job_cannot_call_itself_that() -> None:

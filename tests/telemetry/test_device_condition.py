@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.config import Settings
-from corral.model.device import Device, DeviceProcess, DeviceSample, DeviceState
+from corral.model.device import Device, DeviceProcess, DeviceSample, DeviceState, HoldingPod
 from corral.telemetry.device_condition import Standing, is_news, judge
 
 SETTINGS = Settings(stale_after_s=100.0, max_temperature_c=90)
@@ -178,3 +178,44 @@ def test_a_device_is_ill_since_it_was_first_seen_so_and_each_illness_has_its_own
     hot, lost = replace(IDLE, temperature_c=95), replace(without("temperature_c"), fault="it is lost")
     days = [replace(sample, taken_at=float(at)) for at, sample in enumerate((IDLE, hot, hot, lost, lost, hot, IDLE))]
     assert ill_since(*days) == [None, 1.0, 1.0, 3.0, 3.0, 5.0, None]
+
+
+UNMETERED = DeviceSample("a", 50.0, metered=False)
+POD = HoldingPod("ml", "train-x7k", "Job/train", created_at=20.0)
+
+
+def test_a_device_that_nothing_reads_is_free_where_nobody_was_given_it() -> None:
+    assert state_of(UNMETERED) is DeviceState.FREE
+    assert standing(UNMETERED).condition.memory_free_mib is None
+
+
+def test_a_device_that_nothing_reads_may_still_be_at_fault() -> None:
+    assert state_of(replace(UNMETERED, fault="its node is not known")) is DeviceState.UNREADABLE
+
+
+def test_a_device_that_its_cluster_takes_for_sick_is_unhealthy() -> None:
+    condition = standing(replace(UNMETERED, illness="1 of 8 is unhealthy")).condition
+    assert (condition.state(), condition.unhealthy) == (DeviceState.UNHEALTHY, "1 of 8 is unhealthy")
+
+
+def test_a_device_that_a_pod_was_given_is_in_use_since_the_pod_was_made() -> None:
+    condition = standing(replace(UNMETERED, pod=POD)).condition
+    assert (condition.state(), condition.strangers, condition.strangers_since) == (DeviceState.IN_USE, (), 20.0)
+    assert is_news(standing(UNMETERED).condition, condition, 1000)
+    other = replace(POD, name="train-b2c", created_at=40.0)
+    after = standing(replace(UNMETERED, pod=other, taken_at=60.0), Standing(condition)).condition
+    assert after.strangers_since == 40.0
+    assert is_news(condition, after, 1000)
+
+
+def test_a_pod_of_a_clock_that_is_ahead_was_not_made_in_the_future() -> None:
+    sample = replace(UNMETERED, pod=replace(POD, created_at=3650.0))
+    assert standing(sample).condition.strangers_since == 50.0
+
+
+def test_what_a_pod_was_given_is_lent_to_nobody_however_idle_it_is() -> None:
+    lavish = replace(SETTINGS, lend_stale=True, accept_in_use=True)
+    sample, before = replace(IDLE, pod=POD), None
+    for now_s in (0.0, 1000.0, 2000.0):
+        before = judge(DEVICE, sample, before, (), lavish, now_s=now_s)
+        assert (before.condition.state(), before.condition.lendable) == (DeviceState.IN_USE, False)

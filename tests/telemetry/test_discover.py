@@ -54,6 +54,12 @@ def test_without_a_driver_the_host_has_no_devices_and_says_why_once(caplog: pyte
     assert len(caplog.records) == 1
 
 
+def test_a_driver_of_another_test_is_not_found(nvml_library: Path) -> None:
+    ctypes.CDLL(str(nvml_library / LIBRARY))
+    with pytest.raises(pynvml.NVMLError_LibraryNotFound):
+        pynvml.nvmlInit()
+
+
 @pytest.mark.usefixtures("no_driver")
 def test_a_driver_that_comes_up_later_is_found(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()

@@ -221,3 +221,48 @@ def test_the_view_keeps_jobs_of_a_silent_node(rig: Rig) -> None:
     rig.ledger.seen = rig.ledger.seen.advance(held_by("5"))
     rig.pass_s(10.0)
     assert list(rig.ledger.seen.allocations) == ["5.1"]
+
+
+CLUSTER = "the cluster does not answer"
+
+
+def test_what_its_cluster_says_of_a_silent_node_is_the_reason(rig: Rig) -> None:
+    rig.come().node.miss("node gpu-07 is NotReady")
+    assert rig.ledger.seen.silences["gpu-07"].reason == "node gpu-07 is NotReady"
+    assert rig.ledger.condition("a").unreadable == "node gpu-07 is NotReady"
+    told = len(rig.ledger.told)
+    rig.node.miss("node gpu-07 is NotReady")
+    assert len(rig.ledger.told) == told
+    assert rig.pass_s(300.0) is True
+
+
+def test_a_node_with_nothing_new_is_heard_all_the_same(rig: Rig) -> None:
+    rig.come()
+    for _ in range(10):
+        assert rig.pass_s(9.0) is False
+        assert rig.node.hear_nothing_new() is None
+    assert rig.ledger.seen.silences == {}
+    rig.pass_s(20.0)
+    assert rig.node.hear_nothing_new() == 2
+
+
+def test_of_a_node_that_never_told_anything_nothing_is_nothing(rig: Rig) -> None:
+    assert rig.node.hear_nothing_new() is None
+    assert "gpu-07" in rig.ledger.seen.silences
+
+
+def test_no_node_is_gone_because_its_feed_does_not_answer(rig: Rig) -> None:
+    rig.come()
+    for _ in range(10):
+        rig.clock.advance(100.0)
+        assert rig.node.look(CLUSTER) is False
+    assert rig.ledger.seen.silences["gpu-07"].reason == CLUSTER
+    assert not rig.ledger.seen.silences["gpu-07"].gone
+
+
+def test_after_its_feed_answers_again_a_node_has_its_time_to_be_heard(rig: Rig) -> None:
+    rig.come()
+    rig.clock.advance(1000.0)
+    rig.node.look(CLUSTER)
+    rig.node.miss("node gpu-07 is NotReady")
+    assert [rig.pass_s(100.0) for _ in range(4)] == [False, False, True, False]

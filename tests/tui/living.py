@@ -27,12 +27,14 @@ class Living:
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
 
-    async def until(self, *words: str, gone: str = "") -> list[str]:
-        """Wait until the screen says all of this; its lines."""
+    async def until(
+        self, *words: str, gone: str = "", holds: Callable[[list[str]], bool] = lambda lines: True
+    ) -> list[str]:
+        """Wait until the screen says all of this, and its lines are so; its lines."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             shown = "\n".join(self.text())
-            if all(word in shown for word in words) and not (gone and gone in shown):
+            if all(word in shown for word in words) and not (gone and gone in shown) and holds(shown.split("\n")):
                 return shown.split("\n")
             assert time.monotonic() < deadline, f"{words} {gone!r} never came about:\n{shown}"
             await self.pilot.pause(0.05)

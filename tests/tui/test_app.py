@@ -12,19 +12,19 @@ def test_a_look_tells_what_is_free_and_why_a_job_waits(box: Box, tmp_path: Path)
     waiting = box.submit("--gpus", "1", "--name", "waits", "--", "true")
 
     async def story(top: Living) -> None:
-        lines = await top.until("trains", "RUNNING", "(Resources)", "allocated")
+        lines = await top.until(
+            *("trains", "RUNNING", "(Resources)", "0 of 2 GPUs free  1 run, 1 wait"),
+            holds=lambda lines: len(lines_with(lines, "allocated", f"/{running}")) == 2,
+        )
         assert len(lines) <= 24
         assert all(len(line) <= 80 for line in lines)
-        assert "0 of 2 GPUs free  1 run, 1 wait" in lines[0]
-        assert len(lines_with(lines, "allocated", f"/{running}")) == 2
         await top.press("down")
         lines = await top.until("number 1 in the queue", ":")
         assert lines_with(lines, waiting, "waits", "PENDING")
         gate.touch()
         await top.until("2 of 2 GPUs free", "no job waits or runs")
         await top.press("e")
-        lines = await top.until("SUCCEEDED")
-        assert len(lines_with(lines, "SUCCEEDED")) >= 2
+        await top.until(holds=lambda lines: len(lines_with(lines, "SUCCEEDED")) >= 2)
 
     live(box, story)
 
@@ -80,14 +80,11 @@ def test_lists_are_filtered_sorted_and_explained(box: Box, tmp_path: Path) -> No
         box.submit("--gpus", "1", "--name", name, "--", "sh", "-c", until_there(gate))
 
     async def story(top: Living) -> None:
-        lines = await top.until("zebra", "aardvark", "2 run")
-        assert is_above(lines, "zebra", "aardvark")
+        await top.until("zebra", "aardvark", "2 run", holds=lambda lines: is_above(lines, "zebra", "aardvark"))
         await top.press("s", "s", "s")
-        lines = await top.until("[by name]")
-        assert is_above(lines, "aardvark", "zebra")
+        await top.until("[by name]", holds=lambda lines: is_above(lines, "aardvark", "zebra"))
         await top.press("r")
-        lines = await top.until("[by name, reversed]")
-        assert is_above(lines, "zebra", "aardvark")
+        await top.until("[by name, reversed]", holds=lambda lines: is_above(lines, "zebra", "aardvark"))
         await top.press("slash", *"zeb")
         await top.until("filter: zeb", gone="aardvark")
         await top.press("enter", "escape")

@@ -7,7 +7,7 @@ from corral.model.answers.devices import DeviceRow, HolderRow
 from corral.model.answers.events import Event
 from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import ServerInfo
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.tui.board import MOST_ENDED, Board
 from corral.tui.board_news import JobNews, JobsThatEnded, LookAgain, Snapshot, Waits, news_of
 from corral.tui.sparks import STEP_S

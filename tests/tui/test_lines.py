@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from corral.model.answers.devices import DeviceRow, HolderRow
 from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import ServerInfo
-from corral.model.job import Phase
+from corral.model.phase import Phase
 from corral.tui.board import Board
 from corral.tui.board_news import Snapshot
 from corral.tui.frame import frame_lines
@@ -152,6 +152,15 @@ def test_pieces_make_no_difference_and_nothing_in_a_log_is_obeyed(pieces: list[s
 )
 def test_a_line_is_shown_as_a_terminal_would_leave_it(line: str, shown: str) -> None:
     assert shown_line(line) == shown
+
+
+def test_of_a_long_progress_bar_the_last_state_is_shown_also_once_it_has_ended() -> None:
+    log = LogLines()
+    log.add("".join(f"\r{done} {'#' * 80}" for done in range(2_000)))
+    assert log.lines[0].startswith("1999 ")
+    log.add("\n")
+    assert log.lines[0].startswith("1999 ")
+    assert "cut" not in log.lines[0]
 
 
 def test_a_log_has_limits() -> None:

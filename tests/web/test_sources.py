@@ -6,6 +6,8 @@ import pytest
 
 from deploy.build_pages import NotBuilt, check, install_modules, node_directory, write_types
 
+pytestmark = pytest.mark.long
+
 WEB = Path(__file__).parents[2] / "web"
 
 

@@ -2,7 +2,8 @@
 
 from corral.access.caller import Caller
 from corral.model.errors import Forbidden
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 from corral.model.token import TokenScope
 from corral.model.units import format_duration
 

@@ -3,6 +3,6 @@
 Start reading at `settings` (every setting with its default); `site` reads queues, projects and pools.
 """
 
-from corral.config.settings import OnIsolation, Settings, load_settings
+from corral.config.settings import HOST, OnIsolation, Settings, load_settings
 
-__all__ = ["OnIsolation", "Settings", "load_settings"]
+__all__ = ["HOST", "OnIsolation", "Settings", "load_settings"]

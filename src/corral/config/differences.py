@@ -5,6 +5,8 @@ from dataclasses import MISSING, fields
 from enum import Enum
 from typing import Any, NamedTuple
 
+from corral.config.docker import DockerSettings
+from corral.config.kubernetes import KubernetesSettings
 from corral.config.prices import price_in_words
 from corral.config.settings import KEY_OF, Settings
 from corral.config.site import KEYS_OF_GROUPS, KEYS_OF_QUOTAS, SECTIONS
@@ -48,6 +50,8 @@ def _told(settings: Settings, names: frozenset[str]) -> dict[str, str]:
                 told |= _of_group(at, group, KEYS_OF_GROUPS[field.name])
         elif isinstance(value, Quota):
             told |= _of_group(field.name, value, KEYS_OF_QUOTAS)
+        elif isinstance(value, KubernetesSettings | DockerSettings):
+            told |= _of_group(field.name, value, {})
         elif value is not None:
             key = KEY_OF.get(field.name) or _IN_SECTIONS.get(field.name) or field.name
             told[key] = f"{value / _HOUR_S:g}" if key.endswith("_hours") else _text(field.name, value)

@@ -5,7 +5,7 @@ by rules that nobody chose, so it does not start.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from corral.config.alert_plans import AlertPlan
 from corral.config.channels import kind, network, read_channels
+from corral.config.docker import DockerSettings, read_docker
 from corral.config.groups import Key, KeyGroup, NodeReader, Placed, line_of, lines_of, one, read_group, several
+from corral.config.kubernetes import KubernetesSettings, read_kubernetes
 from corral.config.prices import currency, read_prices
 from corral.config.readers import absolute_path, duration, integer, memory, number, one_of, text, version, yes_or_no
 from corral.config.site import (
@@ -27,15 +29,17 @@ from corral.config.site import (
     read_queues,
     read_section,
     read_user_quota,
+    with_policies,
 )
 from corral.files import read_whole
 from corral.model.channel import SAFE_KINDS, Channel
-from corral.model.device import MEMORY_WEIGHT, VERSION_LABELS, VirtualLayer
+from corral.model.device import MEMORY_WEIGHT, VirtualLayer
 from corral.model.errors import Refused
 from corral.model.means import Means
 from corral.model.price import Price
 from corral.model.queue import Project, Queue, Quota
 from corral.model.split import Strategy
+from corral.model.version_labels import VERSION_LABELS
 
 if TYPE_CHECKING:
     from yaml.nodes import Node, ScalarNode
@@ -62,6 +66,13 @@ class Numa(StrEnum):
     OFF = "off"
 
 
+HOST = "host"
+"""The engine that is this machine alone."""
+
+MOST_RUNNING_ON_HOSTS = 512
+"""So many jobs run on hosts at a time, whose processes have only the memory and ids that their kernels give them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of a site. In the file, units are in the value and not in the key: `stale_after: 30m`.
@@ -78,7 +89,7 @@ class Settings:
         accept_in_use: jobs may use a device that processes outside Corral use, if enough memory is free on it.
         assume_available: `corral.gpu` treats GPUs that it cannot read as available.
         max_temperature_c: a hotter device is unhealthy.
-        max_running_jobs: how many jobs may run at a time.
+        max_running_jobs: how many jobs may run at a time; None where the site does not say (`most_running_jobs`).
         max_queue_size: how many jobs may be in the queue; further ones are refused.
         default_priority: priority of a job that gives none; lower numbers run first.
         priority_range: the lowest and highest that users may choose; administrators may choose any.
@@ -111,13 +122,15 @@ class Settings:
         user_channel_networks: what these may reach besides public addresses, such as "10.1.0.0/16".
         cluster_name, expected_gpus: the cluster's name, and how many GPUs it should have.
         strategy, reserved_ratio: how pools keep GPUs, and the part of all GPUs for the pool that names none.
-        algorithm: the policy of the queue `default`.
+        algorithm: the policy of all queues that name none, the queue `default` among them.
         placement: the scores that choose a placement, each with its weight.
         max_milli_per_user: how many milli-GPU each user may use at a time.
         user_quota: the quota of each user.
         max_job_duration_s: the longest time limit, and the default one.
         enable_preemption: the first job of the queue `default` may have less urgent jobs stopped.
         auto_retry_failed_jobs, max_retries: whether jobs are retried by default, and how often.
+        engine: what brings the nodes, HOST being this machine; `kubernetes` is what the engine of that name needs.
+        docker: what jobs in containers may ask for on hosts.
         queues, projects, pools: as the site defines them.
         alerts: rules by which alerts fire, besides Corral's own; of a rule of the same name what differs.
         alert_thresholds: above which readings of a device an alert fires: of temperature, utilization, memory, power.
@@ -136,7 +149,7 @@ class Settings:
     accept_in_use: bool = False
     assume_available: bool = False
     max_temperature_c: int = 95
-    max_running_jobs: int = 512
+    max_running_jobs: int | None = None
     max_queue_size: int = 100_000
     default_priority: int = 5
     priority_range: tuple[int, int] = (0, 10)
@@ -182,6 +195,9 @@ class Settings:
     enable_preemption: bool = False
     auto_retry_failed_jobs: bool = False
     max_retries: int = 3
+    engine: str = HOST
+    kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
+    docker: DockerSettings = field(default_factory=DockerSettings)
     queues: tuple[Queue, ...] = ()
     projects: tuple[Project, ...] = ()
     pools: tuple[PoolPlan, ...] = ()
@@ -194,6 +210,20 @@ class Settings:
     def default_retries(self) -> int:
         """How often a job is retried by default."""
         return self.max_retries if self.auto_retry_failed_jobs else 0
+
+    @property
+    def most_running_jobs(self) -> int | None:
+        """How many jobs may run at a time. In a cluster its nodes alone limit that, unless the site does."""
+        if self.max_running_jobs is None and self.engine == HOST:
+            return MOST_RUNNING_ON_HOSTS
+        return self.max_running_jobs
+
+    def sampled_at_most_each(self, interval_s: float) -> "Settings":
+        """The same where devices are not sampled more often than so: then samples count for longer, too."""
+        if self.sample_interval_s >= interval_s:
+            return self
+        stale_s = max(self.stale_sample_s, _SAMPLES_BEFORE_STALE * interval_s)
+        return replace(self, sample_interval_s=interval_s, stale_sample_s=stale_s)
 
 
 def load_settings(path: Path) -> Settings:
@@ -230,6 +260,7 @@ def _settings_of(path: Path, root: "Node | None") -> Settings:
     _merge_sections(path, found)
     places = {key: f"{path}, {line}" for key, line in found.lines.items()} | places_of(path, root)
     settings = Settings(**found.values, unbuilt=tuple(found.unbuilt), places=places)
+    settings = replace(settings, queues=with_policies(settings.queues, settings.algorithm))
     _check_together(path, settings, found.lines)
     return settings
 
@@ -379,6 +410,7 @@ def _shared_means(node: "ScalarNode") -> Means:
 
 _MOST_BYTES = 4 * 1024 * 1024
 _LABEL_LENGTH = 200
+_SAMPLES_BEFORE_STALE = 3
 _VGPU = {"layer": Key("layer", one(text)), "cuda": Key("cuda", one(version))}
 MAX_PRIORITY = 1_000_000
 _HOUR_S = 3600.0
@@ -429,6 +461,9 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "metrics_hostname_label": ("metrics_hostname_label", one(one_of(HostnameLabel))),
     "prices": ("prices", read_prices),
     "currency": ("currency", one(currency)),
+    "engine": ("engine", one(text)),
+    "kubernetes": ("kubernetes", read_kubernetes),
+    "docker": ("docker", read_docker),
 }
 
 KEY_OF = {sets: key for key, (sets, _) in _SETTINGS.items()}

@@ -4,8 +4,9 @@ Keys that have no effect yet are checked all the same, and listed as such.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _DAY_S = 86400.0
 _HOUR_S = 3600.0
+_OF_THE_SITE = ""
+"""The policy of a queue that names none, until that of the site is known."""
 
 
 class PoolStrategy(StrEnum):
@@ -173,8 +176,13 @@ def read_section(name: str, path: Path, node: "Node") -> KeyGroup:
 
 
 def read_queues(path: Path, node: "Node") -> tuple[Queue, ...]:
-    """The list of queues. Raises Refused with file and line, as the next two do."""
-    return tuple(_list_of(path, node, "queue", Queue, _QUEUE))
+    """The list of queues; `with_policies` completes it. Raises Refused with file and line, as the next two do."""
+    return tuple(_list_of(path, node, "queue", partial(Queue, policy=_OF_THE_SITE), _QUEUE))
+
+
+def with_policies(queues: tuple[Queue, ...], algorithm: str) -> tuple[Queue, ...]:
+    """The queues as read, those that name no policy with `scheduling.algorithm`."""
+    return tuple(replace(one, policy=algorithm) if one.policy == _OF_THE_SITE else one for one in queues)
 
 
 def read_projects(path: Path, node: "Node") -> tuple[Project, ...]:

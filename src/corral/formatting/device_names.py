@@ -1,9 +1,10 @@
 """How tables and messages call devices: by index, node and model."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Protocol
 
     from corral.client import DeviceRow
@@ -30,17 +31,17 @@ if TYPE_CHECKING:
             ...
 
 
-def several_nodes(devices: "Iterable[OnNode]") -> bool:
+def several_nodes(devices: Iterable[OnNode]) -> bool:
     """Whether they are of more than one node, so that an index does not tell which device is meant."""
     return len({device.node for device in devices}) > 1
 
 
-def device_called(device: "DeviceRow", several: bool) -> str:
+def device_called(device: DeviceRow, several: bool) -> str:
     """The index of a device, after its node where there are several: "3", "gpu-07:3"."""
     index = "?" if device.index is None else str(device.index)
     return f"{device.node}:{index}" if several else index
 
 
-def short_model(device: "Modelled") -> str:
+def short_model(device: Modelled) -> str:
     """The profile of a slice, else the model without its maker."""
     return device.mig_profile or device.name.removeprefix("NVIDIA ")

@@ -1,7 +1,12 @@
 """What is said of a device in a few words, and the colours of its states."""
 
-from corral.client import HolderRow
+from __future__ import annotations
+
 from corral.model.units import format_share
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from corral.client import HolderRow
 
 STATE_STYLES = {
     "free": "green", "allocated": "cyan", "reserved": "blue", "in_use": "yellow", "stale": "yellow",

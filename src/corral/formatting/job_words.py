@@ -1,12 +1,19 @@
 """What is said of a job in a few words: how long, where, why it waits, how it ended."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
-from corral.client import DeviceRow, JobRow
+from collections.abc import Mapping
+
 from corral.formatting.device_names import several_nodes
 from corral.formatting.times import clock_time
 from corral.model.exit_code import exit_code_in_words
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from corral.client import DeviceRow, JobRow
 
 PHASE_STYLES = {
     "PENDING": "yellow", "STARTING": "cyan", "RUNNING": "cyan", "STOPPING": "magenta", "SUCCEEDED": "green",
@@ -38,7 +45,7 @@ def job_time(row: JobRow, now: float) -> str:
 
 
 def job_place(row: JobRow, places: Places) -> str:
-    """Where it runs or ran, why it waits, or how it ended."""
+    """Where it runs or ran, why it waits or does not begin, or how it ended."""
     if row.phase == "PENDING":
         start = "" if row.expected_start is None else f" starts {clock_time(row.expected_start)}"
         return f"({wait_word(row)}){start}"
@@ -50,9 +57,8 @@ def job_place(row: JobRow, places: Places) -> str:
         )
         how = row.reason or code or row.phase.lower()
         return f"{how}; had {_part(row, places)}" if shares_of(row) else how
-    if not row.devices:
-        return "CPU" if row.gpus == 0 else ""
-    return f"GPU {devices_of(row, places)}{_share(row)}"
+    where = f"GPU {devices_of(row, places)}{_share(row)}" if row.devices else "CPU" if row.gpus == 0 else ""
+    return f"{where}; {row.reason}" if row.phase == "STARTING" and row.reason else where
 
 
 def devices_of(row: JobRow, places: Places) -> str:

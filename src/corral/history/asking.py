@@ -12,7 +12,14 @@ from corral.history.series import SERIES
 from corral.history.spans import span_of
 from corral.model.allocation import Allocation
 from corral.model.answers.gpu_monitoring import GpuMonitoring
-from corral.model.answers.history import DeviceHistory, GroupHistory, HistoryPoint, JobHistory
+from corral.model.answers.history import (
+    DeviceHistory,
+    GroupHistory,
+    HistoryPoint,
+    JobGpuHistory,
+    JobGpusHistory,
+    JobHistory,
+)
 from corral.model.errors import BackendFailed, NotFound, Refused, nearest
 from corral.model.job import Job
 from corral.ports.monitoring import MonitoredDevice
@@ -21,6 +28,9 @@ if TYPE_CHECKING:
     from corral.history.rollup import RollUps
 
 DEFAULT_RANGE = "1h"
+
+MOST_GPUS_APART = 16
+"""Of a job with more GPUs the spread over them is told: so many lines cannot be told apart."""
 
 Group = Literal["node", "user", "project"]
 """What has a history of its own, of all devices that it has."""
@@ -103,16 +113,43 @@ class HistoryQueries:
 
         Of a job that was never measured the series have no points. Raises Refused and BackendFailed as `device`.
         """
-        if range_name is None and start is None and end is None and job.started_at is not None:
-            start = int(self._clock.shown(job.started_at))
-            end = None if job.ended_at is None else int(self._clock.shown(job.ended_at)) + 1
-        asked = self._asked(range_name, start, end, series)
+        asked = self._asked_of(job, range_name, start, end, series)
         found = self._recorder.job_roll_ups(job.sequence, asked.level, asked.span)
         # It loads numpy, which a server that starts is not to wait for.
         from corral.history.job_blocks import of_whole_job
 
         whole = of_whole_job(found, len(set(job.devices)), asked.step_s)
         return JobHistory(job.id, asked.start, asked.end, asked.step_s, self._points(whole, asked))
+
+    def job_gpus(
+        self,
+        job: Job,
+        allocation: Allocation | None,
+        devices: Sequence[MonitoredDevice],
+        *,
+        range_name: str | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        series: Sequence[str] = (),
+    ) -> JobGpusHistory:
+        """The same of each device of the job's last allocation, or the spread over them where they are many."""
+        asked = self._asked_of(job, range_name, start, end, series)
+        if allocation is None or not devices:
+            return JobGpusHistory(job.id, asked.start, asked.end, asked.step_s, (), {})
+        found = self._recorder.job_roll_ups(job.sequence, asked.level, asked.span)
+        # It loads numpy, which a server that starts is not to wait for.
+        from corral.history.job_blocks import of_devices
+
+        def points_of(numbers: range) -> dict[str, tuple[HistoryPoint, ...]]:
+            return self._points(of_devices(found, allocation.attempt, numbers, asked.step_s), asked)
+
+        apart = len(devices) <= MOST_GPUS_APART
+        gpus = tuple(
+            JobGpuHistory(*device, points_of(range(number, number + 1)) if apart else {})
+            for number, device in enumerate(devices)
+        )
+        spread = {} if apart else points_of(range(len(devices)))
+        return JobGpusHistory(job.id, asked.start, asked.end, asked.step_s, gpus, spread)
 
     def monitoring(self, job: Job, allocation: Allocation, devices: Sequence[MonitoredDevice]) -> GpuMonitoring | None:
         """The figures of what was measured while the job had this allocation, whose devices these are, each once.
@@ -132,6 +169,15 @@ class HistoryQueries:
         from corral.history.monitoring import monitoring_of
 
         return monitoring_of(found, allocation.attempt, devices)
+
+    def _asked_of(
+        self, job: Job, range_name: str | None, start: int | None, end: int | None, series: Sequence[str]
+    ) -> "_Asked":
+        """Without a period, from the job's last start to its end, or to now."""
+        if range_name is None and start is None and end is None and job.started_at is not None:
+            start = int(self._clock.shown(job.started_at))
+            end = None if job.ended_at is None else int(self._clock.shown(job.ended_at)) + 1
+        return self._asked(range_name, start, end, series)
 
     def _asked(self, range_name: str | None, start: int | None, end: int | None, series: Sequence[str]) -> "_Asked":
         names = _known(series)

@@ -128,6 +128,18 @@ def of_whole_job(steps: RollUps, devices: int, step_s: int) -> RollUps:
     return fold(selected(replace(steps, series=series, covered_s=covered_s), wanted), step_s)
 
 
+def of_devices(steps: RollUps, attempt: int, numbers: range, step_s: int) -> RollUps:
+    """What these devices of one launch read (`job_roll_ups_between`), as steps of the plain series.
+
+    Of several devices the readings are one distribution, also those of the summed series.
+    """
+    launch, part = launch_and_part(steps.series)
+    wanted = (launch == launch_number(attempt)) & (part >= numbers.start) & (part < min(numbers.stop, TOGETHER))
+    covered_s = steps.covered_s / len(numbers)
+    plain = replace(steps, series=steps.series % SERIES_A_PART, covered_s=covered_s)
+    return fold(selected(plain, wanted), step_s)
+
+
 def pack(steps: RollUps) -> bytes:
     """A piece of these steps: the columns of all series together, for many jobs have few steps each."""
     parts = [_HEAD.pack(_FORMAT, len(steps), len(steps.owner))]

@@ -8,14 +8,15 @@ from corral.lifecycle.step import change, give_back
 from corral.lifecycle.stopping import stop
 from corral.model.errors import Conflict
 from corral.model.fact import Fact, JobChanged, JobRequeued
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind
 from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
 from corral.model.view import View
 
 
-def cancel(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
+def cancel(view: View, job: Job, *, by: str, at: float, reason: str | None = None) -> list[Fact]:
     """PENDING -> CANCELLED at once; a live job -> STOPPING. Raises Conflict when it has ended."""
-    reason = f"cancelled by {by}"
+    reason = reason or f"cancelled by {by}"
     if job.phase is Phase.PENDING:
         first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)
         return [first, *after_end(view, job, Phase.CANCELLED, by=by, at=at)]
@@ -39,7 +40,8 @@ def requeue(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     if job.phase in (Phase.FAILED, Phase.LOST):
         again = replace(job, phase=Phase.PENDING, allocation_id=None, reason=None, eligible_at=None, launch_failures=0)
         return [JobRequeued(again, at=at, by=by)]
-    raise Conflict(f"job {job.id} is {job.phase}; only a job that runs, failed or was lost can be requeued")
+    hint = f"; `corral show {job.id}` has its command, to submit it anew" if job.phase.terminal else ""
+    raise Conflict(f"job {job.id} is {job.phase}; only a job that runs, failed or was lost can be requeued{hint}")
 
 
 def _article(kind: JobKind) -> str:

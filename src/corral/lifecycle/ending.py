@@ -7,9 +7,10 @@ from corral.lifecycle.following import after_end
 from corral.lifecycle.input import spent
 from corral.lifecycle.step import Backoff, back_to_queue, change, closed_eviction, give_back, measured
 from corral.model.fact import Fact, JobChanged
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_patch import JobPatch, patched
-from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.launch import Again, LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 from corral.model.units import format_duration
 from corral.model.view import View
 
@@ -35,7 +36,7 @@ def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, bac
     if started_at is not None:
         outcome["started_at"] = started_at
     first = change(job, {**outcome, "phase": phase}, by=by, at=at)
-    final = spent(job) is not None or report.exit_code == INTERRUPTED
+    final = spent(job) is not None or report.exit_code == INTERRUPTED or report.again is Again.NEVER
     if phase in (Phase.FAILED, Phase.LOST) and attempts <= job.spec.retries and not final:
         again = replace(job, phase=phase)
         return [first, back_to_queue(again, {"eligible_at": at + backoff.after(attempts)}, by=by, at=at), *freed]

@@ -16,8 +16,9 @@ from corral.model.dependency import (
     wait_for_ends_alone,
 )
 from corral.model.fact import Fact, JobChanged
-from corral.model.job import TERMINAL_PHASES, Job, Phase
+from corral.model.job import Job
 from corral.model.job_patch import JobPatch, patched
+from corral.model.phase import TERMINAL_PHASES, Phase
 from corral.model.view import View
 
 LONG_WAIT = 64

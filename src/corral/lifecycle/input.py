@@ -4,8 +4,9 @@ from corral.lifecycle.following import after_end
 from corral.lifecycle.step import change
 from corral.lifecycle.stopping import stop
 from corral.model.fact import Fact, JobChanged
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_patch import JobPatch
+from corral.model.phase import Phase
 from corral.model.view import View
 
 

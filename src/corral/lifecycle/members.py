@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from corral.model.allocation import Member, Placement
 from corral.model.attempt import MemberEnd
 from corral.model.device import Node
-from corral.model.job import Phase
 from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.phase import Phase
 
 _BEGUN = frozenset({LaunchPhase.RUNNING, LaunchPhase.DEAD})
 
@@ -33,7 +33,8 @@ def ranked(placement: Placement, nodes: Iterable[Node]) -> Placement:
     """The placement with its members in the order of their ranks: by node name, then by the index of the devices."""
     if len(placement.members) == 1:
         return placement
-    index_of = {device.uuid: device.index for node in nodes for device in node.devices}
+    names = {member.node for member in placement.members}
+    index_of = {device.uuid: device.index for node in nodes if node.name in names for device in node.devices}
 
     def place(member: Member) -> tuple[str, list[int]]:
         return member.node, sorted(index_of.get(grant.uuid, -1) for grant in member.grants)

@@ -8,8 +8,8 @@ from corral.model.attempt_end import AttemptEnd
 from corral.model.eviction import Eviction
 from corral.model.exit_code import exit_code_in_words, signal_name
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued, ServerPart
-from corral.model.job import TERMINAL_PHASES, Phase
 from corral.model.job_patch import JobPatch
+from corral.model.phase import TERMINAL_PHASES, Phase
 
 
 def attempts_of(facts: Iterable[Fact]) -> tuple[RecordedAttempt, ...]:

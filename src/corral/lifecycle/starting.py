@@ -7,13 +7,18 @@ from corral.lifecycle.notifying import start_notice
 from corral.lifecycle.step import Backoff, back_to_queue, change, closed_eviction, give_back, measured
 from corral.model.allocation import Allocation, GpuInfo, Placement
 from corral.model.fact import AllocationMade, Fact, JobChanged
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind
 from corral.model.job_patch import JobPatch
+from corral.model.launch import Again
 from corral.model.means import Enforcement
+from corral.model.phase import Phase
 from corral.model.view import View
 
 MAX_LAUNCH_FAILURES = 5
 """So many launches in a row may fail on the machine's side before the job itself is failed."""
+
+_LACK_FAILURES = 6
+"""What a node lacks for now is waited for as long as after so many failures: half a minute, if nothing else is set."""
 
 
 def start(
@@ -91,20 +96,26 @@ def _running(job: Job, started_at: float | None) -> JobPatch:
     return {"phase": Phase.RUNNING, "started_at": started_at, "attempts": job.attempts + 1, "launch_failures": 0}
 
 
-def launch_failed(view: View, job: Job, message: str, *, by: str, at: float, backoff: Backoff) -> list[Fact]:
+def launch_failed(
+    view: View, job: Job, message: str, *, by: str, at: float, backoff: Backoff, again: Again = Again.AS_ASKED
+) -> list[Fact]:
     """A launch of which nothing ran: back to PENDING with backoff, or FAILED once it failed too often."""
     if job.phase is Phase.STOPPING:
         return _stopped_before_it_ran(view, job, by=by, at=at)
     freed = give_back(view, job, by=by, at=at)
+    if again is Again.ALWAYS:
+        later = JobPatch(reason=message, eligible_at=at + backoff.after(_LACK_FAILURES))
+        return [back_to_queue(job, later, by=by, at=at), *freed]
     failures = job.launch_failures + 1
-    if failures >= MAX_LAUNCH_FAILURES:
-        reason = f"it could not be launched {failures} times in a row; the last time: {message}"
+    if again is Again.NEVER or failures >= MAX_LAUNCH_FAILURES:
+        several = f"it could not be launched {failures} times in a row; the last time: "
+        reason = message if again is Again.NEVER else several + message
         first = change(
             job, JobPatch(phase=Phase.FAILED, ended_at=at, reason=reason, launch_failures=failures), by=by, at=at
         )
         return [first, *freed, *after_end(view, job, Phase.FAILED, by=by, at=at)]
-    again = JobPatch(reason=message, launch_failures=failures, eligible_at=at + backoff.after(failures))
-    return [back_to_queue(job, again, by=by, at=at), *freed]
+    later = JobPatch(reason=message, launch_failures=failures, eligible_at=at + backoff.after(failures))
+    return [back_to_queue(job, later, by=by, at=at), *freed]
 
 
 def never_ran(view: View, job: Job, *, by: str, at: float) -> list[Fact]:

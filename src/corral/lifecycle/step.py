@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 
 from corral.model.fact import AllocationEnded, Fact, JobChanged
-from corral.model.job import NEXT_PHASES, Job, Phase
+from corral.model.job import Job
 from corral.model.job_patch import JobPatch
+from corral.model.phase import NEXT_PHASES, Phase
 from corral.model.view import View
 
 CLOCK_SLACK_S = 86_400.0

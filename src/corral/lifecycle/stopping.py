@@ -3,9 +3,10 @@
 from corral.lifecycle.step import change
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import Fact
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_patch import JobPatch
 from corral.model.launch import LaunchReport
+from corral.model.phase import Phase
 from corral.model.plan import Evict
 from corral.model.units import format_duration
 from corral.model.view import View

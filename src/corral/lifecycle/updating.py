@@ -3,8 +3,9 @@
 from corral.model.dependency import single
 from corral.model.errors import Conflict, Refused
 from corral.model.fact import JobUpdated
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.job_update import JobUpdate, changes_of, noted, sentence, values_before
+from corral.model.phase import Phase
 
 
 def may_go_on(job: Job) -> bool:

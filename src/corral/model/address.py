@@ -1,10 +1,10 @@
 """What an address on the network says about who can listen in."""
 
-from ipaddress import ip_address
-
 
 def is_loopback(host: str) -> bool:
     """Whether this numeric address never leaves the machine; False for a name, which may mean any address."""
+    from ipaddress import ip_address
+
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

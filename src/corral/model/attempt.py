@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from corral.model.allocation import Allocation
 from corral.model.attempt_end import AttemptEnd
-from corral.model.job import Phase
+from corral.model.phase import Phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from corral.model.errors import Refused, nearest
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 
 
 class Condition(StrEnum):

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from corral.model.means import HostMeans, Means
+from corral.model.placement_rules import Resident, Taint
 
 
 class DeviceState(StrEnum):
@@ -77,8 +79,15 @@ class Device:
     virtual: VirtualLayer | None = None
 
 
-VERSION_LABELS = ("driver-version", "cuda-major-version", "cuda-minor-version")
-"""Labels that every node carries as far as its versions are known; a site sets none of these."""
+class HostUse(NamedTuple):
+    """What others than Corral's jobs take of a host."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    disk_mib: int = 0
+
+
+NOTHING_TAKEN = HostUse()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,10 @@ class Node:
     `disk_mib` is what its jobs may fill of its disk, 0 where that is not known.
     `host_means` says who holds the jobs that it runs to their CPUs and memory.
     `numa_cpus` are the CPUs of its NUMA nodes that jobs are bound to, () where none are.
+    `taints` keep off jobs that do not tolerate them, `most_members` is how many members of jobs it takes at a time
+    (None is any number), and `others` is what runs there that is no job, as rules know it.
+    `taken` is what others than jobs have of it, where somebody counts that. `cordoned` is why the cluster that it is of
+    starts nothing on it; None where it does, or there is no such cluster.
     """
 
     name: str
@@ -100,6 +113,11 @@ class Node:
     host_means: HostMeans = field(default_factory=HostMeans)
     disk_mib: int = 0
     numa_cpus: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    most_members: int | None = None
+    others: tuple[Resident, ...] = ()
+    taken: HostUse = NOTHING_TAKEN
+    cordoned: str | None = None
 
 
 class NodeStatus(StrEnum):
@@ -156,11 +174,23 @@ SERVICE = "mps"
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerOfOthers:
+    """A container, none of Corral's, as the Docker daemon of its host calls it. Others chose both words."""
+
+    name: str
+    image: str
+
+    def __str__(self) -> str:
+        return f"container {self.name} ({self.image})"
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceProcess:
     """A process that uses a device, as the driver reports it, joined to what the host knows of it.
 
-    `started_at` is in Unix seconds; `container` is the id found in its cgroup; `job_id` the job it belongs to, or
-    `SERVICE`. `utilization_pct` is how much of the time lately it used the device.
+    `started_at` is in Unix seconds; `container` is the id found in its cgroup, `runs_in` what Docker calls that, None
+    where Docker has not told; `job_id` the job it belongs to, or `SERVICE`. `utilization_pct` is how much of the time
+    lately it used the device.
     """
 
     pid: int
@@ -172,6 +202,28 @@ class DeviceProcess:
     container: str | None = None
     job_id: str | None = None
     utilization_pct: int | None = None
+    runs_in: ContainerOfOthers | None = None
+
+    @property
+    def owner(self) -> str | None:
+        """The container it runs in, else its user; None where neither is known."""
+        return str(self.runs_in) if self.runs_in is not None else self.user
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingPod:
+    """A pod, none of Corral's, that a cluster has given a device to.
+
+    `owner` is what made it, such as "Job/train", None where nothing did; `created_at` is in Unix seconds.
+    """
+
+    namespace: str
+    name: str
+    owner: str | None = None
+    created_at: float | None = None
+
+    def __str__(self) -> str:
+        return f"pod {self.namespace}/{self.name}" + (f" ({self.owner})" if self.owner else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +236,9 @@ class DeviceSample:
     `memory_bandwidth_pct` is the part of the time in which memory was read or written.
     `xid` is the number of the last Xid error since the driver's events were first listened to, 0 before one.
     `throttle` is why the clocks are not higher, NVML's bits (`throttle_reasons` names them); 0 is no reason.
+    `metered` is false of a device that nothing reads: of it only who was given it is known. `pod` is the pod of
+    somebody else that it was given to. `illness` is why its cluster takes it for sick, None where it does not.
+    `counted` is true where a cluster counts its devices: one is free if nobody was given it, whatever is read of it.
     """
 
     uuid: str
@@ -202,6 +257,10 @@ class DeviceSample:
     mem_clock_mhz: int | None = None
     xid: int | None = None
     throttle: int | None = None
+    metered: bool = True
+    pod: HoldingPod | None = None
+    illness: str | None = None
+    counted: bool = False
 
 
 CLOCK_REASONS = {
@@ -239,6 +298,7 @@ class DeviceCondition:
         stale: strangers hold memory but have not used the device for the site's `stale_after`.
         lendable: the site counts the device, though strangers are on it, as free for the memory it has left.
         memory_free_mib, utilization_pct: as last sampled; None when not readable.
+        pod: a pod of somebody else that has it.
     """
 
     uuid: str
@@ -252,6 +312,7 @@ class DeviceCondition:
     memory_free_mib: int | None = None
     utilization_pct: int | None = None
     ill_since: float | None = None
+    pod: HoldingPod | None = None
 
     def state(self, *, allocated: bool = False, reserved: bool = False) -> DeviceState:
         """The first state that applies; `allocated` and `reserved` say what Corral has allocated."""
@@ -263,7 +324,7 @@ class DeviceCondition:
             return DeviceState.CORDONED
         if allocated or reserved:
             return DeviceState.ALLOCATED if allocated else DeviceState.RESERVED
-        if self.strangers:
+        if self.strangers or self.pod is not None:
             return DeviceState.STALE if self.stale else DeviceState.IN_USE
         return DeviceState.FREE
 

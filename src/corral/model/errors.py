@@ -35,6 +35,10 @@ class BackendFailed(CorralError):
     """A machine, driver or daemon failed. The work is retried with backoff; nothing is wrong with the request."""
 
 
+class NodeLacks(BackendFailed):
+    """A node or its cluster lacks for now what work needs: a Docker daemon, a right. The work waits; it never fails."""
+
+
 class NodeUnreachable(BackendFailed):
     """A node's agent did not answer in time. What it was asked to do may have been done, or may still be done."""
 

@@ -38,6 +38,8 @@ class ServerPart(StrEnum):
     ABSENT_CLIENTS = "corral:absent-clients"
     NOTIFICATIONS = "corral:notifications"
     ALERTS = "corral:alerts"
+    POD_BINDER = "corral:pod-binder"
+    TUNER = "corral:tuner"
     SIMULATOR = "corral:simulator"
     UNRECORDED = "corral:unrecorded"
     """Who it was, the journal did not say then."""
@@ -441,8 +443,10 @@ class ConditionObserved(Observation):
 
     def apply(self, draft: "ViewDraft") -> None:
         """The device is in this condition, and cordoned or not as before."""
-        uuid = self.condition.uuid
-        draft.put("conditions", uuid, replace(self.condition, cordoned=draft.view.cordons.get(uuid)))
+        condition, cordoned = self.condition, draft.view.cordons.get(self.condition.uuid)
+        if condition.cordoned != cordoned:
+            condition = replace(condition, cordoned=cordoned)
+        draft.put("conditions", condition.uuid, condition)
 
 
 @dataclass(frozen=True, slots=True)

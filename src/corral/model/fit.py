@@ -13,33 +13,14 @@ from corral.model.device import DeviceState, NodeStatus
 from corral.model.fill import fill
 from corral.model.job import Request
 from corral.model.means import Means
+from corral.model.placement_rules import Labels, allows, node_preference, untolerated
 from corral.model.quota import counted_milli
 from corral.model.split import NoRoom, Strategy, split
-from corral.model.state import NodeState, Slot, node_state, slot_of, version_tuple
+from corral.model.state import (
+    NodeState,
+    Slot,
+)
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
-
-__all__ = [
-    "LEAST_MPS_MILLI",
-    "NODE_CAUSES",
-    "STATIC_CAUSES",
-    "Cause",
-    "Fit",
-    "Misfit",
-    "NodeState",
-    "Slot",
-    "could_use",
-    "fit",
-    "grant_memory_mib",
-    "grants_on",
-    "labels_preferred",
-    "model_matches",
-    "node_state",
-    "profile_matches",
-    "share_milli_of",
-    "slot_of",
-    "still_fits",
-    "version_tuple",
-]
 
 
 class Cause(StrEnum):
@@ -72,19 +53,26 @@ class Cause(StrEnum):
     CPU = "cpu"
     HOST_MEMORY = "host memory"
     DISK = "disk"
+    MEMBERS = "members"
+    TAINT = "taint"
+    NODE_AFFINITY = "node affinity"
+    AFFINITY = "affinity"
     ANTI_AFFINITY = "anti-affinity"
+    SPREAD = "spread"
 
 
 STATIC_CAUSES = frozenset(
     {
         *(Cause.NO_NODE, Cause.LABELS, Cause.DRIVER, Cause.CUDA, Cause.MODEL, Cause.COMPUTE, Cause.MEMORY),
-        *(Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS, Cause.NODE_NAME),
+        *(Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS, Cause.NODE_NAME, Cause.NODE_AFFINITY),
     }
 )
 NODE_CAUSES = frozenset({Cause.NODE_GONE, Cause.NODE_SILENT, Cause.NODE_DRAINING, Cause.NODE_CORDONED})
 """The node takes nothing now."""
+NEIGHBOUR_CAUSES = frozenset({Cause.AFFINITY, Cause.ANTI_AFFINITY, Cause.SPREAD})
+"""What runs there, or does not, is in the way."""
 _EVICTABLE_CAUSES = frozenset(
-    {Cause.ALLOCATED, Cause.TENANT, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY, Cause.DISK}
+    {Cause.ALLOCATED, Cause.TENANT, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY, Cause.DISK, Cause.MEMBERS}
 )
 
 
@@ -121,6 +109,13 @@ class Misfit:
     never: bool = False
     eviction_helps: bool = False
     node: str | None = None
+
+    @property
+    def capacity_helps(self) -> bool:
+        """Whether it may fit once jobs have ended: no end of a job takes off a taint, or ends somebody else's pod."""
+        if self.cause is Cause.ANTI_AFFINITY:
+            return self.eviction_helps
+        return not self.never and self.cause not in (Cause.TAINT, Cause.AFFINITY, Cause.SPREAD)
 
 
 LEAST_MPS_MILLI = 30
@@ -255,8 +250,14 @@ def _node_misfit(request: Request, state: NodeState) -> Misfit | None:
         return Misfit(Cause.DRIVER, request.min_driver[0], state.driver[0] if state.driver else 0, never=True)
     if request.min_cuda is not None and (state.cuda is None or state.cuda < request.min_cuda):
         return Misfit(Cause.CUDA, request.min_cuda[0], state.cuda[0] if state.cuda else 0, never=True)
+    if request.rules is not None and not request.rules.by_name and not allows(request.rules, state.labels):
+        return Misfit(Cause.NODE_AFFINITY, 1, 0, never=True)
     if state.status is not NodeStatus.READY:
         return Misfit(Cause(f"node {state.status}"), 1, 0)
+    if state.taints and untolerated(state.taints, request.rules) is not None:
+        return Misfit(Cause.TAINT, 1, 0)
+    if state.members_left is not None and state.members_left < 1:
+        return Misfit(Cause.MEMBERS, 1, 0, eviction_helps=True)
     if request.cpu_milli > state.cpu_milli:
         return Misfit(Cause.CPU, request.cpu_milli, state.cpu_milli, eviction_helps=True)
     if request.host_memory_mib > state.memory_mib:
@@ -312,9 +313,22 @@ def _may_be_client(request: Request, slot: Slot) -> bool:
     return alone and share_milli_of(request, slot) >= LEAST_MPS_MILLI
 
 
-def labels_preferred(request: Request, state: NodeState) -> int:
-    """How many of the labels that the request prefers the node carries."""
-    return sum(label in state.labels for label in request.prefers)
+def name_misfit(request: Request, name: str, labels: Labels) -> Misfit | None:
+    """Why the node of that name is none that the request allows, None when it is; equal states do not say it."""
+    if request.node not in (None, name):
+        return Misfit(Cause.NODE_NAME, 1, 0, never=True)
+    rules = request.rules
+    if rules is not None and rules.by_name and not allows(rules, labels, name):
+        return Misfit(Cause.NODE_AFFINITY, 1, 0, never=True)
+    return None
+
+
+def preference(request: Request, state: NodeState, name: str | None = None) -> int:
+    """How much the request prefers a node: 1 for each label that it `prefers`, and the weights of its rules."""
+    liked = sum(label in state.labels for label in request.prefers) if request.prefers else 0
+    if request.rules is None and not state.taints:
+        return liked
+    return liked + node_preference(request.rules, state.labels, state.taints, name)
 
 
 def profile_matches(wanted: str, profile: str) -> bool:

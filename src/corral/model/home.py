@@ -3,32 +3,64 @@
 Arithmetic on paths only; nothing here looks at the disk.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from __future__ import annotations
+
 from functools import cached_property
-from pathlib import Path
 
 from corral.model.errors import Refused
+
+TYPE_CHECKING = False  # what every command loads needs neither `typing` nor `pathlib`
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
 
 SOCKET_PATH_BYTES = 107
 """The longest path of a Unix socket: `sun_path` of unix(7) is 108 bytes with its closing NUL."""
 
 
-@dataclass(frozen=True)
 class Home:
     """The directory of one server and what is in it."""
 
-    root: Path
+    def __init__(self, root: Path | str) -> None:
+        self._root = _tidy(str(root))
+
+    def __str__(self) -> str:
+        return self._root
+
+    def __repr__(self) -> str:
+        return f"Home({self._root!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Home) and self._root == other._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    @cached_property
+    def root(self) -> Path:
+        """The directory itself."""
+        from pathlib import Path
+
+        return Path(self._root)
+
+    @property
+    def socket_path(self) -> str:
+        """Where the server answers. Raises Refused when the path is longer than a socket's may be."""
+        return _socket_path(f"{self._root.rstrip('/')}/corral.sock")
 
     @property
     def socket(self) -> Path:
-        """Where the server answers. Raises Refused when the path is longer than a socket's may be."""
-        return _socket_path(self.root / "corral.sock")
+        """The same as a path object. Raises Refused."""
+        from pathlib import Path
+
+        return Path(self.socket_path)
 
     @property
     def notify_socket(self) -> Path:
-        """Where supervisors notify the server that a job ended. Raises Refused as `socket` does."""
-        return _socket_path(self.root / "notify.sock")
+        """Where supervisors notify the server that a job ended. Raises Refused as `socket_path` does."""
+        from pathlib import Path
+
+        return Path(_socket_path(f"{self._root.rstrip('/')}/notify.sock"))
 
     @property
     def lock_file(self) -> Path:
@@ -59,6 +91,11 @@ class Home:
     def page_port_file(self) -> Path:
         """The port of this machine on which browsers reach the server's pages, once somebody asked for them."""
         return self.root / "page-port"
+
+    @property
+    def cluster_tag_file(self) -> Path:
+        """By what the server's pods in a Kubernetes cluster are known from those of other servers."""
+        return self.root / "cluster-tag"
 
     @property
     def server_log(self) -> Path:
@@ -130,11 +167,17 @@ def find_home(env: Mapping[str, str], working_dir: str | Path) -> Home:
         if not user_home:
             raise Refused("neither CORRAL_HOME nor HOME is set; set CORRAL_HOME to a directory", field="CORRAL_HOME")
         named = named.replace("~", user_home, 1) if named else f"{user_home}/.corral"
-    return Home(Path(working_dir, named))
+    return Home(named if named.startswith("/") else f"{working_dir}/{named}")
 
 
-def _socket_path(path: Path) -> Path:
-    length = len(str(path).encode(errors="surrogateescape"))
+def _tidy(path: str) -> str:
+    """The path as `pathlib` writes it: without what says nothing, such as /./ and a slash at its end."""
+    start = "/" if path.startswith("/") else ""
+    return start + "/".join(part for part in path.split("/") if part not in ("", ".")) or "."
+
+
+def _socket_path(path: str) -> str:
+    length = len(path.encode(errors="surrogateescape"))
     if length > SOCKET_PATH_BYTES:
         raise Refused(
             f"{path} is {length} bytes long, and a Unix socket's path may have {SOCKET_PATH_BYTES}; "

@@ -1,14 +1,19 @@
 """A job: what was asked for, by whom, and how far it has come."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from corral.model.container import Container
 from corral.model.eviction import Eviction
 from corral.model.known_fields import known_fields
 from corral.model.means import Means
+from corral.model.named_values import named_values
 from corral.model.notification import NotifyOn
+from corral.model.phase import Phase
+from corral.model.placement_rules import PlacementRules
+from corral.model.pod_ref import PodRef
 from corral.model.split import Strategy
-from corral.model.sweep import Params, named_values
+from corral.model.sweep import Params
 from corral.model.terminal import TerminalSize
 from corral.model.units import MILLI_PER_DEVICE
 
@@ -17,45 +22,6 @@ DEFAULT_PRIORITY = 5
 
 MAX_TITLED_PARAMS = 60
 """Characters of the parameters of a job in a sentence; the rest is cut off."""
-
-
-class Phase(StrEnum):
-    """Where a job stands. The legal steps between phases are in `NEXT_PHASES`; a hold is a flag, not a phase."""
-
-    PENDING = "PENDING"
-    STARTING = "STARTING"
-    RUNNING = "RUNNING"
-    STOPPING = "STOPPING"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    CANCELLED = "CANCELLED"
-    TIMED_OUT = "TIMED_OUT"
-    LOST = "LOST"
-
-    @property
-    def terminal(self) -> bool:
-        """Whether a job in this phase has ended and holds nothing (a retry turns FAILED and LOST to PENDING)."""
-        return self in TERMINAL_PHASES
-
-
-TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.TIMED_OUT, Phase.LOST})
-
-NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
-    Phase.PENDING: frozenset({Phase.STARTING, Phase.CANCELLED}),
-    Phase.STARTING: frozenset(
-        {Phase.RUNNING, Phase.PENDING, Phase.STOPPING, Phase.SUCCEEDED, Phase.FAILED, Phase.TIMED_OUT, Phase.LOST}
-    ),
-    Phase.RUNNING: frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPING, Phase.TIMED_OUT, Phase.LOST}),
-    Phase.STOPPING: frozenset({Phase.PENDING, Phase.FAILED, Phase.CANCELLED, Phase.TIMED_OUT, Phase.LOST}),
-    Phase.SUCCEEDED: frozenset(),
-    Phase.FAILED: frozenset({Phase.PENDING}),
-    Phase.CANCELLED: frozenset(),
-    Phase.TIMED_OUT: frozenset(),
-    Phase.LOST: frozenset({Phase.PENDING}),
-}
-"""Legal steps. STARTING -> SUCCEEDED | FAILED is a process that ended before anyone saw it run;
-RUNNING -> TIMED_OUT a time limit that the supervisor enforced by itself; STOPPING -> FAILED a job that was stopped for
-what it did."""
 
 
 class JobKind(StrEnum):
@@ -115,6 +81,7 @@ class Request:
         one_node: all members of the gang on one node; `spread` puts each on a node of its own.
         avoid_jobs: names of jobs that must not run on the same node (anti-affinity).
         accept_in_use: a device that strangers use will do, when this much memory (MiB) is still free on it.
+        rules: what else it demands of a node: tolerated taints, labels by expressions, what runs there.
     """
 
     devices: int = 1
@@ -147,6 +114,7 @@ class Request:
     node: str | None = None
     prefers: tuple[tuple[str, str], ...] = ()
     disk_mib: int = 0
+    rules: PlacementRules | None = None
 
     @property
     def whole(self) -> bool:
@@ -159,6 +127,21 @@ class Request:
         if self.split_milli is not None:
             return self.gang_size * self.split_milli
         return self.gang_size * self.devices * self.share_milli
+
+    @property
+    def by_neighbours(self) -> bool:
+        """Whether it depends on what runs on a node if it may be placed there."""
+        return bool(self.avoid_jobs) or (self.rules is not None and self.rules.by_neighbours)
+
+    def without_neighbours(self) -> "Request":
+        """The same request as if no other job ran anywhere."""
+        if not self.by_neighbours:
+            return self
+        return replace(self, avoid_jobs=(), rules=None if self.rules is None else self.rules.without_neighbours())
+
+
+ONE_DEVICE = Request()
+"""What is asked for where nothing is said. One for all: to make a request takes as long as to check it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +166,8 @@ class JobSpec:
         notify: a shell command that is run once when the job has ended for good, of an array when all of it has.
         notify_on: of what the user is told through their channel.
         uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
+        container: what its command runs in; None is a process of its host.
+        pods: pods that others made, one a member by rank, which it starts by binding each to its node; () of any other.
         params: its values of a sweep's parameters, which it also finds in its environment; () of any other job.
     """
 
@@ -190,7 +175,7 @@ class JobSpec:
     command: tuple[str, ...] = ()
     name: str = ""
     kind: JobKind = JobKind.RUN
-    request: Request = field(default_factory=Request)
+    request: Request = field(default_factory=lambda: ONE_DEVICE)
     priority: int = DEFAULT_PRIORITY
     queue: str = "default"
     project: str = "default"
@@ -220,6 +205,8 @@ class JobSpec:
     params: Params = ()
     stdin: bool = False
     terminal: TerminalSize | None = None
+    container: Container | None = None
+    pods: tuple[PodRef, ...] = ()
 
     @property
     def takes_input(self) -> bool:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from corral.model.job import Phase
 from corral.model.job_filter import JobFilter
+from corral.model.phase import Phase
 
 OWN = "me"
 """In the place of a user's name: the caller."""

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.name_pattern import fits
+from corral.model.phase import Phase
 
 
 @dataclass(frozen=True, slots=True)

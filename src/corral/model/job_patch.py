@@ -5,7 +5,8 @@ from operator import attrgetter
 from typing import TypedDict
 
 from corral.model.eviction import Eviction
-from corral.model.job import Job, Phase
+from corral.model.job import Job
+from corral.model.phase import Phase
 
 
 class JobPatch(TypedDict, total=False):

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from corral.model.device import Device
-from corral.model.errors import Refused
-from corral.model.job import Job, Phase, ProcessIdentity
+from corral.model.errors import CorralError, NodeLacks, Refused
+from corral.model.job import Job, ProcessIdentity
 from corral.model.numa import NumaBinding
+from corral.model.phase import Phase
 from corral.model.tenant import Tenant
 
 _LAUNCH_ID = re.compile(r"\d{1,20}(_\d{1,20})?\.\d{1,20}(-\d{1,20})?", re.ASCII)
@@ -31,14 +32,27 @@ class LaunchPhase(StrEnum):
         return self in (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 
 
+class Again(StrEnum):
+    """Whether what failed is tried again.
+
+    AS_ASKED is as often as the job's retries say, or a few times if nothing of it ran. NEVER: it would fail in the same
+    way. ALWAYS: nothing of it ran, and its node will have what it lacks.
+    """
+
+    AS_ASKED = "as asked"
+    NEVER = "never"
+    ALWAYS = "always"
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchReport:
     """The state of one launch. Times by the supervisor's clock.
 
-    `ending` is the phase the supervisor says the work ended in: SUCCEEDED, FAILED, CANCELLED or TIMED_OUT.
-    DECLARED_LOST never ran and is safe to try again; `reason` then says what failed, None when nothing did. `age_s` is
-    how long what sees to its time limit has done so, by a clock that nobody sets; None where nothing outside of this
-    server does.
+    `ending` is the phase the supervisor says the work ended in: SUCCEEDED, FAILED, CANCELLED or TIMED_OUT; or LOST
+    where what it ran in was ended under it. Where it failed, `again` says whether it is tried again.
+    DECLARED_LOST never ran and is safe to try again; `reason` then says what failed, None when nothing did. Of what is
+    CLAIMED it says what keeps it from beginning, if that is known. `age_s` is how long what sees to its time limit has
+    done so, by a clock that nobody sets; None where nothing outside of this server does.
     """
 
     launch_id: str
@@ -50,6 +64,15 @@ class LaunchReport:
     ending: Phase | None = None
     reason: str | None = None
     age_s: float | None = None
+    again: Again = Again.AS_ASKED
+
+
+def failed_launch(launch_id: str, error: CorralError) -> LaunchReport:
+    """The report of a launch that failed so, and of which nothing will ever run."""
+    again = Again.NEVER if isinstance(error, Refused) else Again.AS_ASKED
+    if isinstance(error, NodeLacks):
+        again = Again.ALWAYS
+    return LaunchReport(launch_id, LaunchPhase.DECLARED_LOST, reason=str(error), again=again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +104,8 @@ class Launch:
         cpu_milli, host_memory_mib: the member's part of the host, 0 being all; it is held to it where possible.
         rank: of the member in its gang, from 0; `members` is how many the gang has.
         node: the node's name.
-        runtime: what runs it there: "process", or "watch" for what Corral did not start.
+        runtime: what runs it there: "process", "container", "binding" of a pod that others made, or "watch" for what
+            Corral did not start.
         uses: the member's devices, in order.
         numa: the NUMA nodes and CPUs that its processes are bound to, None for none.
     """

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from corral.model.job import JobKind, Request
+from corral.model.container import Container
+from corral.model.job import ONE_DEVICE, JobKind, Request
 from corral.model.known_fields import known_fields
 from corral.model.notification import NotifyOn
 from corral.model.sweep import Sweep
@@ -25,6 +26,9 @@ class Submission:
 
     Attributes:
         env: the complete environment of the job, to which the server adds its own variables.
+        inherited_env, inherited_workdir: names of variables in `env`, and whether the directory, that are only those of
+            the process which submits: a container does without them.
+        container: what the command runs in, where the site runs containers; None is the site's default.
         after: what must have become of other jobs first: "17" succeeded, "any:17" ended, "notok:17" did not end well,
             "start:17" started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this
             name and user is left; alternatives as "17?any:18".
@@ -53,7 +57,7 @@ class Submission:
     command: tuple[str, ...] = ()
     name: str = ""
     kind: JobKind = JobKind.RUN
-    request: Request = field(default_factory=Request)
+    request: Request = field(default_factory=lambda: ONE_DEVICE)
     priority: int | None = None
     queue: str = "default"
     project: str = "default"
@@ -84,6 +88,9 @@ class Submission:
     sweep: Sweep | None = None
     stdin: bool = False
     terminal: TerminalSize | None = None
+    container: Container | None = None
+    inherited_env: tuple[str, ...] = ()
+    inherited_workdir: bool = False
 
     @property
     def elements(self) -> ArraySpec | None:

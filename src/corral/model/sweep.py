@@ -5,7 +5,6 @@ there. `${NAME}`, `{{NAME}}`, and braces around anything else stay as they are.
 """
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -54,11 +53,6 @@ def with_values(text: str, params: Params) -> str:
 def with_values_in_pattern(pattern: str, params: Params) -> str:
     """As `with_values` for the pattern of an output file, where a percent sign of a value means itself."""
     return with_values(pattern, tuple((name, value.replace("%", "%%")) for name, value in params))
-
-
-def named_values(params: Params) -> str:
-    """The parameters for a person: lr=0.01 seed=1. A value of several words is in quotes."""
-    return " ".join(f"{name}={shlex.quote(value) if ' ' in value else value}" for name, value in params)
 
 
 @lru_cache(maxsize=64)

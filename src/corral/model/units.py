@@ -3,11 +3,13 @@
 Capacity is counted in integers only, so that what is taken can be given back exactly.
 """
 
+from __future__ import annotations
+
 import re
-from typing import TYPE_CHECKING
 
 from corral.model.errors import Refused
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from fractions import Fraction
 
@@ -135,7 +137,7 @@ def format_share(milli: int) -> str:
     return f"{milli / MILLI_PER_DEVICE:.3f}".rstrip("0").rstrip(".")
 
 
-def parse_amount(text: str, *, field: str) -> "Fraction":
+def parse_amount(text: str, *, field: str) -> Fraction:
     """The exact number that a person wrote, above zero. Raises Refused for anything else."""
     from fractions import Fraction
 

@@ -12,11 +12,14 @@ from corral.model.alert import Alert, AlertSilence
 from corral.model.alert_rule import AlertRule
 from corral.model.allocation import Allocation, Placement, Promise
 from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, NodeCordon, NodeStatus, Silence
+from corral.model.experiment import Experiment
 from corral.model.fact import Delta
-from corral.model.job import Job, Phase
+from corral.model.job import Job
 from corral.model.notification import DueNotice, DueNotification
+from corral.model.phase import Phase
 from corral.model.queue import Limits, Pool, Project, Queue
 from corral.model.run_history import RUNS_KEPT, DecayedUsage, PastRun, Spent, spend
+from corral.model.tuning_task import TuningTask
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -47,6 +50,7 @@ class View:
         availability_memory_weight: what free memory counts in the availability of a device; the rest is for idle time.
         alert_rules: by which alerts fire.
         alerts: that fire, and the last that are over, by id; `alert_silences` keep some from being told, by id.
+        tuning_tasks: of the autotuner, by id; `experiments` are those of them that are not over, by id.
         given: UUIDs of the devices that were allocated last on each node, by node; the node of the newest last.
         durations: the last run times in seconds, newest last, by (user, job name).
     """
@@ -77,6 +81,8 @@ class View:
     alert_rules: tuple[AlertRule, ...] = ()
     alerts: Mapping[str, Alert] = field(default_factory=lambda: EMPTY)
     alert_silences: Mapping[str, AlertSilence] = field(default_factory=lambda: EMPTY)
+    tuning_tasks: Mapping[str, TuningTask] = field(default_factory=lambda: EMPTY)
+    experiments: Mapping[str, Experiment] = field(default_factory=lambda: EMPTY)
     usage_half_life_s: float = 7 * 86400.0
     availability_memory_weight: float = MEMORY_WEIGHT
 
@@ -119,8 +125,13 @@ class View:
             return NodeStatus.GONE if silence.gone else NodeStatus.SILENT
         cordon = self.node_cordons.get(node)
         if cordon is None:
-            return NodeStatus.READY
+            return NodeStatus.READY if self.cluster_cordon(node) is None else NodeStatus.CORDONED
         return NodeStatus.DRAINING if cordon.draining and self.residents.get(node) else NodeStatus.CORDONED
+
+    def cluster_cordon(self, node: str) -> str | None:
+        """Why the cluster that a node is of starts nothing on it, None where it does, or there is no such cluster."""
+        known = self.nodes.get(node)
+        return None if known is None else known.cordoned
 
     def unanswering(self, node: str) -> str | None:
         """Why a node is not asked anything: a sentence without its full stop; None where it answers."""

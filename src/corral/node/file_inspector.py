@@ -24,6 +24,8 @@ from corral.wire import from_plain
 DEADLINE_S = 3.0
 TAKEN_WITHIN_S = 1.0
 """A process that has not taken an order by then is stopped or dead, and replaced."""
+_UP_WITHIN_S = 20.0
+"""So long one that is new may take: it starts, and on a busy host would otherwise be replaced before it ever has."""
 _QUERIES_IN_AN_ORDER = 100
 _MOST_ANSWER_BYTES = 4 * 1024 * 1024
 _READ_BYTES = 64 * 1024
@@ -110,6 +112,8 @@ class _Worker:
     """One worker process, and the socket to it."""
 
     def __init__(self) -> None:
+        self._up_by = time.monotonic() + _UP_WITHIN_S
+        """Until then it may be starting; the past once it has taken an order."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         with theirs:
@@ -133,7 +137,7 @@ class _Worker:
         order = json.dumps({"queries": queries, "who": who, "within_s": until - now}).encode()
         if len(order) > MOST_ORDER_BYTES:
             return b""
-        taken_until = min(until, now + TAKEN_WITHIN_S)
+        taken_until = min(until, max(now + TAKEN_WITHIN_S, self._up_by))
         mine, theirs = os.pipe2(os.O_CLOEXEC)
         try:
             try:
@@ -143,6 +147,7 @@ class _Worker:
             if not sent or _read(mine, 1, taken_until) != TAKEN:
                 # Where the time was too short for an order to be taken, nothing is wrong with whoever should take it.
                 return b"" if taken_until == until <= time.monotonic() else None
+            self._up_by = now
             return _read(mine, _MOST_ANSWER_BYTES, until)
         finally:
             os.close(mine)

@@ -20,7 +20,7 @@ class IsolationWatch:
         self._after_s = after_s
         self._end_all = end_all
         self._called_s = time.monotonic()
-        self._isolated = False
+        self._ended_call_s: float | None = None  # when the call came after which all was ended
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="isolation", daemon=True)
 
@@ -38,9 +38,10 @@ class IsolationWatch:
 
     def _run(self) -> None:
         while not self._closing.wait(self._after_s / _LOOKS):
-            isolated = time.monotonic() - self._called_s >= self._after_s
-            if isolated and not self._isolated:
+            called_s = self._called_s
+            # Told once for each last call: one that came and grew old between two looks is not overlooked.
+            if time.monotonic() - called_s >= self._after_s and called_s != self._ended_call_s:
                 reason = f"its node has not heard from its server for {format_duration(self._after_s)} (on_isolation)"
                 log.warning("the server has not called for %s: what runs here is ended", format_duration(self._after_s))
                 self._end_all(reason)
-            self._isolated = isolated
+                self._ended_call_s = called_s

@@ -74,13 +74,29 @@ class JobLogs:
         except OSError as error:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 
-    def tell(self, job_id: str, lines: Sequence[str], owner: tuple[int, int] | None) -> None:
-        """Write lines to the end of rank 0's log, which is made for `owner` (uid, gid) where there is none yet."""
-        path = self._path(job_id, 0)
+    def tell(self, job_id: str, lines: Sequence[str], owner: tuple[int, int] | None, *, rank: int = 0) -> None:
+        """Write lines to the end of a member's log, which is made for `owner` (uid, gid) where there is none yet."""
+        path = self._path(job_id, rank)
         try:
             mark_end(str(path), self._now(), append_lines(str(path), lines, owner))
         except OSError as error:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
+
+    def append(self, job_id: str, rank: int, output: bytes) -> None:
+        """Write what a member has written elsewhere to the end of its log, which is made where there is none.
+
+        Raises BackendFailed, Refused.
+        """
+        path = self._path(job_id, rank)
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
+            with os.fdopen(fd, "wb", buffering=0) as file:
+                view = memoryview(output)
+                while view:
+                    view = view[file.write(view) :]
+                mark_end(str(path), self._now(), file.tell())
+        except OSError as error:
+            raise BackendFailed(f"cannot write the log {path}: {error.strerror}") from None
 
     def _path(self, job_id: str, rank: int) -> Path:
         if not _JOB_ID.fullmatch(job_id) or rank < 0:

@@ -53,9 +53,12 @@ from corral.ports.node import (
     Reports,
 )
 from corral.runtimes.disk import Disks
+from corral.runtimes.docker.container_names import ContainerNames
+from corral.runtimes.docker.container_runtime import DockerRuntime
+from corral.runtimes.docker.site import DockerSite
 from corral.runtimes.process.launch_spec import LaunchError
 from corral.runtimes.process.process_launches import ProcessLaunches
-from corral.runtimes.process.runtime import ProcessRuntime
+from corral.runtimes.process.runtime import CONTAINER, ProcessRuntime
 from corral.runtimes.watch import WatchRuntime
 from corral.sharing.drivers import make_drivers, make_mps, mps_warning, process_mode_warning
 from corral.sharing.exclusive import NVIDIA_SMI
@@ -122,14 +125,21 @@ class LocalNode:
         # After all that may be refused, because it starts a process.
         heard = HeardLaunches(self._news.launch_changed)
         self._notifications = NotificationRunner(home, self._logs.tell, {**self._paths})
-        processes = _started(home, settings, clock, self._notifications.beside(heard.add))
-        self._launches = self._make_launches(ProcessRuntime(processes, home), heard)
+        # What is told of a runner is news of the launch whose container it looks after.
+        listener = self._notifications.beside(lambda launch_id: heard.add(launch_id.removeprefix(CONTAINER)))
+        processes = _started(home, settings, clock, listener)
+        self._launches = self._make_launches(processes, home, heard)
         self._sampler = Sampler(
             self._source,
             clock,
             settings,
             listener=self._news.sampled,
-            attribution=Attribution(clock, origins=self._origins, home=self._paths["CORRAL_HOME"]),
+            attribution=Attribution(
+                clock,
+                origins=self._origins,
+                home=self._paths["CORRAL_HOME"],
+                container_named=ContainerNames().of,
+            ),
             arrange=Inventory(settings, self._mps, processes.host_means, home.scratch, name).of,
         )
         self._mps_watch = MpsWatch(
@@ -222,12 +232,12 @@ class LocalNode:
 
     def forget(self, launch_id: str, keep_scratch: bool) -> None:
         job_id = job_of(checked_launch_id(launch_id))
-        self._launches.forget(launch_id)
+        remove_records = self._launches.forget(launch_id)
         self._devices.leave(launch_id)
         self._meeting.forget(launch_id)
         self._files.drop(launch_id, job_id)
         self._mapping.drop(launch_id)
-        self._cleaner.add(partial(self._launches.remove_records, launch_id))
+        self._cleaner.add(remove_records)
         if not keep_scratch:
             self._cleaner.add(partial(self._files.tidy, job_id))
 
@@ -270,11 +280,13 @@ class LocalNode:
 
     # Between the parts
 
-    def _make_launches(self, processes: ProcessRuntime, heard: HeardLaunches) -> NodeLaunches:
-        grace_s = self._settings.kill_grace_s
+    def _make_launches(self, processes: ProcessLaunches, home: Home, heard: HeardLaunches) -> NodeLaunches:
+        grace_s, site = self._settings.kill_grace_s, docker_site(self._settings)
+        log_max_bytes = _log_max_bytes(self._settings)
         return NodeLaunches(
             {
-                "process": processes,
+                "process": ProcessRuntime(processes, home),
+                "container": DockerRuntime(processes, home, site, kill_grace_s=grace_s, log_max_bytes=log_max_bytes),
                 "watch": WatchRuntime(self._processes, self._clock, heard.add, kill_grace_s=grace_s),
             },
             make_ready=self._make_ready,
@@ -321,10 +333,20 @@ def _warn(*warnings: str | None) -> None:
             log.warning("%s", warning)
 
 
+def docker_site(settings: Settings) -> DockerSite:
+    """What jobs in containers may ask for on hosts with these settings."""
+    docker = settings.docker
+    return DockerSite(docker.host_paths, docker.networks, docker.any_user, docker.max_processes)
+
+
+def _log_max_bytes(settings: Settings) -> int:
+    return settings.log_max_mib * 1024 * 1024
+
+
 def _started(home: Home, settings: Settings, clock: SystemClock, on_event: Callable[[str], None]) -> ProcessLaunches:
     processes = ProcessLaunches(
         home.root,
-        log_max_bytes=settings.log_max_mib * 1024 * 1024,
+        log_max_bytes=_log_max_bytes(settings),
         kill_grace_s=settings.kill_grace_s,
         on_event=on_event,
         boot_at=clock.boot_at,

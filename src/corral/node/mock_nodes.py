@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,22 +9,25 @@ from corral.model.errors import CorralError, Refused
 from corral.model.home import Home
 from corral.node.remote import RemoteNode
 from corral.node.spawn import AgentSpawner
+from corral.ports.containers import Containers
+from corral.ports.engine import EngineTraits, Joined, Left
 from corral.ports.node import NodeAgent
+from corral.ports.pod_jobs import PodJobs
 from corral.telemetry.mock_cluster import ChangingMockFile, MockCluster
 
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S = 0.5
 
-Joined = Callable[[str, NodeAgent], None]
-Left = Callable[[str], None]
-
 
 class MockNodes:
-    """Keeps an agent running for each node of the file that is not gone, also when one dies or the file changes."""
+    """Implements `corral.ports.engine.NodeEngine`. It keeps an agent running for each node of the file that is not
+    gone, also when one dies or the file changes.
+    """
 
-    def __init__(self, home: Home, path: Path) -> None:
-        """Raises Refused for a bad file."""
+    def __init__(self, home: Home, path: Path, containers: Containers | None = None) -> None:
+        """`containers` are what jobs may run in. Raises Refused for a bad file."""
+        self.traits = EngineTraits("mock", containers=containers)
         self._file = ChangingMockFile(path)
         self._cluster = self._file.read()
         self._spawner = AgentSpawner(home, mock=path, config=home.config_file)
@@ -33,19 +35,21 @@ class MockNodes:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    @property
-    def source(self) -> str:
-        """What reads their devices."""
-        return "mock"
-
-    def home_of(self, node: str) -> Home:
-        """The home of a node's agent, also of one that has left."""
-        return self._spawner.home_of(node)
+    def log_path(self, node: str, job_id: str, rank: int) -> str | None:
+        """The file of a member's log, also of a node that has left."""
+        return str(self._spawner.home_of(node).log_of(job_id, rank))
 
     def start(self) -> dict[str, NodeAgent]:
         """The agents of all nodes; those that are not gone answer. Raises BackendFailed when one does not come up."""
         self._spawner.start(self._wanted())
         return {name: self._node(name) for name in _names(self._cluster)}
+
+    def departed(self, node: str) -> NodeAgent | None:
+        """Nobody: the agent ends with its node."""
+        return None
+
+    def attend(self, jobs: PodJobs) -> None:
+        """Nobody makes pods here."""
 
     def watch(self, joined: Joined, left: Left) -> None:
         """Follow the file, and look after the agents, on a thread. Nodes that are added and removed are told."""

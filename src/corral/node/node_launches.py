@@ -5,15 +5,16 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from corral.model.checkpoint_signal import CheckpointSignal
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.job import Job, JobKind, ProcessIdentity
-from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin, job_of, with_time_limit
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin, failed_launch, job_of, with_time_limit
 from corral.ports.runtime import Runtime
+from corral.runtimes.process.runtime import CONTAINER
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class NodeLaunches:
         self._asked: set[str] = set()
         """Launches that were asked for since this agent started."""
         self._preparing: set[str] = set()
-        self._failed: dict[str, str] = {}
+        self._failed: dict[str, LaunchReport] = {}
         self._claimed: set[str] = set()
         """Launches that a supervisor is known to have had: one of them without a record has lost it."""
         self._stopped_for: dict[str, str] = {}
@@ -103,19 +104,19 @@ class NodeLaunches:
                     # Its time limit may have been changed meanwhile.
                     self._runtimes[launch.runtime].launch(replace(complete, job=known.job))
         except CorralError as error:
-            self._fail(launch, str(error))
+            self._fail(launch, error)
         with self._lock:
             self._preparing.discard(launch.id)
         if launch.id in self._failed:
             self._on_change(launch.id)
 
-    def _fail(self, launch: Launch, reason: str) -> None:
+    def _fail(self, launch: Launch, error: CorralError) -> None:
         never_runs = True
         # Where even that fails nobody was asked to run it, so that nobody can claim it either.
         with contextlib.suppress(BackendFailed):
             never_runs = self._runtimes[launch.runtime].declare_lost(launch.id)
         if never_runs:
-            self._failed[launch.id] = reason
+            self._failed[launch.id] = failed_launch(launch.id, error)
 
     def stop(self, launch_id: str) -> None:
         """End it; one that nobody has claimed yet never runs. Raises BackendFailed."""
@@ -149,7 +150,7 @@ class NodeLaunches:
     def report(self, launch_id: str) -> LaunchReport:
         """What is known of it; one whose record cannot be read is UNKNOWN, for that reason."""
         if launch_id in self._failed:
-            return LaunchReport(launch_id, LaunchPhase.DECLARED_LOST, reason=self._failed[launch_id])
+            return self._failed[launch_id]
         try:
             report = self._of_runtime(launch_id)
         except BackendFailed as error:
@@ -178,20 +179,26 @@ class NodeLaunches:
         self._on_change(launch_id)
         return never_ran
 
-    def forget(self, launch_id: str) -> None:
-        """It is over, and the ledger has it."""
+    def forget(self, launch_id: str) -> Callable[[], None]:
+        """It is over, and the ledger has it. What is returned removes its records, for when there is time.
+
+        It may raise BackendFailed.
+        """
         with self._lock:
-            self._known.pop(launch_id, None)
+            launch = self._known.pop(launch_id, None)
             self._asked.discard(launch_id)
             self._preparing.discard(launch_id)
             self._claimed.discard(launch_id)
             self._failed.pop(launch_id, None)
             self._stopped_for.pop(launch_id, None)
             self._heard.discard(launch_id)
+        own = None if launch is None else self._runtimes.get(launch.runtime)
+        return partial(self._remove_records, launch_id, tuple(self._runtimes.values()) if own is None else (own,))
 
-    def remove_records(self, launch_id: str) -> None:
-        """Remove what the runtimes keep of a launch that is over. Raises BackendFailed."""
-        for runtime in self._runtimes.values():
+    @staticmethod
+    def _remove_records(launch_id: str, runtimes: Collection[Runtime]) -> None:
+        """Remove what these keep of a launch that is over."""
+        for runtime in runtimes:
             if runtime.report(launch_id).phase.over:
                 runtime.forget(launch_id)
 
@@ -253,12 +260,14 @@ class NodeLaunches:
 
     def kill_all(self, alive: Callable[[ProcessIdentity], bool]) -> None:
         """Kill every process of what Corral started here, supervisors first, as a host does that loses its power."""
-        runtime = self._runtimes[DEFAULT_RUNTIME]
-        for name in runtime.launches():
+        runtime, containers = self._runtimes[DEFAULT_RUNTIME], self._runtimes.get("container")
+        with_containers = () if containers is None else containers.launches()
+        for name in (*runtime.launches(), *(CONTAINER + launch_id for launch_id in with_containers)):
             supervisor, pids = runtime.lineage(name).root, runtime.pids(name)
-            for pid in (*([supervisor.pid] if supervisor is not None and alive(supervisor) else []), *pids):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
+            _kill((*([supervisor.pid] if supervisor is not None and alive(supervisor) else []), *pids))
+        if containers is not None:
+            # Their processes descend from Docker, not from who looks after them.
+            _kill(pid for launch_id in with_containers for pid in containers.pids(launch_id))
 
     def close(self) -> None:
         """Stop watching. The work runs on."""
@@ -268,6 +277,12 @@ class NodeLaunches:
     def _runtime_of(self, launch_id: str) -> Runtime:
         launch = self._known.get(launch_id)
         return self._runtimes[DEFAULT_RUNTIME if launch is None else launch.runtime]
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _uid_of(job: Job) -> int | None:

@@ -202,22 +202,32 @@ def serve_forks(server: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     while message := server.recv(_OPTIONS_BYTES):
-        parent_pid = os.getpid()
         try:
-            pid = os.fork()
-        except OSError as error:
-            server.send(str(error.strerror).encode())
-            continue
-        if pid == 0:
-            server.close()
-            _become(replace(from_plain(AgentOptions, json.loads(message)), parent_pid=parent_pid))
-        try:
-            handle = os.pidfd_open(pid)
+            pid, handle = _fork_agent(server, message)
         except OSError as error:
             server.send(str(error.strerror).encode())
             continue
         socket.send_fds(server, [str(pid).encode()], [handle])
         os.close(handle)
+
+
+def _fork_agent(server: socket.socket, message: bytes) -> tuple[int, int]:
+    """The pid of a new agent and a descriptor of its process."""
+    parent_pid = os.getpid()
+    held, release = os.pipe()
+    try:
+        pid = os.fork()
+        if pid == 0:
+            server.close()
+            os.close(release)
+            # One that ended before it was opened would be reaped, and could not say why any more.
+            os.read(held, 1)
+            os.close(held)
+            _become(replace(from_plain(AgentOptions, json.loads(message)), parent_pid=parent_pid))
+        return pid, os.pidfd_open(pid)
+    finally:
+        os.close(held)
+        os.close(release)
 
 
 def _become(options: AgentOptions) -> NoReturn:

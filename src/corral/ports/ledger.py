@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from corral.histogram import SECONDS, SIZES, Histogram
 from corral.model.allocation import Allocation
+from corral.model.experiment import Experiment
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.group_use import EndedJobSums, KpiBy
 from corral.model.job import Job
@@ -152,6 +153,48 @@ class CommitFigures:
     seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
     facts: Histogram = field(default_factory=lambda: Histogram(SIZES))
     failures: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentSums:
+    """How many experiments a task has, how many succeeded, and the best one with its score."""
+
+    experiments: int = 0
+    succeeded: int = 0
+    best_id: str | None = None
+    best_score: float | None = None
+
+
+class ExperimentStore(Protocol):
+    """Experiments of tasks, as committed. Safe from any thread."""
+
+    def find(self, experiment_id: str) -> Experiment | None:
+        """The experiment of this id, with its metrics."""
+        ...
+
+    def of_task(self, task_id: str, *, after: int, limit: int, metrics: bool) -> tuple[Experiment, ...]:
+        """Experiments of a task by number, those above `after`; without their metrics unless these are wanted.
+
+        With metrics there may be fewer than `limit`, but never none, before the last: a page is bounded in bytes.
+        """
+        ...
+
+    def picked(
+        self, task_id: str, paths: Sequence[tuple[str, ...]], *, after: int, limit: int
+    ) -> Mapping[str, tuple[Any, ...]]:
+        """Of the experiments that `of_task` has, by id what stands at these paths of the metrics; None for nothing.
+
+        Experiments without metrics are missing.
+        """
+        ...
+
+    def last_number(self, task_id: str) -> int:
+        """The number of the last experiment of a task, 0 before the first."""
+        ...
+
+    def sums(self, task_id: str | None = None) -> Mapping[str, ExperimentSums]:
+        """Sums by task, of one or of all; a task without experiments is missing."""
+        ...
 
 
 class TokenStore(Protocol):

@@ -51,6 +51,10 @@ class NodeListener(Protocol):
         """The node has not answered for `node_gone_after`; called once until it is heard again."""
         ...
 
+    def on_left(self, node: str) -> None:
+        """The node is not part of the cluster any more."""
+        ...
+
 
 class Contact(StrEnum):
     """How the server and a node stand: only on a node that is ready does anything start."""

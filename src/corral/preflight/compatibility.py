@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from corral.model.fit import model_matches, version_tuple
+from corral.model.fit import model_matches
+from corral.model.state import version_tuple
 
 Version = tuple[int, int]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from corral.model.fit import version_tuple
+from corral.model.state import version_tuple
 from corral.preflight.compatibility import (
     Version,
     architecture_of,

@@ -1,6 +1,7 @@
 """Will this workload run in this place? Every rule looks at both and yields its findings."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from corral.preflight.driver_rules import driver_against_runtime, runtime_against_device, virtual_layer
 from corral.preflight.memory_rules import memory_fit, memory_fraction
@@ -25,6 +26,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+@lru_cache(maxsize=256)
 def check(work: Workload, place: Place, *, strict: bool = False) -> tuple[Finding, ...]:
     """All findings, blocking ones first, each group in the order of the rules.
 

@@ -34,7 +34,8 @@ def enforcement(job: Job, placement: Placement, view: View) -> Enforcement | Non
     None where it has neither devices nor a part of a host. For work that Corral does not start, the host enforces
     nothing.
     """
-    devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
+    nodes = (view.nodes[member.node] for member in placement.members if member.node in view.nodes)
+    devices = {device.uuid: device for node in nodes for device in node.devices}
     levels = [
         _OF_MEANS[means_of(devices[grant.uuid], grant.share_milli)]
         for grant in placement.grants

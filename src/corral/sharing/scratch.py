@@ -20,6 +20,7 @@ from corral.sharing.emptying import empty, is_mounted_below
 from corral.sharing.resource_txt import BadText, ResourceFile, parse, render
 
 _NAME, _FRESH = "resource.txt", "resource.new"
+_FOR_ALL_TO_ENTER = 0o755
 _MOST_BYTES = 1024 * 1024
 _INFO_BYTES = 1024
 _KERNEL = re.compile(r"\d+(_\d+)?")
@@ -92,12 +93,16 @@ def put(root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | No
         # Nobody else has been in a fresh one, so there is nothing to look out for; it is given away when all is done.
         with _descriptor(root) as top, _descriptor(kernel, top, mounts=fresh) as above:
             with contextlib.suppress(FileExistsError):
-                os.mkdir("config", 0o755, dir_fd=above)
+                os.mkdir("config", _FOR_ALL_TO_ENTER, dir_fd=above)
             with _descriptor("config", above, mounts=fresh) as config:
-                if os.fstat(config).st_uid == os.geteuid():
+                found = os.fstat(config)
+                if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != _FOR_ALL_TO_ENTER:
                     # Whatever this process's umask left of the mode.
-                    os.chmod(f"/proc/self/fd/{config}", 0o755)
-                _write(config, render(file))
+                    os.chmod(f"/proc/self/fd/{config}", _FOR_ALL_TO_ENTER)
+                if not fresh:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(_FRESH, dir_fd=config)
+                _write(config, render(file).encode())
             if owner is not None and (fresh or os.fstat(above).st_uid == os.geteuid()):
                 os.chown(f"/proc/self/fd/{above}", *owner)
     except OSError as error:
@@ -113,13 +118,14 @@ def _make(home: Path) -> bool:
     return True
 
 
-def _write(config: int, text: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(_FRESH, dir_fd=config)
-    fd = os.open(_FRESH, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=config)
-    with open(fd, "w") as file:
+def _write(config: int, data: bytes) -> None:
+    fd = os.open(_FRESH, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=config)
+    try:
         os.fchmod(fd, 0o644)
-        file.write(text)
+        while data:
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)
     os.replace(_FRESH, _NAME, src_dir_fd=config, dst_dir_fd=config)
 
 

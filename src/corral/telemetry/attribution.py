@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from corral.clock import Clock
-from corral.model.device import SERVICE, DeviceProcess, DeviceSample
+from corral.model.device import SERVICE, ContainerOfOthers, DeviceProcess, DeviceSample
 from corral.model.launch import Origin
 from corral.telemetry.processes import PROC, read_stat, real_uid
 
@@ -18,6 +18,11 @@ _CACHED_PROCESSES = 1024
 _MAX_ANCESTORS = 1024
 """So many ancestors are followed; a longer line was made to hide something."""
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
+_OF_USERS = "user.slice"
+"""Below it users may make cgroups, and call them like a container of somebody else's."""
+
+NameContainer = Callable[[str], ContainerOfOthers | None]
+"""What a container is called, by its id, None where that is not known yet. Never waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +47,21 @@ class Attribution:
     set by anybody. It is believed only of a process of the job's own user, and only where the job has no living
     supervisor, below which all of its processes would be. `origins` tells the jobs, and what runs for several of them.
     A pid that the host does not know (it lives in another container) keeps only what the driver said.
+    Of a process that is no job's, `container_named` says what its container is called.
     """
 
     def __init__(
-        self, clock: Clock, *, origins: Callable[[], Sequence[Origin]] = tuple, home: str | None = None
+        self,
+        clock: Clock,
+        *,
+        origins: Callable[[], Sequence[Origin]] = tuple,
+        home: str | None = None,
+        container_named: NameContainer = lambda _: None,
     ) -> None:
         self._clock = clock
         self._origins = origins
         self._home = home
+        self._container_named = container_named
         self._facts: dict[tuple[int, int], ProcessFacts] = {}
         self._start_ticks: dict[int, int] = {}
 
@@ -75,6 +87,7 @@ class Attribution:
         if process.user is not None and process.user != facts.user:
             # A mock describes a process that is not the host's process of that number.
             return process
+        job_id = jobs.of_line(line) or jobs.of_cgroup(facts.unified_cgroup) or self._marked_job(line, jobs)
         return replace(
             process,
             user=facts.user,
@@ -82,8 +95,14 @@ class Attribution:
             started_at=facts.started_at,
             cgroup=facts.cgroup,
             container=facts.container,
-            job_id=jobs.of_line(line) or jobs.of_cgroup(facts.unified_cgroup) or self._marked_job(line, jobs),
+            job_id=job_id,
+            runs_in=self._container_of(facts) if job_id is None else None,
         )
+
+    def _container_of(self, facts: ProcessFacts) -> ContainerOfOthers | None:
+        if facts.container is None or _OF_USERS in (facts.cgroup or "").split("/"):
+            return None
+        return self._container_named(facts.container)
 
     def _marked_job(self, line: Sequence[tuple[int, int]], jobs: "_Jobs") -> str | None:
         relatives = (self._facts_of(*member) for member in line)

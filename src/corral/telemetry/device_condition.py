@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from corral.config import Settings
-from corral.model.device import Device, DeviceCondition, DeviceProcess, DeviceSample
+from corral.model.device import Device, DeviceCondition, DeviceProcess, DeviceSample, HoldingPod
 
 COOL_DOWN_C = 5
 """A device that was too hot is well again when it is so far below the limit, not when it touches it."""
@@ -43,7 +43,8 @@ def judge(
         return Standing(DeviceCondition(device.uuid, unreadable=unreadable, ill_since=ill_since, strangers_since=since))
     strangers = tuple(process for process in sample.processes or () if process.job_id not in jobs)
     unused_since_s = _unused_since(sample, strangers, before, now_s)
-    stale = unused_since_s is not None and now_s - unused_since_s >= settings.stale_after_s
+    # A pod keeps what it was given, whatever it does with it.
+    stale = sample.pod is None and unused_since_s is not None and now_s - unused_since_s >= settings.stale_after_s
     ill_before = was is not None and was.unhealthy is not None
     unhealthy = illness(sample, settings.max_temperature_c, ill_before=ill_before)
     ill_since = was.ill_since if was is not None and was.unhealthy is not None else sample.taken_at
@@ -52,11 +53,13 @@ def judge(
         unhealthy=unhealthy,
         ill_since=None if unhealthy is None else ill_since,
         strangers=strangers,
-        strangers_since=_strangers_since(strangers, was, sample.taken_at),
+        strangers_since=_strangers_since(strangers, sample.pod, was, sample.taken_at),
         stale=stale,
-        lendable=settings.accept_in_use or (settings.lend_stale and stale),
-        memory_free_mib=sample.memory_free_mib,
-        utilization_pct=sample.utilization_pct,
+        lendable=sample.pod is None and (settings.accept_in_use or (settings.lend_stale and stale)),
+        # Which of a cluster's devices a pod gets is not for us to choose, so what is read of one decides nothing.
+        memory_free_mib=None if sample.counted else sample.memory_free_mib,
+        utilization_pct=None if sample.counted else sample.utilization_pct,
+        pod=sample.pod,
     )
     return Standing(condition, unused_since_s)
 
@@ -73,7 +76,7 @@ def is_news(before: DeviceCondition | None, after: DeviceCondition, memory_mib: 
 
 def _unreadable(device: Device, sample: DeviceSample) -> str | None:
     """Why the device can't be trusted to be as free as it looks. Power and temperature do not matter for that."""
-    if sample.fault is not None:
+    if sample.fault is not None or sample.counted or not sample.metered:
         return sample.fault
     if sample.processes is None:
         return "the driver does not list its processes, so who uses it is not known"
@@ -85,9 +88,12 @@ def _unreadable(device: Device, sample: DeviceSample) -> str | None:
 
 
 def _strangers_since(
-    strangers: tuple[DeviceProcess, ...], was: DeviceCondition | None, taken_at: float
+    strangers: tuple[DeviceProcess, ...], pod: HoldingPod | None, was: DeviceCondition | None, taken_at: float
 ) -> float | None:
     """When strangers came: as first seen, or for those found at the first look, when the oldest of them started."""
+    if pod is not None:
+        known_s = taken_at if pod.created_at is None else min(pod.created_at, taken_at)
+        return known_s if was is None or was.pod != pod or was.strangers_since is None else was.strangers_since
     if not strangers:
         return None
     if was is None:
@@ -114,7 +120,8 @@ def _gist(condition: DeviceCondition) -> tuple[object, ...]:
         condition.strangers_since,
         condition.stale,
         condition.lendable,
-        tuple((process.pid, process.started_at, process.job_id) for process in condition.strangers),
+        condition.pod,
+        tuple((process.pid, process.started_at, process.job_id, process.runs_in) for process in condition.strangers),
     )
 
 
@@ -126,6 +133,8 @@ def _differ(before: int | None, after: int | None, step: int) -> bool:
 
 def illness(sample: DeviceSample, max_temperature_c: int, *, ill_before: bool) -> str | None:
     """Why the device is taken for sick, None when it is well. What could not be read is no illness."""
+    if sample.illness is not None:
+        return sample.illness
     if sample.ecc_errors:
         return (
             f"{sample.ecc_errors} memory errors beyond correction since the driver was loaded; "

@@ -5,8 +5,9 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-from corral.model.device import VERSION_LABELS, Device, Node
+from corral.model.device import Device, Node
 from corral.model.numa import read_cpu_list
+from corral.model.version_labels import VERSION_LABELS
 
 NUMA_NODES = Path("/sys/devices/system/node")
 PCI_DEVICES = Path("/sys/bus/pci/devices")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corral.model.device import VERSION_LABELS
 from corral.model.errors import Refused, nearest
 from corral.model.units import parse_memory_mib
+from corral.model.version_labels import VERSION_LABELS
 from corral.telemetry.mock_file import FILE_KEYS, MockBox, read_box
 from corral.telemetry.toml_table import Table, a_bool, a_string, an_int, read_document
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from corral.model.device import CLOCK_REASONS, Device, DeviceProcess, Link, Partition
 from corral.model.errors import nearest
-from corral.model.fit import version_tuple
+from corral.model.state import version_tuple
 from corral.model.units import parse_memory_mib
 from corral.telemetry.toml_table import Table, a_bool, a_list, a_string, an_int
 

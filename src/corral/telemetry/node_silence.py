@@ -53,9 +53,10 @@ class WatchedNode:
         self._contact = Contact.SILENT
         self._silence: Silence | None = Silence(clock.now(), f"node {name} has not answered yet")
         self._heard_at: float | None = None
-        self._heard_s = clock.monotonic()
+        self._heard_s = self._gone_from_s = clock.monotonic()
         self._clock_difference_s = 0.0
         self._left = False
+        self._silent_alone = True
 
     def expect(self) -> None:
         """Let the ledger know that the node should be there, and that nothing was heard of it yet."""
@@ -73,7 +74,6 @@ class WatchedNode:
         with self._lock:
             if self._left:
                 return None
-            self._heard_s, self._heard_at = self._clock.monotonic(), self._clock.now()
             visit = self._come(news.epoch)
             observations: list[Observation] = []
             if news.node is not None:
@@ -92,17 +92,51 @@ class WatchedNode:
             self._tell(observations)
             return visit
 
-    def look(self) -> bool:
-        """Whether the node has just been found to be gone. Tells of one that has become silent, too."""
+    def hear_nothing_new(self) -> int | None:
+        """The node answers, and is as it was. The number of its visit where it has come back; None otherwise."""
+        with self._lock:
+            if self._left or self._epoch is None:
+                return None
+            # A view of long ago would keep all that has changed since in memory.
+            self._view_before = self._view()
+            visit = self._come(self._epoch)
+            if visit is not None:
+                self._tell([SilenceObserved(self.name, self._silence)])
+            return visit
+
+    def miss(self, reason: str) -> None:
+        """The node does not answer, for this reason: a sentence without its full stop."""
+        with self._lock:
+            if self._left or self._contact is Contact.GONE:
+                return
+            if self._silence is not None and self._silence.reason == reason:
+                return
+            if self._contact is not Contact.SILENT:
+                self._silent_alone = True
+                logger.warning("node %s is silent: %s. Nothing starts there; what runs goes on", self.name, reason)
+            self._be_silent(self._silent_since(), reason)
+
+    def look(self, feed_trouble: str | None = None) -> bool:
+        """Whether the node has just been found to be gone. Tells of one that has become silent, too.
+
+        `feed_trouble` is why the feed that tells of it does not answer: then the node is silent, and is not taken for
+        gone until it could have been heard for long enough.
+        """
         with self._lock:
             if self._left:
                 return False
-            quiet_s = self._clock.monotonic() - self._heard_s
-            if quiet_s >= self._gone_after_s and self._contact is not Contact.GONE:
+            now_s = self._clock.monotonic()
+            if feed_trouble is not None:
+                self._gone_from_s = now_s
+            elif now_s - self._gone_from_s >= self._gone_after_s and self._contact is not Contact.GONE:
                 self._lose(Contact.GONE)
                 return True
-            if quiet_s >= self._silent_after_s and self._contact in (Contact.READY, Contact.RETURNING):
-                self._lose(Contact.SILENT)
+            if now_s - self._heard_s >= self._silent_after_s and self._contact in (Contact.READY, Contact.RETURNING):
+                self._silent_alone = feed_trouble is None
+                if feed_trouble is None:
+                    self._lose(Contact.SILENT)
+                else:
+                    self._be_silent(self._silent_since(), feed_trouble)
             return False
 
     def readmit(self, visit: int) -> None:
@@ -111,6 +145,10 @@ class WatchedNode:
             if visit == self._visit and self._contact is Contact.RETURNING and not self._left:
                 self._contact, self._silence = Contact.READY, None
                 self._tell([SilenceObserved(self.name, None)])
+
+    def has(self, uuid: str) -> bool:
+        """Whether it has a device of this UUID."""
+        return uuid in self._standings.devices
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[ConditionObserved, ...]:
         """What samples of its devices, which somebody asked for, mean. They are for the caller to tell the ledger."""
@@ -129,16 +167,25 @@ class WatchedNode:
             answers = self._contact in (Contact.READY, Contact.RETURNING)
             return dict(self._standings.samples) if answers else {}
 
+    def readings(self) -> dict[str, DeviceSample]:
+        """The same of the devices that anything reads."""
+        with self._lock:
+            if not self._standings.metered:
+                return {}
+        return {uuid: sample for uuid, sample in self.samples().items() if sample.metered}
+
     def contact(self) -> NodeContact:
         """Whether it answers."""
         with self._lock:
             return NodeContact(self.name, self._contact, self._heard_at)
 
     def _come(self, epoch: str) -> int | None:
-        """Begin a visit if the node was not there, or its agent was restarted."""
+        """It was heard. Begins a visit if the node was not there, or its agent was restarted."""
+        self._heard_s = self._gone_from_s = self._clock.monotonic()
+        self._heard_at = self._clock.now()
         if epoch == self._epoch and self._contact in (Contact.READY, Contact.RETURNING):
             return None
-        if self._epoch is not None:
+        if self._epoch is not None and self._silent_alone:
             away = "its agent was restarted" if self._contact is Contact.READY else "it answers again"
             logger.info("node %s: %s; what runs there is compared with the ledger", self.name, away)
         self._epoch = epoch
@@ -152,7 +199,7 @@ class WatchedNode:
         return self._visit
 
     def _lose(self, contact: Contact) -> None:
-        since = self._clock.now() - (self._clock.monotonic() - self._heard_s)
+        since = self._silent_since()
         shown = time.strftime("%H:%M:%S", time.localtime(self._clock.shown(since)))
         reason = f"node {self.name} has not answered since {shown}"
         if contact is Contact.GONE:
@@ -163,6 +210,12 @@ class WatchedNode:
         else:
             logger.warning("node %s is silent: it has not answered since %s. Nothing starts there; what runs goes on",
                            self.name, shown)  # fmt: skip
+        self._be_silent(since, reason, contact)
+
+    def _silent_since(self) -> float:
+        return self._clock.now() - (self._clock.monotonic() - self._heard_s)
+
+    def _be_silent(self, since: float, reason: str, contact: Contact = Contact.SILENT) -> None:
         self._contact = contact
         self._silence = Silence(since, reason, gone=contact is Contact.GONE)
         self._tell([SilenceObserved(self.name, self._silence)])

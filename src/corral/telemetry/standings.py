@@ -15,12 +15,14 @@ class Standings:
     Attributes:
         devices: by UUID, slices too.
         samples: the last of each device that was sampled.
+        metered: whether anything ever read one of them.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.devices: dict[str, Device] = {}
         self.samples: dict[str, DeviceSample] = {}
+        self.metered = False
         self._standings: dict[str, Standing] = {}
         self._reported: dict[str, DeviceCondition] = {}
 
@@ -41,6 +43,7 @@ class Standings:
             jobs = {job for uuid in places for view in views for job in _jobs_on(view, uuid)}
             jobs.add(SERVICE)
             self.samples[sample.uuid] = sample
+            self.metered = self.metered or sample.metered
             before = self._standings.get(sample.uuid)
             self._standings[sample.uuid] = judge(device, sample, before, jobs, self._settings, now_s=now_s)
 

@@ -2,9 +2,8 @@
 
 import logging
 import re
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from corral.model.device import Device, DeviceCondition, DeviceState
 from corral.model.units import format_duration
@@ -32,7 +31,7 @@ class _Logged:
 
     state: State = _WELL
     since_s: float = 0.0
-    logged_at_s: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES))
+    logged_at_s: tuple[float, ...] = ()
     unlogged: int = 0
 
     def keeps_changing(self, now_s: float) -> bool:
@@ -84,13 +83,13 @@ class StateLog:
                 return None
             calm = f"so for {format_duration(lasted_s)}, after {device.unlogged} changes that were not told"
             device.unlogged = 0
-            device.logged_at_s.clear()
+            device.logged_at_s = ()
             return level, f"{_now(state[0], condition)}; {calm}"
         device.state, device.since_s = state, now_s
         if device.keeps_changing(now_s):
             device.unlogged += 1
             return None
-        device.logged_at_s.append(now_s)
+        device.logged_at_s = (*device.logged_at_s, now_s)[-MOST_CHANGES:]
         words = _now(state[0], condition)
         if was[0] in _ILL and state[0] not in _ILL:
             words = f"{_BACK[was[0]]} after {format_duration(lasted_s)}" + (f", {words}" if condition.strangers else "")
@@ -115,6 +114,6 @@ def _now(state: DeviceState, condition: DeviceCondition) -> str:
         return f"{state}: {condition.unreadable or condition.unhealthy}; nothing starts on it"
     if state is DeviceState.FREE:
         return "well"
-    who = ", ".join(f"{process.user or '?'}/{process.pid}" for process in condition.strangers[:_MOST_NAMED])
+    who = ", ".join(f"{process.owner or '?'}/{process.pid}" for process in condition.strangers[:_MOST_NAMED])
     more = len(condition.strangers) - _MOST_NAMED
     return f"in use by {who}{f' and {more} more' if more > 0 else ''}, which Corral did not start"

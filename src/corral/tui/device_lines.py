@@ -97,7 +97,10 @@ def about_device(device: DeviceRow, several: bool) -> str:
     holders = {holder.job for holder in device.holders}
     strangers = [process for process in device.processes if process.job not in holders]
     for process in strangers:
-        told += f"; {process.user or '?'}/{process.pid} runs {process.command or '?'}"
+        place = "" if process.container is None else f" in {process.container}"
+        told += f"; {process.user or '?'}/{process.pid}{place} runs {process.command or '?'}"
+    if device.pod is not None:
+        told += f"; {device.pod}"
     if device.throttled_by:
         told += f"; clocks held down by {', '.join(device.throttled_by)}"
     return told
@@ -107,4 +110,6 @@ def _who(device: DeviceRow) -> str:
     """The jobs that have it, else whose processes are on it."""
     if device.holders:
         return " ".join(map(holder_words, device.holders))
-    return " ".join(f"{process.user or '?'}/pid {process.pid}" for process in device.processes)
+    if device.pod is not None:
+        return str(device.pod)
+    return " ".join(f"{process.container or process.user or '?'}/pid {process.pid}" for process in device.processes)

@@ -26,7 +26,8 @@ def head_line(board: Board, columns: int, now: float, away: str = "") -> Line:
         return [cell(f"nothing starts now: {server.obstacle}", columns, "red")]
     given = [device for device in board.devices.values() if not device.sliced]
     nodes = {device.node for device in given}
-    here = f"{len(nodes)} nodes" if len(nodes) > 1 else server.node or "this machine"
+    only = server.node or next((node for node in nodes if node), "no node with a GPU")
+    here = f"{len(nodes)} nodes" if len(nodes) > 1 else only
     free = [device.state for device in given].count("free")
     counts = Counter(job.phase.value for job in board.jobs.values())
     running, waiting = sum(counts[phase] for phase in UNDER_WAY), counts["PENDING"]

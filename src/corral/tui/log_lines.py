@@ -41,6 +41,9 @@ class LogLines:
 
 def shown_line(line: str) -> str:
     """What a terminal would show of a line: without escapes, and of a progress bar its last state."""
-    told = _ESCAPES.sub("", line[: 4 * MOST_CHARACTERS]).rstrip("\r").rpartition("\r")[2].expandtabs()
-    cut = told[:MOST_CHARACTERS]
-    return printable(cut) + ("… (cut)" if len(told) > len(cut) or len(line) > 4 * MOST_CHARACTERS else "")
+    # Of a long progress bar the end has its last state; of any other long line the beginning is what is read.
+    end = line[-4 * MOST_CHARACTERS :]
+    looked_at = end if "\r" in end else line[: 4 * MOST_CHARACTERS]
+    told = _ESCAPES.sub("", looked_at).rstrip("\r").rpartition("\r")[2].expandtabs()
+    is_cut = len(told) > MOST_CHARACTERS or (looked_at is not end and len(looked_at) < len(line))
+    return printable(told[:MOST_CHARACTERS]) + ("… (cut)" if is_cut else "")

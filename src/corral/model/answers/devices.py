@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from corral.model.row_traits import ContainerTraits, DeviceTraits, PodTraits
+
 
 @dataclass(frozen=True, slots=True)
 class HolderRow:
@@ -14,14 +16,35 @@ class HolderRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerRow(ContainerTraits):
+    """A container of the host's Docker, none of Corral's, that has a process on a device."""
+
+    name: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessRow:
-    """A process on a device; `job` is None when Corral did not start it."""
+    """A process on a device; `job` is None when Corral did not start it.
+
+    `container` is what it then runs in, None where that is none or Docker has not told.
+    """
 
     pid: int
     user: str | None = None
     command: str | None = None
     memory_mib: int | None = None
     job: str | None = None
+    container: ContainerRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow(PodTraits):
+    """A pod, none of Corral's, that a cluster has given a device to; `owner` is what made it, such as "Job/train"."""
+
+    namespace: str
+    name: str
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +57,7 @@ class LinkRow:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRow:
+class DeviceRow(DeviceTraits):
     """One device with its last sample; a measurement that could not be read is None.
 
     Attributes:
@@ -50,6 +73,8 @@ class DeviceRow:
         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
         throttled_by: what holds its clocks down: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
+        metered: whether anything reads it; of one that nothing reads only who was given it is known.
+        pod: a pod of somebody else that has it.
     """
 
     uuid: str
@@ -85,15 +110,12 @@ class DeviceRow:
     mem_clock_mhz: int | None = None
     throttled_by: tuple[str, ...] | None = None
     xid: int | None = None
-
-    @property
-    def sliced(self) -> bool:
-        """Whether it is in MIG mode, and only its slices are allocated."""
-        return self.means == "mig" and self.mig_profile is None
+    metered: bool = True
+    pod: PodRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class MappedDevice:
+class MappedDevice(DeviceTraits):
     """A device in the allocation map; `means` is how it is shared, `jobs` are those on it in the order they came.
 
     `mig_profile` is a slice's.
@@ -107,11 +129,6 @@ class MappedDevice:
     allocated_milli: int = 0
     jobs: tuple[HolderRow, ...] = ()
     mig_profile: str | None = None
-
-    @property
-    def sliced(self) -> bool:
-        """Whether it is in MIG mode, and only its slices are allocated."""
-        return self.means == "mig" and self.mig_profile is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ class Event:
     """One event of a stream.
 
     Attributes:
-        topic: jobs, devices, alerts or metrics; or of the stream itself: hello, ping, reset, overflow.
+        topic: jobs, devices, alerts, tasks or metrics; or of the stream itself: hello, ping, reset, overflow.
         what: what happened, in one word, such as "submitted".
         id: its place in the journal; a stream that is asked for `after` it goes on behind it. None where it has none.
         at: when, in Unix seconds.

@@ -48,6 +48,34 @@ class JobHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class JobGpuHistory:
+    """What one GPU of a job was like while its last attempt had it; `memory_mib` is all of its memory.
+
+    `label` is what the GPU is called in `gpu_monitoring`. `series` is empty where there are too many GPUs.
+    """
+
+    label: str
+    name: str | None
+    memory_mib: int | None
+    series: Mapping[str, tuple[HistoryPoint, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class JobGpusHistory:
+    """What each GPU of a job's last attempt was like. Of more than 16, `series` has their spread instead.
+
+    In `series`, a point has the least, the mean and the most that any of the GPUs read in its step.
+    """
+
+    id: str
+    from_: int
+    to: int
+    step_s: int
+    gpus: tuple[JobGpuHistory, ...]
+    series: Mapping[str, tuple[HistoryPoint, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupHistory:
     """What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one.
 

@@ -9,9 +9,9 @@ from corral.model.answers.jobs import JobRow
 from corral.model.attempt_end import AttemptEnd
 from corral.model.certainty import Certainty
 from corral.model.eviction import Eviction
-from corral.model.job import Phase
 from corral.model.means import Enforcement
-from corral.model.units import format_bytes
+from corral.model.phase import Phase
+from corral.model.row_traits import ExplanationTraits
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class JobDetail(JobRow):
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(ExplanationTraits):
     """Why a job waits and when it will start; after its end, how the wait was spent.
 
     Attributes:
@@ -182,14 +182,3 @@ class Explanation:
     obstacle: str | None = None
     diagnosis: str | None = None
     log_missing_bytes: int | None = None
-
-    @property
-    def considered(self) -> bool:
-        """Whether `reason` says more than that it has just arrived."""
-        return bool(self.waited or self.obstacle) or (self.position or 1) > 1
-
-    @property
-    def missing_output(self) -> str:
-        """What a person has to know of a log that was cut, "" where it was not."""
-        missing = self.log_missing_bytes
-        return f"{format_bytes(missing)} of output are missing before its end, where it says so" if missing else ""

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 from corral.model.certainty import Certainty
 from corral.model.eviction import Eviction
-from corral.model.job import TERMINAL_PHASES, JobKind, Phase
+from corral.model.job import JobKind
 from corral.model.means import Enforcement
+from corral.model.phase import Phase
+from corral.model.row_traits import JobTraits
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +21,13 @@ class GrantRow:
 
 
 @dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(JobTraits):
     """One job as `ps` lists it.
 
     Attributes:
         devices: UUIDs, which stay after the end.
         exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
-        reason: why it ended as it did.
+        reason: why it ended as it did; what keeps one that has its devices from beginning.
         wait: one word on why it waits, None unless it does.
         gpus: devices asked for, of all members of a gang.
         gpus_milli: thousandths of a GPU that it holds or held last, or asks for; None where it asks for memory, and had
@@ -35,7 +37,7 @@ class JobRow:
         nodes: the nodes that it runs on, and after its end those that it ran on last, each once.
             A listing leaves these three out of a job that has ended and had whole devices: `devices` says what it had.
         begin_at: it is not to start before.
-        expected_start_is: whether the expected start is promised, None when no start can be expected.
+        expected_start_is: whether the expected start is promised; or that none was foreseen, None when none can be.
         eviction: the last time it was stopped for others, with what it lost; None if it never was.
         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
         params: its values of a sweep's parameters.
@@ -76,13 +78,3 @@ class JobRow:
     lost_s: float = 0.0
     nodes: tuple[str, ...] = ()
     params: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has ended for good and holds nothing."""
-        return self.phase in TERMINAL_PHASES
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether it ended well."""
-        return self.phase == Phase.SUCCEEDED

@@ -38,6 +38,7 @@ class QueueRow:
         kind: user, project or queue.
         parent: the queue that it stands below, None for one at the top and for users and projects.
         quota: its own limits.
+        policy: the name of the policy that its jobs are served by; None for users, projects and a removed queue.
         used_milli, waiting: milli-GPU in use and jobs that wait, of a queue with those of all queues below it.
         left_milli: milli-GPU that a job of the caller may have there by all quotas that it would count to, with what
             can be borrowed now; None is no limit.
@@ -52,6 +53,7 @@ class QueueRow:
     waiting: int = 0
     left_milli: int | None = None
     removed: bool = False
+    policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

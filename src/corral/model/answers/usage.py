@@ -43,3 +43,31 @@ class Usage:
     until: float
     rows: tuple[UsageRow, ...] = ()
     total: UsageRow = UsageRow("total")
+
+
+@dataclass(frozen=True, slots=True)
+class FairShareRow:
+    """What a project, or a user in it, counts as having used, by which the policy `fair-share` orders jobs.
+
+    Attributes:
+        user: None of the project as a whole.
+        past_gpu_s: GPU-seconds of allocations that have ended, each worth half after a half-life.
+        held_gpu_s: GPU-seconds of those that last, an hour ahead.
+        weighed_gpu_s: both together by the weight: who has least is next.
+    """
+
+    project: str
+    user: str | None
+    weight: float
+    past_gpu_s: float
+    held_gpu_s: float
+    weighed_gpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FairShares:
+    """The fair shares now, each project followed by its users; `formula` says how a figure is made."""
+
+    half_life_s: float
+    formula: str
+    rows: tuple[FairShareRow, ...] = ()

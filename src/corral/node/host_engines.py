@@ -1,57 +1,33 @@
-"""The nodes that a server brings with it: its own host, or the nodes of a mock cluster."""
+"""The engines that need nothing but this host: its own devices, or the nodes of a mock cluster."""
 
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 from corral.clock import SystemClock
 from corral.config import Settings
 from corral.model.home import Home
-from corral.node.local import LocalNode
+from corral.node.local import LocalNode, docker_site
+from corral.ports.engine import EngineTraits, Joined, Left, NodeEngine
 from corral.ports.node import NodeAgent
+from corral.ports.pod_jobs import PodJobs
+from corral.runtimes.docker.presence import no_docker
+from corral.runtimes.docker.site import DockerSite
+from corral.runtimes.process.runtime import CONTAINER
 from corral.telemetry.host import host_node
 from corral.telemetry.mock_cluster import read_mock_cluster
-
-if TYPE_CHECKING:
-    from corral.node.mock_nodes import Joined, Left
-
 
 log = logging.getLogger(__name__)
 
 
-class Hosts(Protocol):
-    """Agents of nodes, and what becomes of them."""
-
-    @property
-    def source(self) -> str:
-        """What reads their devices: "NVML", "mock"."""
-        ...
-
-    def home_of(self, node: str) -> Home:
-        """The home of a node's agent, on its host; also of one that has left."""
-        ...
-
-    def start(self) -> Mapping[str, NodeAgent]:
-        """The agent of each node, by name. Raises BackendFailed."""
-        ...
-
-    def watch(self, joined: "Joined", left: "Left") -> None:
-        """Tell of nodes that come and go from now on."""
-        ...
-
-    def close(self) -> None:
-        """Let go; what runs there runs on."""
-        ...
-
-
-def find_hosts(
+def find_host_engine(
     home: Home,
     settings: Settings,
     clock: SystemClock,
     mock: Path | None,
     allocations: Mapping[str, Iterable[str]],
-) -> Hosts:
+) -> NodeEngine:
     """This host, with its devices or those of a mock file, or the nodes of that file. Raises Refused for a bad file.
 
     `allocations` are the ids of those that the ledger has on each node.
@@ -60,8 +36,13 @@ def find_hosts(
         # A server of one host needs nothing of what spawns agents and speaks to them.
         from corral.node.mock_nodes import MockNodes
 
-        return MockNodes(home, mock)
+        return MockNodes(home, mock, _containers(settings))
     return _ThisHost(home, settings, clock, mock, former_name(home, allocations))
+
+
+def _containers(settings: Settings) -> DockerSite:
+    """What jobs in containers may be. All nodes are on this host, so that its Docker is that of all of them."""
+    return replace(docker_site(settings), no_docker=no_docker)
 
 
 def former_name(home: Home, allocations: Mapping[str, Iterable[str]]) -> str | None:
@@ -71,32 +52,41 @@ def former_name(home: Home, allocations: Mapping[str, Iterable[str]]) -> str | N
     ledger has them on a node of another name: under the new name they would be taken for lost.
     """
     name = host_node().name
-    others = [other for other, ids in allocations.items() if any((home.launches / one).exists() for one in ids)]
+    others = [other for other, ids in allocations.items() if any(_on_record(home, one) for one in ids)]
     if name in allocations or len(others) != 1:
         return None
     log.warning("this host is now called %s; its node stays %s, under which its jobs run", name, others[0])
     return others[0]
 
 
+def _on_record(home: Home, launch_id: str) -> bool:
+    return any((home.launches / name).exists() for name in (launch_id, CONTAINER + launch_id))
+
+
 class _ThisHost:
-    """One node, in this process."""
+    """Implements `corral.ports.engine.NodeEngine`: one node, in this process."""
 
     def __init__(self, home: Home, settings: Settings, clock: SystemClock, mock: Path | None, name: str | None) -> None:
         self._home = home
         self._node = LocalNode(home, settings, clock, mock=mock, name=name)
+        source = self._node.source
+        self.traits = EngineTraits(source, here=source != "mock", containers=_containers(settings))
 
-    @property
-    def source(self) -> str:
-        return self._node.source
-
-    def home_of(self, node: str) -> Home:
-        return self._home
+    def log_path(self, node: str, job_id: str, rank: int) -> str | None:
+        return str(self._home.log_of(job_id, rank))
 
     def start(self) -> Mapping[str, NodeAgent]:
         found = self._node.news(0, 0.0).node
         return {host_node().name if found is None else found.name: self._node}
 
-    def watch(self, joined: "Joined", left: "Left") -> None:
+    def departed(self, node: str) -> NodeAgent | None:
+        """It never leaves."""
+        return None
+
+    def attend(self, jobs: PodJobs) -> None:
+        """Nobody makes pods here."""
+
+    def watch(self, joined: Joined, left: Left) -> None:
         """It neither comes nor goes."""
 
     def close(self) -> None:

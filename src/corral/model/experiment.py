@@ -1,0 +1,68 @@
+"""An experiment of a task: one combination of parameters, deployed and measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class ExperimentStatus(StrEnum):
+    """Where an experiment is in its life."""
+
+    PENDING = "pending"
+    DEPLOYING = "deploying"
+    BENCHMARKING = "benchmarking"
+    SUCCESS = "success"
+    FAILED = "failed"
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing follows."""
+        return self in (ExperimentStatus.SUCCESS, ExperimentStatus.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One try.
+
+    Attributes:
+        id: of the same numbers as jobs.
+        experiment_id: its number within the task, from 1 without gaps.
+        parameters: by name, as the search chose them.
+        job_id: the job that serves the model; None before it is submitted.
+        search_state: what the strategy keeps of it, for a search that goes on after a crash.
+        objective_score: lower is better; None unless it was measured.
+        gpu_info: the GPUs that it had, as autotuners keep it.
+    """
+
+    id: str
+    task_id: str
+    experiment_id: int
+    parameters: Mapping[str, Any]
+    created_at: float
+    status: ExperimentStatus = ExperimentStatus.PENDING
+    search_state: Mapping[str, Any] = field(default_factory=dict)
+    job_id: str | None = None
+    service_name: str | None = None
+    service_url: str | None = None
+    started_at: float | None = None
+    completed_at: float | None = None
+    error_message: str | None = None
+    objective_score: float | None = None
+    gpu_info: Mapping[str, Any] | None = None
+    metrics: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentChange:
+    """What is new of an experiment; None stays as it is."""
+
+    status: ExperimentStatus | None = None
+    job_id: str | None = None
+    service_name: str | None = None
+    service_url: str | None = None
+    error_message: str | None = None
+    objective_score: float | None = None
+    gpu_info: Mapping[str, Any] | None = None
+    metrics: Mapping[str, Any] | None = None
+    search_state: Mapping[str, Any] | None = None

@@ -1,0 +1,29 @@
+"""What containers a site runs, as its engine says."""
+
+from typing import Protocol
+
+from corral.model.container import Container
+from corral.model.job import Request
+from corral.model.placement_rules import Toleration
+
+
+class Containers(Protocol):
+    """The rules of an engine that runs jobs in containers.
+
+    Attributes:
+        every_job: each job runs in one; else those do that name an image.
+    """
+
+    @property
+    def every_job(self) -> bool: ...
+
+    def settle(self, asked: Container | None, *, members: int = 1) -> Container:
+        """The container of each of a job's members, with the site's default image where none is asked for.
+
+        Raises Refused where there is none or it would be of no use, and Forbidden for what the site does not allow.
+        """
+        ...
+
+    def tolerations(self, container: Container, request: Request) -> tuple[Toleration, ...]:
+        """Taints of nodes that do not keep such a job off."""
+        ...

@@ -1,0 +1,44 @@
+"""Jobs for pods that others made, as those ask for them who bind these pods."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Protocol
+
+from corral.model.job import Job
+from corral.model.pod_ref import PodRef
+from corral.model.submission import Submission
+
+
+class PodJobs(Protocol):
+    """Has pods of a cluster wait as jobs. Thread-safe."""
+
+    def live(self) -> Sequence[Job]:
+        """The jobs for pods that have not ended."""
+        ...
+
+    def find(self, job_id: str) -> Job | None:
+        """A job in any phase; None where there is none."""
+        ...
+
+    def ended(self, limit: int) -> Sequence[Job]:
+        """At most so many of the last jobs that have ended, those for pods among them."""
+        ...
+
+    def submit(self, submission: Submission, pods: tuple[PodRef, ...], user: str) -> "Future[str]":
+        """Have these pods wait as one job of a user, a member each; its id, once on disk.
+
+        Raises Refused, Forbidden, Conflict, LedgerFailed, here or by the future.
+        """
+        ...
+
+    def cancel(self, job_id: str, reason: str) -> None:
+        """A pod of the job cannot run any more: end it, unless it has ended or is being stopped."""
+        ...
+
+    def why(self, job_id: str) -> str:
+        """Why the job waits, in a sentence. Raises NotFound."""
+        ...
+
+    def follow(self, changed: Callable[[str], None]) -> None:
+        """Have it told, on the ledger's thread, of each job whose phase has changed. It must return at once."""
+        ...

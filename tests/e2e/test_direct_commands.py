@@ -1,0 +1,197 @@
+"""What the commands load that scripts run often. Imports are held here: times differ from machine to machine."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from corral.cli.device_tables import device_lines, status_lines
+from corral.cli.direct.explain_job import explained
+from corral.cli.direct.list_nodes import node_lines
+from corral.cli.direct.list_queues import queue_lines
+from corral.cli.direct.show_job import detail_lines
+from corral.cli.job_rows import job_lines, oldest_first
+from corral.client import Client
+from corral.formatting.job_words import places_of
+from tests.e2e.box import CORRAL, PATIENCE_S, Box, Finished, line_of
+
+SLOW = {
+    "argparse", "asyncio", "concurrent", "ctypes", "dataclasses", "datetime", "email", "hashlib", "http", "importlib",
+    "inspect", "ipaddress", "logging", "multiprocessing", "pathlib", "pydantic", "random", "rich", "shlex", "shutil",
+    "ssl", "subprocess", "tempfile", "textwrap", "threading", "typer", "typing", "unicodedata", "urllib", "yaml",
+}  # fmt: skip
+"""Each of these takes a tenth of a bare interpreter's start, or far more."""
+
+COMMON = {
+    "corral", "corral.cli", "corral.cli.direct", "corral.cli.direct.options", "corral.cli.direct.words",
+    "corral.cli.screen", "corral.client", "corral.client.address", "corral.client.http_connection",
+    "corral.client.server_home", "corral.client.transport", "corral.model", "corral.model.errors", "corral.model.home",
+    "corral.model.printable", "corral.model.units",
+}  # fmt: skip
+OWN = {
+    "cancel": {"corral.cli.direct.change_jobs"},
+    "devices": {"corral.cli.direct.list_devices"},
+    "logs": {"corral.cli.direct.print_log", "corral.cli.direct.list_jobs"},
+    "ps": {"corral.cli.direct.list_jobs"},
+    "status": {"corral.cli.direct.list_devices"},
+    "submit": {
+        "corral.cli.direct.plain_script",
+        "corral.cli.direct.submit_command",
+        "corral.cli.foreign_commands",
+        "corral.client.calling_process",
+        "corral.client.plain_submission",
+    },
+    "wait": {"corral.cli.direct.wait_for_jobs", "corral.client.waiting"},
+    "why": {
+        "corral.cli.direct.explain_job", "corral.formatting", "corral.formatting.times", "corral.model.certainty",
+    },
+}  # fmt: skip
+
+ROWS = {
+    "corral.cli.direct.rows", "corral.cli.direct.shapes", "corral.model.row_traits",
+    "corral.model.phase",
+}  # fmt: skip
+TABLE = {*ROWS, "corral.cli.text_table", "corral.formatting", "corral.formatting.times", "corral.model.certainty"}
+JOBS = {
+    *TABLE, "corral.cli.job_rows", "corral.formatting.device_names", "corral.formatting.job_words",
+    "corral.model.exit_code", "corral.model.named_values",
+}  # fmt: skip
+DEVICES = {
+    *TABLE, "corral.cli.device_tables", "corral.formatting.device_names", "corral.formatting.device_words",
+}  # fmt: skip
+TABLES = {
+    "ps --all": {*JOBS, "corral.cli.direct.list_jobs", "corral.cli.job_table"},
+    "ps --start": {*JOBS, "corral.cli.direct.list_jobs", "corral.cli.job_table"},
+    "status": {*DEVICES, "corral.cli.direct.list_devices"},
+    "devices": {*DEVICES, "corral.cli.direct.list_devices"},
+    "nodes": {*TABLE, "corral.cli.direct.list_nodes", "corral.model.version_labels"},
+    "queues": {*TABLE, "corral.cli.direct.list_queues"},
+    "why {ended}": {*ROWS, *OWN["why"]},
+    "show {ended}": {*JOBS, "corral.cli.direct.show_job", "corral.cli.memory_trend"},
+    "show {array}": {*JOBS, "corral.cli.direct.show_job"},
+    "submit --hold --array 0-1 -- true": {*OWN["submit"], "corral.client.array_indices"},
+}
+"""What people look at, and the modules of ours that it takes besides COMMON."""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ps --all --json", "status --json", "devices --json", "why {ended} --json", "wait {ended}", "logs {ended}",
+        "cancel {waiting}", "submit --gpus 2 --time 2h --env A=b -- true", "submit {script}",
+    ],
+)  # fmt: skip
+def test_a_command_that_scripts_run_often_loads_what_it_needs_and_no_more(box: Box, line: str, tmp_path: Path) -> None:
+    ended = box.submit("--gpus", "0", "--", "echo", "done")
+    box.ended(ended)
+    waiting = box.submit("--hold", "--", "true") if "{waiting}" in line else ""
+    (script := tmp_path / "job.sh").write_text("#!/bin/sh\ntrue\n")
+    words = [word.format(ended=ended, waiting=waiting, script=script) for word in line.split()]
+    loaded = modules_of([CORRAL, *words], box)
+    assert {name for name in loaded if name.partition(".")[0] == "corral"} <= COMMON | OWN[words[0]]
+    assert {name.partition(".")[0] for name in loaded} & SLOW == set()
+
+
+def test_a_table_loads_what_it_needs_and_no_more(box: Box) -> None:
+    named = some_jobs(box)
+    for line, needed in TABLES.items():
+        loaded = modules_of([CORRAL, *line.format(**named).split()], box)
+        assert {name for name in loaded if name.partition(".")[0] == "corral"} <= COMMON | needed, line
+        assert {name.partition(".")[0] for name in loaded} & SLOW <= {"shlex"}, line
+
+
+def some_jobs(box: Box) -> dict[str, str]:
+    """The ids of one that has failed, and of an array that waits."""
+    failed = box.submit("--gpus", "0", "--name", "two words", "--", "false")
+    array = box.submit("--hold", "--array", "0-1", "--", "sh", "-c", "true; true")
+    box.ended(failed)
+    return {"ended": failed, "array": array}
+
+
+LINES = [line for line in TABLES if not line.startswith("submit")]
+LINES += ["ps --limit 1", "ps --sort -submitted", "ps --all --no-header --columns id,node,gpu,command,reason"]
+LINES += ["ps --all --json --sort id", "show {ended} --json", "show {array} --json", "nodes --json", "why {array}_0"]
+
+
+def test_typer_and_the_short_way_print_the_same(box: Box) -> None:
+    named = some_jobs(box)
+
+    def told(line: str, *, by_typer: bool) -> tuple[int, str, str]:
+        done = run(box, *line.format(**named).split(), by_typer=by_typer)
+        return done.returncode, done.stdout, done.stderr
+
+    for line in LINES:
+        # Times go on: who waits 1 s now waited for 2 s then.
+        box.until(partial(lambda line: told(line, by_typer=False) == told(line, by_typer=True), line))
+
+
+def run(box: Box, *words: str, by_typer: bool) -> Finished:
+    """The command; typer reads it where words are to be completed, if only none."""
+    return box.run(*words, cwd=None, **({"_CORRAL_COMPLETE": ""} if by_typer else {}))
+
+
+def test_typer_and_the_short_way_say_the_same_of_an_array(box: Box) -> None:
+    for by_typer in (False, True):
+        done = run(box, "submit", "--hold", "--array", "0-1", "--", "true", by_typer=by_typer)
+        array = done.stdout.strip()
+        assert done.stderr == f"corral: 2 jobs: {array}_0 to {array}_1\n"
+
+
+def test_the_tables_are_those_of_the_rows_that_the_library_has(box: Box) -> None:
+    ended, array = some_jobs(box).values()
+    with Client(box.home) as client:
+
+        def tables() -> dict[str, list[str]]:
+            jobs, devices, now = client.jobs.list(all=True), client.devices.list(), time.time()
+            detail, explanation = client.jobs.get(ended), client.jobs.why(ended)
+            return {
+                "ps --all": job_lines(oldest_first(jobs), places_of(devices), now),
+                "status": [*status_lines(client.server(), devices), f"server: {box.home}"],
+                "devices": device_lines(devices),
+                "nodes": node_lines(client.nodes.list()),
+                "queues": queue_lines(client.queues()),
+                f"why {ended}": explained(explanation),
+                f"why {array}_0": explained(client.jobs.why(f"{array}_0")),
+                f"show {ended}": list(detail_lines(detail, explanation, now, None)),
+            }
+
+        box.until(lambda: tables() == {line: box.ok(*line.split()).splitlines() for line in tables()})
+
+
+def test_the_version_is_told_without_a_client(box: Box) -> None:
+    loaded = modules_of([CORRAL, "--version"], box)
+    assert not {"corral.client", "socket", *SLOW} & loaded
+
+
+def modules_of(command: list[str], box: Box) -> set[str]:
+    """What Python loads to run it, which has to go well."""
+    told = subprocess.run([sys.executable, "-X", "importtime", *command], capture_output=True, text=True, env=box.env)
+    assert told.returncode == 0, told.stderr
+    before, _, after = told.stderr.rpartition("| site\n")
+    assert before
+    return set(re.findall(r"^import time:[ \d]+\|[ \d]+\| +(\S+)$", after, re.MULTILINE))
+
+
+def test_ctrl_c_ends_a_command_that_follows_a_log_without_a_word(box: Box) -> None:
+    waiting = box.submit("--hold", "--", "true")
+    with box.start("logs", "-f", waiting) as command:
+        line_of(command.stderr, "has no log until it starts")
+        command.send_signal(signal.SIGINT)
+        told = command.communicate(timeout=PATIENCE_S)
+    assert (command.returncode, *told) == (130, "", "")
+
+
+def test_a_reader_that_goes_away_ends_a_command_without_a_word(box: Box) -> None:
+    long = box.submit("--gpus", "0", "--", "sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x")
+    box.ended(long)
+    with box.start("logs", long) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        command.stdout.read(1)
+        command.stdout.close()
+        assert (command.stderr.read(), command.wait(PATIENCE_S)) == ("", 1)

@@ -1,0 +1,115 @@
+"""Jobs in containers: the installed command, a real dockerd, GPUs of a stub driver, and a hook in place of NVIDIA's."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docker.daemon import DockerDaemon
+from tests.docker.image import IMAGE
+from tests.e2e.box import SETTINGS, Box, serving, until_there
+from tests.nvml_stub import NvmlStub, nvml_library, stub_uuid
+
+__all__ = ["nvml_library"]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that the site shows its jobs."""
+    return tmp_path_factory.mktemp("seen")
+
+
+@pytest.fixture(scope="module")
+def driver(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> NvmlStub:
+    """What the server reads its GPUs by."""
+    stub = NvmlStub(nvml_library, tmp_path_factory.mktemp("driver") / "control")
+    stub.say("devices 2")
+    return stub
+
+
+@pytest.fixture(scope="module")
+def _shared_box(dockerd: DockerDaemon, driver: NvmlStub, seen: Path) -> Iterator[Box]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**driver.env, "DOCKER_HOST": dockerd.address}.items():
+            patch.setenv(name, value)
+        with serving("", f"{SETTINGS}docker: {{host_paths: [{seen}]}}\n") as box:
+            yield box
+
+
+@pytest.fixture
+def box(_shared_box: Box) -> Iterator[Box]:
+    """A server with two GPUs, both free."""
+    yield _shared_box
+    _shared_box.clear()
+
+
+def test_run_shows_what_a_container_writes_ends_as_it_ends_and_gives_it_the_gpus_that_were_granted(box: Box) -> None:
+    done = box.run("run", "--image", IMAGE, "--gpus", "2", "--", "sh", "-c", "env; echo oops >&2; exit 7")
+    assert done.returncode == 7
+    written = done.stdout.splitlines() + done.stderr.splitlines()
+    assert "oops" in written
+    assert f"NVIDIA_VISIBLE_DEVICES={stub_uuid(0)},{stub_uuid(1)}" in written
+    assert "CORRAL_GPUS=2" in written
+    assert not [line for line in written if line.startswith("CUDA_VISIBLE_DEVICES")]
+
+
+def test_a_job_without_gpus_sees_none(box: Box) -> None:
+    done = box.run("run", "--image", IMAGE, "--gpus", "0", "--", "env")
+    assert "NVIDIA_VISIBLE_DEVICES=void" in done.stdout.splitlines()
+
+
+def test_a_container_is_taken_over_by_the_next_server_and_nothing_of_its_log_is_lost(
+    box: Box, dockerd: DockerDaemon, seen: Path
+) -> None:
+    others = set(dockerd.containers())
+    work = f"echo before; {until_there(Path('/work/gate'))}; echo after"
+    job = box.submit("--image", IMAGE, "--volume", f"{seen}:/work", "--", "sh", "-c", work)
+    box.until_phase(job, "RUNNING")
+    box.until(lambda: "before" in box.ok("logs", job))
+    box.down()
+    box.up()
+    assert box.job(job)["phase"] == "RUNNING"
+    (seen / "gate").touch()
+    assert box.ended(job)["phase"] == "SUCCEEDED"
+    assert [line for line in box.ok("logs", job).splitlines() if line in ("before", "after")] == ["before", "after"]
+    box.until(lambda: set(dockerd.containers()) <= others)
+
+
+def test_a_container_that_is_cancelled_is_gone(box: Box, dockerd: DockerDaemon) -> None:
+    others = set(dockerd.containers())
+    job = box.submit("--image", IMAGE, "--", "sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done")
+    box.until_phase(job, "RUNNING")
+    box.ok("cancel", job)
+    assert box.ended(job)["phase"] == "CANCELLED"
+    box.until(lambda: set(dockerd.containers()) <= others)
+
+
+def test_a_container_of_others_on_a_gpu_is_named_with_its_image_wherever_the_gpu_is_told_of(
+    box: Box, dockerd: DockerDaemon, driver: NvmlStub
+) -> None:
+    dockerd.docker("run", "--detach", "--name", "theirs", IMAGE, "sleep", "600")
+    try:
+        pid = dockerd.docker("inspect", "--format", "{{.State.Pid}}", "theirs").strip()
+        driver.say("devices 2", f"gpu 0 process {pid} 500")
+        theirs = {"name": "theirs", "image": IMAGE}
+        box.until(lambda: [one["container"] for one in box.json("status", "--json")[0]["processes"]] == [theirs])
+        assert f"in container theirs ({IMAGE})" in " ".join(box.ok("status").split())
+        job = box.submit("--image", IMAGE, "--gpus", "2", "--", "env")
+        box.until(lambda: f"in use by container theirs ({IMAGE})" in " ".join(box.ok("why", job).split()))
+    finally:
+        driver.say("devices 2")
+        dockerd.docker("rm", "--force", "theirs")
+    assert box.ended(job)["phase"] == "SUCCEEDED"
+
+
+def test_what_the_site_does_not_allow_is_refused_at_once(box: Box) -> None:
+    for words, said in (
+        (("--volume", "/etc:/etc-of-host"), "does not show /etc of its hosts"),
+        (("--network", "host"), "docker.networks"),
+        (("--user", "root"), "docker.any_user"),
+        (("--gang", "2", "--gpus", "1"), "do not reach each other on Docker's network bridge"),
+        (("--service-account", "a"), "--engine kubernetes"),
+    ):
+        done = box.run("submit", "--image", IMAGE, *words, "--", "true")
+        assert done.returncode != 0
+        assert said in " ".join(done.stderr.split())
