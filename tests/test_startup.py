@@ -11,7 +11,9 @@ NOT_NEEDED = (
     "corral.node.agent",  # where there is one host, and no agents are spawned and spoken to
     "corral.node.remote",
     "corral.tuner.deployments",  # before the first task
+    "corral.api.openapi",  # before somebody asks for the description of the API
     "numpy",  # while nothing was placed by worth
+    "pydantic",
     "sqlalchemy.dialects.postgresql",
     "wsproto",  # before the first WebSocket
 )

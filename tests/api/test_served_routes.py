@@ -1,12 +1,12 @@
-"""FastAPI describes the routes and Starlette serves them: both know the same ones."""
+"""What is described is what is served."""
 
-from corral.api.app import _ROUTERS, description
+from corral.api.app import ROUTES, description
 from corral.api.served_routes import ServedRoute, served
 
 
 def test_every_path_that_is_described_is_served_with_just_these_methods() -> None:
     described = {(path, method.upper()) for path, methods in description()["paths"].items() for method in methods}
-    routes = [route for router, prefix in _ROUTERS for route in served(router, prefix)]
+    routes = [route for table, prefix in ROUTES for route in served(table, prefix)]
     methods = {(r.path_format, method) for r in routes if isinstance(r, ServedRoute) for method in r.methods or ()}
     assert described
     assert described <= methods

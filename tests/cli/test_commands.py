@@ -245,7 +245,7 @@ def test_doctor_finds_nothing_wrong_with_an_empty_home(tmp_path: Path) -> None:
 
 
 def test_commands_load_neither_rich_nor_the_server(tmp_path: Path) -> None:
-    heavy = ["rich", "fastapi", "pydantic", "sqlalchemy", "numpy", "asyncio", "yaml", "apprise", "ddsketch"]
+    heavy = ["rich", "starlette", "pydantic", "sqlalchemy", "numpy", "asyncio", "yaml", "apprise", "ddsketch"]
     heavy += [f"corral.{room}" for room in ("accounting", "alerts", "control", "history", "ledger")]
     commands = ["ps", "status", "why 1", "submit -- true", "kpis", "report", "alerts", "channels list", "events"]
     code = f"""

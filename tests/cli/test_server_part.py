@@ -23,7 +23,7 @@ def test_the_list_of_what_a_server_needs_is_the_extra_of_the_package() -> None:
 
 def test_a_client_needs_little() -> None:
     distributions = client_distributions()
-    assert distributions & {"fastapi", "numpy", "pydantic", "sqlalchemy"} == set()
+    assert distributions & {"numpy", "pydantic", "sqlalchemy", "starlette"} == set()
     assert len(distributions) < 15, sorted(distributions)
 
 
@@ -57,5 +57,5 @@ def test_the_command_is_of_the_tool_and_the_place_that_the_installation_came_fro
 
 def test_a_client_that_wants_top_gets_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_part, "_direct_url", dict)
-    monkeypatch.setattr(server_part, "missing_packages", lambda: ["fastapi"])
+    monkeypatch.setattr(server_part, "missing_packages", lambda: ["starlette"])
     assert install_command("top").endswith(" 'corral[top]'")

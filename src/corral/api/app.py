@@ -3,10 +3,8 @@
 from functools import cache
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
 from starlette.applications import Starlette
 
-import corral
 from corral.api import (
     alert_routes,
     autotuner_routes,
@@ -32,8 +30,8 @@ from corral.api import (
 from corral.api.answer_headers import AnswerHeaders
 from corral.api.errors import add_error_handlers
 from corral.api.metrics_route import RequestCounter
-from corral.api.openapi import describe
 from corral.api.pages import routes as page_routes
+from corral.api.route_table import RouteTable
 from corral.api.routing import AppState
 from corral.api.served_routes import ServedRoute, served
 
@@ -41,7 +39,7 @@ _PREFIX = "/api/v1"
 _OTHER_NAMES = "/api"
 """Where clients of another autotuner look for its paths."""
 
-_ROUTERS: tuple[tuple[APIRouter, str], ...] = (
+ROUTES: tuple[tuple[RouteTable, str], ...] = (
     (jobs.router, _PREFIX),
     (job_changes.router, _PREFIX),
     (log_routes.router, _PREFIX),
@@ -74,7 +72,9 @@ _ROUTERS: tuple[tuple[APIRouter, str], ...] = (
 @cache
 def description() -> dict[str, Any]:
     """The OpenAPI description of all routes, without a server."""
-    return describe(_described_routes())
+    from corral.api.openapi import describe  # with pydantic, which nothing else of a server needs
+
+    return describe(ROUTES)
 
 
 def create_app(state: AppState) -> Starlette:
@@ -82,7 +82,7 @@ def create_app(state: AppState) -> Starlette:
 
     Serve it with `corral.api.server`, whose connections name the peer; any other server would refuse every request.
     """
-    routes = [route for router, prefix in _ROUTERS for route in served(router, prefix)]
+    routes = [route for table, prefix in ROUTES for route in served(table, prefix)]
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False
     app.state.corral = state
@@ -95,19 +95,4 @@ def create_app(state: AppState) -> Starlette:
     state.ends.when_closed(state.events.close)
     app.add_middleware(AnswerHeaders)
     app.add_middleware(RequestCounter, counts=state.metrics.requests)
-    return app
-
-
-def _described_routes() -> FastAPI:
-    app = FastAPI(
-        title="Corral",
-        version=corral.__version__,
-        description="Submit GPU work, see where it runs and why it waits.",
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-    )
-    for router, prefix in _ROUTERS:
-        app.include_router(router, prefix=prefix)
     return app

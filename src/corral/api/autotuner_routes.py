@@ -9,16 +9,16 @@ from functools import partial
 from typing import Any
 
 from anyio import to_thread
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.access.caller import Caller
 from corral.api import autotuner_answers, shapes, tuning_shapes
 from corral.api.autotuner_answers import with_defaults
-from corral.api.openapi import gives, gives_many, gives_nothing, takes, takes_query
 from corral.api.reading import read_body, read_object, read_query
-from corral.api.routing import AppState, Context, ContextRoute, answer
+from corral.api.responses import gives, gives_many, gives_nothing
+from corral.api.route_table import Body, RouteTable
+from corral.api.routing import AppState, RequestContext, answer
 from corral.control.tuning.experiment_access import ExperimentAccess
 from corral.control.tuning.task_access import TaskAccess
 from corral.control.tuning.task_checks import within
@@ -27,93 +27,89 @@ from corral.model.errors import NotFound
 from corral.model.tuning_spec import TuningSpec
 from corral.wire import MAX_INTEGER, from_plain
 
-router = APIRouter(tags=["autotuner, by other names"], route_class=ContextRoute)
+router = RouteTable("autotuner, by other names")
 
 
-@router.get("/tasks", include_in_schema=False)
-@router.get(
-    "/tasks/", openapi_extra=takes_query(tuning_shapes.AutotunerTasksQuery), responses=gives_many(AutotunerTaskRow)
-)
-async def tasks(request: Request, context: Context) -> Response:
+@router.get("/tasks")
+@router.get("/tasks/", query=tuning_shapes.AutotunerTasksQuery, answers=gives_many(AutotunerTaskRow))
+async def tasks(request: Request, context: RequestContext) -> Response:
     """List tasks, newest first."""
     return await answer(_listed, _tasks(request), read_query(request, tuning_shapes.AutotunerTasksQuery))
 
 
-@router.post("/tasks", include_in_schema=False)
-@router.post("/tasks/", status_code=201, openapi_extra=takes(TuningSpec), responses=gives(AutotunerTask, status=201))
-async def create(request: Request, context: Context) -> Response:
+@router.post("/tasks")
+@router.post("/tasks/", takes=Body(TuningSpec), answers=gives(AutotunerTask, status=201))
+async def create(request: Request, context: RequestContext) -> Response:
     """Write down a task. What it does not say: `deployment_mode` docker, `gpu_wait_timeout_s` 300."""
     spec = from_plain(TuningSpec, with_defaults(await read_object(request)))
     created = partial(_tasks(request).create, spec, context.caller)
     return await answer(_task_after, _tasks(request), created, context.caller, status=201)
 
 
-@router.get("/tasks/name/{task_name:path}", responses=gives(AutotunerTask))
-async def task_by_name(request: Request, context: Context, task_name: str) -> Response:
+@router.get("/tasks/name/{task_name:path}", answers=gives(AutotunerTask))
+async def task_by_name(request: Request, context: RequestContext, task_name: str) -> Response:
     """Tell of the newest task of this name."""
     return await answer(_of_name, _tasks(request), task_name, context.caller)
 
 
-@router.get("/tasks/{task_id}", responses=gives(AutotunerTask))
-async def task(request: Request, context: Context, task_id: str) -> Response:
+@router.get("/tasks/{task_id}", answers=gives(AutotunerTask))
+async def task(request: Request, context: RequestContext, task_id: str) -> Response:
     """Tell of a task, with what it asks for."""
     return await answer(_task, _tasks(request), task_id, context.caller)
 
 
-@router.put("/tasks/{task_id}", openapi_extra=takes(TuningSpec), responses=gives(AutotunerTask))
-async def replace_task(request: Request, context: Context, task_id: str) -> Response:
+@router.put("/tasks/{task_id}", takes=Body(TuningSpec), answers=gives(AutotunerTask))
+async def replace_task(request: Request, context: RequestContext, task_id: str) -> Response:
     """Have a task that does not run ask for something else."""
     spec = from_plain(TuningSpec, with_defaults(await read_object(request)))
     return await _edited(request, context.caller, task_id, lambda _: spec)
 
 
-@router.patch(
-    "/tasks/{task_id}", openapi_extra=takes(tuning_shapes.AutotunerTaskUpdate), responses=gives(AutotunerTask)
-)
-async def describe_task(request: Request, context: Context, task_id: str) -> Response:
+@router.patch("/tasks/{task_id}", takes=Body(tuning_shapes.AutotunerTaskUpdate), answers=gives(AutotunerTask))
+async def describe_task(request: Request, context: RequestContext, task_id: str) -> Response:
     """Say something else of a task that does not run."""
     wanted = await read_body(request, tuning_shapes.AutotunerTaskUpdate)
     return await _edited(request, context.caller, task_id, lambda spec: replace(spec, description=wanted.description))
 
 
-@router.delete("/tasks/{task_id}", status_code=204, responses=gives_nothing("The task is gone."))
-async def delete(request: Request, context: Context, task_id: str) -> Response:
+@router.delete("/tasks/{task_id}", answers=gives_nothing("The task is gone."))
+async def delete(request: Request, context: RequestContext, task_id: str) -> Response:
     """Forget a task that does not run, and its experiments."""
     await to_thread.run_sync(_tasks(request).delete, task_id, context.caller)
     return Response(status_code=204)
 
 
-@router.post("/tasks/{task_id}/start", responses=gives(AutotunerTask))
-async def start(request: Request, context: Context, task_id: str) -> Response:
+@router.post("/tasks/{task_id}/start", answers=gives(AutotunerTask))
+async def start(request: Request, context: RequestContext, task_id: str) -> Response:
     """Have a task begin. One that failed or was cancelled goes on where it was."""
     return await _acted(request, context.caller, task_id, _tasks(request).start)
 
 
-@router.post("/tasks/{task_id}/cancel", responses=gives(AutotunerTask))
-async def cancel(request: Request, context: Context, task_id: str) -> Response:
+@router.post("/tasks/{task_id}/cancel", answers=gives(AutotunerTask))
+async def cancel(request: Request, context: RequestContext, task_id: str) -> Response:
     """Let no more experiments of a task begin, and stop those that run."""
     return await _acted(request, context.caller, task_id, _tasks(request).cancel)
 
 
-@router.post("/tasks/{task_id}/restart", responses=gives(AutotunerTask))
-async def restart(request: Request, context: Context, task_id: str) -> Response:
+@router.post("/tasks/{task_id}/restart", answers=gives(AutotunerTask))
+async def restart(request: Request, context: RequestContext, task_id: str) -> Response:
     """Forget the experiments of a task that does not run, and begin anew."""
     return await _acted(request, context.caller, task_id, _tasks(request).restart)
 
 
-@router.post("/tasks/{task_id}/clear", responses=gives(AutotunerTask))
-async def clear(request: Request, context: Context, task_id: str) -> Response:
+@router.post("/tasks/{task_id}/clear", answers=gives(AutotunerTask))
+async def clear(request: Request, context: RequestContext, task_id: str) -> Response:
     """Forget the experiments of a task that does not run."""
     return await _acted(request, context.caller, task_id, _tasks(request).clear)
 
 
-@router.get("/experiments", include_in_schema=False)
+@router.get("/experiments")
 @router.get(
     "/experiments/",
-    openapi_extra=takes_query(tuning_shapes.AutotunerPageQuery),
-    responses=gives_many(AutotunerExperiment),
+    query=tuning_shapes.AutotunerPageQuery,
+    answers=gives_many(AutotunerExperiment),
 )
-async def experiments(request: Request, context: Context) -> Response:
+async def experiments(request: Request, context: RequestContext) -> Response:
     """List the experiments of all tasks, by task and number."""
     query = _page_asked_for(request)
     return await answer(
@@ -123,17 +119,17 @@ async def experiments(request: Request, context: Context) -> Response:
 
 @router.get(
     "/experiments/task/{task_id}",
-    openapi_extra=takes_query(tuning_shapes.AutotunerPageQuery),
-    responses=gives_many(AutotunerExperiment),
+    query=tuning_shapes.AutotunerPageQuery,
+    answers=gives_many(AutotunerExperiment),
 )
-async def experiments_of_task(request: Request, context: Context, task_id: str) -> Response:
+async def experiments_of_task(request: Request, context: RequestContext, task_id: str) -> Response:
     """List the experiments of a task by number."""
     query = _page_asked_for(request)
     return await answer(_experiments_of, _experiments(request), context.caller, task_id, query.skip, query.limit)
 
 
-@router.get("/experiments/{experiment_id}", responses=gives(AutotunerExperiment))
-async def experiment(request: Request, context: Context, experiment_id: str) -> Response:
+@router.get("/experiments/{experiment_id}", answers=gives(AutotunerExperiment))
+async def experiment(request: Request, context: RequestContext, experiment_id: str) -> Response:
     """Tell of an experiment."""
     found = _experiments(request).find
     return await answer(lambda: autotuner_answers.experiment(found(experiment_id, context.caller)))

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 import corral
-from corral.api.openapi import gives, gives_many
-from corral.api.routing import AppState, Context, ContextRoute, answer
+from corral.api.responses import gives, gives_many
+from corral.api.route_table import RouteTable
+from corral.api.routing import AppState, RequestContext, answer
 from corral.model.answers.autotuner import (
     AutotunerCatalog,
     AutotunerCluster,
@@ -27,61 +27,61 @@ from corral.model.errors import NotFound, nearest
 from corral.model.tuning_spec import DeploymentMode
 from corral.model.utc_time import utc_time
 
-router = APIRouter(tags=["autotuner, by other names"], route_class=ContextRoute)
+router = RouteTable("autotuner, by other names")
 
 
-@router.get("/presets", include_in_schema=False)
-@router.get("/presets/", responses=gives_many(AutotunerPreset))
-async def presets(request: Request, context: Context) -> Response:
+@router.get("/presets")
+@router.get("/presets/", answers=gives_many(AutotunerPreset))
+async def presets(request: Request, context: RequestContext) -> Response:
     """List the presets of `parallel_config` and `quant_config`."""
     return await _of_catalog(request, lambda known: known.presets)
 
 
-@router.get("/presets/{preset_id}", responses=gives(AutotunerPreset))
-async def preset(request: Request, context: Context, preset_id: str) -> Response:
+@router.get("/presets/{preset_id}", answers=gives(AutotunerPreset))
+async def preset(request: Request, context: RequestContext, preset_id: str) -> Response:
     """Tell of a preset."""
     return await _of_catalog(request, lambda known: _preset(known, preset_id))
 
 
-@router.get("/runtime-params", include_in_schema=False)
-@router.get("/runtime-params/", responses=gives(RuntimeCounts))
-async def runtime_counts(request: Request, context: Context) -> Response:
+@router.get("/runtime-params")
+@router.get("/runtime-params/", answers=gives(RuntimeCounts))
+async def runtime_counts(request: Request, context: RequestContext) -> Response:
     """Tell how many flags are known of each inference server."""
     return await _of_catalog(request, _counts)
 
 
-@router.get("/runtime-params/compatibility", responses=gives(RuntimeCompatibility))
-async def runtime_compatibility(request: Request, context: Context) -> Response:
+@router.get("/runtime-params/compatibility", answers=gives(RuntimeCompatibility))
+async def runtime_compatibility(request: Request, context: RequestContext) -> Response:
     """Tell which flags both inference servers have."""
     return await _of_catalog(request, _compatibility)
 
 
-@router.get("/runtime-params/{runtime}", responses=gives(RuntimeParameters))
-async def runtime_parameters(request: Request, context: Context, runtime: str) -> Response:
+@router.get("/runtime-params/{runtime}", answers=gives(RuntimeParameters))
+async def runtime_parameters(request: Request, context: RequestContext, runtime: str) -> Response:
     """List the flags that are known of an inference server."""
     return await _of_catalog(request, lambda known: _parameters(known, runtime))
 
 
-@router.get("/dashboard/gpu-status", responses=gives(AutotunerGpus))
-async def gpu_status(request: Request, context: Context) -> Response:
+@router.get("/dashboard/gpu-status", answers=gives(AutotunerGpus))
+async def gpu_status(request: Request, context: RequestContext) -> Response:
     """List the GPUs with what they are like now."""
     return await _of_gpus(request, context.service.queries.devices, _gpus)
 
 
-@router.get("/dashboard/cluster-gpu-status", responses=gives(AutotunerCluster))
-async def cluster_gpu_status(request: Request, context: Context) -> Response:
+@router.get("/dashboard/cluster-gpu-status", answers=gives(AutotunerCluster))
+async def cluster_gpu_status(request: Request, context: RequestContext) -> Response:
     """List the GPUs of all nodes, and how many a job may have now."""
     return await _of_gpus(request, context.service.queries.devices, _cluster)
 
 
-@router.get("/system/health", responses=gives(AutotunerHealth))
-async def health(request: Request, context: Context) -> Response:
+@router.get("/system/health", answers=gives(AutotunerHealth))
+async def health(request: Request, context: RequestContext) -> Response:
     """Tell that the server answers."""
     return await answer(lambda: AutotunerHealth("healthy", "ok", "not used"))
 
 
-@router.get("/system/info", responses=gives(AutotunerSystem))
-async def info(request: Request, context: Context) -> Response:
+@router.get("/system/info", answers=gives(AutotunerSystem))
+async def info(request: Request, context: RequestContext) -> Response:
     """Tell what this server is."""
 
     def told(known: AutotunerCatalog) -> AutotunerSystem:

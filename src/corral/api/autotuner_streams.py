@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable
 
 from anyio import to_thread
-from fastapi import APIRouter
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
@@ -15,16 +14,17 @@ from corral.api.errors import response_to
 from corral.api.event_routes import reader, serve
 from corral.api.event_stream import EventStream
 from corral.api.log_routes import log_chunks
-from corral.api.openapi import gives_log, takes_query
 from corral.api.origins import must_be_of_no_other_page
 from corral.api.reading import read_query
-from corral.api.routing import AppState, Context, ContextRoute, json_response
+from corral.api.responses import gives_log
+from corral.api.route_table import RouteTable
+from corral.api.routing import AppState, RequestContext, json_response
 from corral.api.task_logs import TOPICS, event_response, followed_task_log, lines_of, task_log
 from corral.model.answers.tuning import ExperimentRow
 from corral.model.errors import CorralError, NotFound
 from corral.wire import to_plain
 
-router = APIRouter(tags=["autotuner, by other names"], route_class=ContextRoute)
+router = RouteTable("autotuner, by other names")
 
 MOST_LINES = 10_000
 MOST_LOG_BYTES = 4 << 20
@@ -58,9 +58,9 @@ async def experiment_socket(websocket: WebSocket, experiment_id: str) -> None:
     await _followed(websocket, known)
 
 
-@router.get("/tasks/{task_id}/logs", openapi_extra=takes_query(tuning_shapes.TaskLogQuery),
-            responses=gives_log("application/json", _LOGS))  # fmt: skip
-async def logs(request: Request, context: Context, task_id: str) -> Response:
+@router.get("/tasks/{task_id}/logs", query=tuning_shapes.TaskLogQuery,
+            answers=gives_log("application/json", _LOGS))  # fmt: skip
+async def logs(request: Request, context: RequestContext, task_id: str) -> Response:
     """Tell what happened to a task and its experiments, a line each. With `follow`, until nothing of it runs."""
     if read_query(request, tuning_shapes.TaskLogQuery).follow:
         return await followed_task_log(request, context.caller, task_id)
@@ -68,9 +68,9 @@ async def logs(request: Request, context: Context, task_id: str) -> Response:
     return json_response({"logs": "".join(f"{line}\n" for line in lines)})
 
 
-@router.get("/tasks/{task_id}/experiments/{number}/logs", openapi_extra=takes_query(tuning_shapes.TaskLogQuery),
-            responses=gives_log("application/json", _LOGS))  # fmt: skip
-async def experiment_logs(request: Request, context: Context, task_id: str, number: str) -> Response:
+@router.get("/tasks/{task_id}/experiments/{number}/logs", query=tuning_shapes.TaskLogQuery,
+            answers=gives_log("application/json", _LOGS))  # fmt: skip
+async def experiment_logs(request: Request, context: RequestContext, task_id: str, number: str) -> Response:
     """Send what the server of an experiment wrote: the end of it, or with `follow` all until its job has ended."""
     follow = read_query(request, tuning_shapes.TaskLogQuery).follow
     state: AppState = request.app.state.corral

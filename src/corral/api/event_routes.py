@@ -6,7 +6,6 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import TypeVar
 
-from fastapi import APIRouter
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -19,10 +18,11 @@ from corral.api.errors import response_to
 from corral.api.event_batches import EventBatch
 from corral.api.event_feed import EventFeed
 from corral.api.event_stream import FAREWELL_S, STALL_S, EventStream
-from corral.api.openapi import gives_text, takes_query
 from corral.api.origins import must_be_of_no_other_page
 from corral.api.reading import read_query
-from corral.api.routing import AppState, Context, ContextRoute
+from corral.api.responses import gives_text
+from corral.api.route_table import RouteTable
+from corral.api.routing import AppState, RequestContext
 from corral.api.websockets import CLOSED_FORBIDDEN, CLOSED_MESSAGE, CLOSED_RESTART, CLOSED_SLOW, either
 from corral.control.events.rows_of_facts import JOURNAL_TOPICS, TOPICS
 from corral.model.errors import CorralError, Refused, nearest
@@ -37,15 +37,15 @@ _LONGEST_REASON = 120
 
 Data = TypeVar("Data", bytes, list[str])
 
-router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
+router = RouteTable("devices and server")
 
 
 @router.get(
     "/events",
-    openapi_extra=takes_query(shapes.EventsQuery),
-    responses=gives_text(CONTENT_TYPE, "Server-Sent Events; each has an Event as its data. A WebSocket, too."),
+    query=shapes.EventsQuery,
+    answers=gives_text(CONTENT_TYPE, "Server-Sent Events; each has an Event as its data. A WebSocket, too."),
 )
-async def events(request: Request, context: Context) -> Response:
+async def events(request: Request, context: RequestContext) -> Response:
     """Tell what happens to jobs, devices and alerts, and how devices are, while it happens."""
     state: AppState = request.app.state.corral
     return EventStreamResponse(state.events, context.caller, _stream(state, request, context.caller))

@@ -5,76 +5,76 @@ Everybody who may look may see them all, as they may see all jobs and what every
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
-from corral.api.openapi import gives, takes_query
 from corral.api.reading import read_query
-from corral.api.routing import AppState, Context, ContextRoute, RequestContext, answer
+from corral.api.responses import gives
+from corral.api.route_table import RouteTable
+from corral.api.routing import AppState, RequestContext, answer
 from corral.history.asking import HistoryQueries
 from corral.model.answers.history import DeviceHistory, GroupHistory, JobGpusHistory, JobHistory
 
-router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
+router = RouteTable("devices and server")
 
 
 @router.get(
     "/history/devices/{uuid:path}",
-    openapi_extra=takes_query(shapes.HistoryQuery),
-    responses=gives(DeviceHistory),
+    query=shapes.HistoryQuery,
+    answers=gives(DeviceHistory),
 )
-async def device_history(request: Request, context: Context, uuid: str) -> Response:
+async def device_history(request: Request, context: RequestContext, uuid: str) -> Response:
     """Tell what a device was like over a stretch of time, also one that is gone: at most 1,000 points a series."""
     return await answer(_history(request).device, uuid, **_period(request))
 
 
 @router.get(
     "/history/jobs/{job_id}",
-    openapi_extra=takes_query(shapes.HistoryQuery),
-    responses=gives(JobHistory),
+    query=shapes.HistoryQuery,
+    answers=gives(JobHistory),
 )
-async def job_history(request: Request, context: Context, job_id: str) -> Response:
+async def job_history(request: Request, context: RequestContext, job_id: str) -> Response:
     """Tell what a job's devices were like while it had them; by default from its last start to its end, or to now."""
     return await answer(_of_job, _history(request), context, job_id, _period(request))
 
 
 @router.get(
     "/history/jobs/{job_id}/gpus",
-    openapi_extra=takes_query(shapes.HistoryQuery),
-    responses=gives(JobGpusHistory),
+    query=shapes.HistoryQuery,
+    answers=gives(JobGpusHistory),
 )
-async def job_gpus_history(request: Request, context: Context, job_id: str) -> Response:
+async def job_gpus_history(request: Request, context: RequestContext, job_id: str) -> Response:
     """Tell what each GPU of a job was like in its last attempt; of more than 16, the least, mean and most of all."""
     return await answer(_of_job_gpus, _history(request), context, job_id, _period(request))
 
 
 @router.get(
     "/history/nodes/{name:path}",
-    openapi_extra=takes_query(shapes.HistoryQuery),
-    responses=gives(GroupHistory),
+    query=shapes.HistoryQuery,
+    answers=gives(GroupHistory),
 )
-async def node_history(request: Request, context: Context, name: str) -> Response:
+async def node_history(request: Request, context: RequestContext, name: str) -> Response:
     """Tell what the devices of a node were like together, also of one that is gone."""
     return await answer(_history(request).group, "node", name, **_period(request))
 
 
 @router.get(
     "/history/users/{name:path}",
-    openapi_extra=takes_query(shapes.HistoryQuery),
-    responses=gives(GroupHistory),
+    query=shapes.HistoryQuery,
+    answers=gives(GroupHistory),
 )
-async def user_history(request: Request, context: Context, name: str) -> Response:
+async def user_history(request: Request, context: RequestContext, name: str) -> Response:
     """Tell what the devices were like that the jobs of a user had, together."""
     return await answer(_history(request).group, "user", name, **_period(request))
 
 
 @router.get(
     "/history/projects/{name:path}",
-    openapi_extra=takes_query(shapes.HistoryQuery),
-    responses=gives(GroupHistory),
+    query=shapes.HistoryQuery,
+    answers=gives(GroupHistory),
 )
-async def project_history(request: Request, context: Context, name: str) -> Response:
+async def project_history(request: Request, context: RequestContext, name: str) -> Response:
     """Tell what the devices were like that the jobs of a project had, together."""
     return await answer(_history(request).group, "project", name, **_period(request))
 

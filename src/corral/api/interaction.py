@@ -3,15 +3,15 @@
 import asyncio
 from functools import partial
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
-from corral.api.bodies import MAX_BODY_BYTES, Intake
-from corral.api.openapi import gives, takes, takes_bytes, takes_query
+from corral.api.bodies import Intake
 from corral.api.reading import read_body, read_query
-from corral.api.routing import Context, ContextRoute, json_response
+from corral.api.responses import gives
+from corral.api.route_table import Body, RouteTable
+from corral.api.routing import RequestContext, json_response
 from corral.model.answers.job_changes import InputProgress
 from corral.model.input_state import InputState
 from corral.model.terminal import TerminalSize
@@ -22,11 +22,11 @@ LONGEST_WAIT_S = 10.0
 _SOONEST_S = 0.005
 _LATEST_S = 0.5
 
-router = APIRouter(tags=["jobs"], route_class=ContextRoute)
+router = RouteTable("jobs")
 
 
-@router.post("/jobs/{job_id}/signal", openapi_extra=takes(shapes.JobSignal), responses=gives(shapes.JobIds))
-async def signal(request: Request, context: Context, job_id: str) -> Response:
+@router.post("/jobs/{job_id}/signal", takes=Body(shapes.JobSignal), answers=gives(shapes.JobIds))
+async def signal(request: Request, context: RequestContext, job_id: str) -> Response:
     """Send a signal to every process of a job that runs."""
     asked_for = await read_body(request, shapes.JobSignal)
     call = partial(context.service.interaction.signal, job_id, asked_for.signal, context.caller)
@@ -36,10 +36,11 @@ async def signal(request: Request, context: Context, job_id: str) -> Response:
 
 @router.post(
     "/jobs/{job_id}/input",
-    openapi_extra={**takes_bytes(most_bytes=MAX_BODY_BYTES), **takes_query(shapes.InputQuery)},
-    responses=gives(InputProgress),
+    takes=Body(None),
+    query=shapes.InputQuery,
+    answers=gives(InputProgress),
 )
-async def write_input(request: Request, context: Context, job_id: str) -> Response:
+async def write_input(request: Request, context: RequestContext, job_id: str) -> Response:
     """Send the next bytes of a job's input, as many as it takes now. No bytes ask how much it has taken.
 
     Waits a while for a job that takes nothing yet. A request may be repeated: what the job has is passed over. Who
@@ -64,8 +65,8 @@ async def write_input(request: Request, context: Context, job_id: str) -> Respon
     return json_response(progress)
 
 
-@router.post("/jobs/{job_id}/terminal", openapi_extra=takes(TerminalSize), responses=gives(shapes.JobIds))
-async def resize_terminal(request: Request, context: Context, job_id: str) -> Response:
+@router.post("/jobs/{job_id}/terminal", takes=Body(TerminalSize), answers=gives(shapes.JobIds))
+async def resize_terminal(request: Request, context: RequestContext, job_id: str) -> Response:
     """Set the size of a job's terminal."""
     size = await read_body(request, TerminalSize)
     call = partial(context.service.interaction.resize_terminal, job_id, size, context.caller)

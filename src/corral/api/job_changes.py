@@ -3,20 +3,20 @@
 from collections.abc import Awaitable, Callable
 
 from anyio import to_thread
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
-from corral.api.openapi import gives, takes
 from corral.api.reading import read_body
-from corral.api.routing import Context, ContextRoute, answer, json_response
+from corral.api.responses import gives
+from corral.api.route_table import Body, RouteTable
+from corral.api.routing import RequestContext, answer, json_response
 from corral.control.job_changes import Verb
 from corral.model.answers.job_changes import ChangedJobs
 from corral.model.job_choice import JobChoice
 from corral.model.job_update import JobUpdate
 
-router = APIRouter(tags=["jobs"], route_class=ContextRoute)
+router = RouteTable("jobs")
 
 MOST_BYTES = 1024 * 1024
 """Ten thousand ids."""
@@ -35,8 +35,8 @@ _DOES_TO_ONE = {
 }
 
 
-@router.patch("/jobs/{job_id}", openapi_extra=takes(JobUpdate), responses=gives(shapes.JobIds))
-async def update(request: Request, context: Context, job_id: str) -> Response:
+@router.patch("/jobs/{job_id}", takes=Body(JobUpdate), answers=gives(shapes.JobIds))
+async def update(request: Request, context: RequestContext, job_id: str) -> Response:
     """Change the priority, time limit, name or queue of a job, or of an array's elements that have not ended."""
     asked = await read_body(request, JobUpdate)
     ids = await to_thread.run_sync(context.service.updating.update, job_id, asked, context.caller)
@@ -44,7 +44,7 @@ async def update(request: Request, context: Context, job_id: str) -> Response:
 
 
 def _change_many(verb: Verb) -> Callable[..., Awaitable[Response]]:
-    async def change(request: Request, context: Context) -> Response:
+    async def change(request: Request, context: RequestContext) -> Response:
         choice = await read_body(request, JobChoice)
         return await answer(context.service.changes.many, verb, choice, context.caller)
 
@@ -52,7 +52,7 @@ def _change_many(verb: Verb) -> Callable[..., Awaitable[Response]]:
 
 
 def _change_one(verb: Verb) -> Callable[..., Awaitable[Response]]:
-    async def change(request: Request, context: Context, job_id: str) -> Response:
+    async def change(request: Request, context: RequestContext, job_id: str) -> Response:
         ids = await to_thread.run_sync(context.service.changes.one, verb, job_id, context.caller)
         return json_response({"ids": ids})
 
@@ -60,21 +60,21 @@ def _change_one(verb: Verb) -> Callable[..., Awaitable[Response]]:
 
 
 for verb, does in _DOES_TO_MANY.items():
-    router.add_api_route(
+    router.add(
+        "POST",
         f"/jobs/{verb}",
         _change_many(verb),
-        methods=["POST"],
         name=f"{verb}_many",
-        description=does,
-        openapi_extra=takes(JobChoice, most_bytes=MOST_BYTES),
-        responses=gives(ChangedJobs),
+        does=does,
+        takes=Body(JobChoice, most_bytes=MOST_BYTES),
+        answers=gives(ChangedJobs),
     )
 for verb, does in _DOES_TO_ONE.items():
-    router.add_api_route(
+    router.add(
+        "POST",
         f"/jobs/{{job_id}}/{verb}",
         _change_one(verb),
-        methods=["POST"],
         name=verb.value,
-        description=does,
-        responses=gives(shapes.JobIds),
+        does=does,
+        answers=gives(shapes.JobIds),
     )

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from anyio import to_thread
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,18 +13,10 @@ from corral.access.caller import Caller
 from corral.api import shapes
 from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
 from corral.api.long_answers import LongAnswers
-from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
-from corral.api.routing import (
-    AppState,
-    Context,
-    ContextRoute,
-    RequestContext,
-    answer,
-    json_response,
-    read_only,
-    to_json,
-)
+from corral.api.responses import gives
+from corral.api.route_table import Body, RouteTable
+from corral.api.routing import AppState, RequestContext, answer, json_response, read_only, to_json
 from corral.api.streams import PiecewiseResponse
 from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
 from corral.model.answers.dry_run import DryRun
@@ -46,16 +37,15 @@ _LONG_PAGES = LongAnswers(at_once=2)
 _DRY_RUNS = LongAnswers(at_once=2)
 """Each foresees a view that nobody else asks about: a tenth of a second or more with 10,000 jobs waiting."""
 
-router = APIRouter(tags=["jobs"], route_class=ContextRoute)
+router = RouteTable("jobs")
 
 
 @router.post(
     "/jobs",
-    status_code=201,
-    openapi_extra=takes(Submission, most_bytes=MAX_SUBMIT_BYTES),
-    responses=gives(shapes.JobId, status=201),
+    takes=Body(Submission, most_bytes=MAX_SUBMIT_BYTES),
+    answers=gives(shapes.JobId, status=201),
 )
-async def submit(request: Request, context: Context) -> Response:
+async def submit(request: Request, context: RequestContext) -> Response:
     """Submit one job or array. The answer is sent when it is on disk."""
     submission = await read_body(request, Submission)
     (job_id,) = await context.submitter.submit((submission,), context.caller)
@@ -72,11 +62,10 @@ async def submit(request: Request, context: Context) -> Response:
 
 @router.post(
     "/jobs/batch",
-    status_code=201,
-    openapi_extra=takes(shapes.JobBatch, most_bytes=MAX_BATCH_BYTES),
-    responses=gives(shapes.JobIds, status=201),
+    takes=Body(shapes.JobBatch, most_bytes=MAX_BATCH_BYTES),
+    answers=gives(shapes.JobIds, status=201),
 )
-async def submit_batch(request: Request, context: Context) -> Response:
+async def submit_batch(request: Request, context: RequestContext) -> Response:
     """Submit all of these jobs, or none if one is refused."""
     batch = await read_body(request, shapes.JobBatch)
     if not 1 <= len(batch.jobs) <= shapes.MAX_BATCH:
@@ -85,9 +74,9 @@ async def submit_batch(request: Request, context: Context) -> Response:
     return json_response({"ids": ids}, 201)
 
 
-@router.post("/jobs/dry-run", openapi_extra=takes(Submission, most_bytes=MAX_SUBMIT_BYTES), responses=gives(DryRun))
+@router.post("/jobs/dry-run", takes=Body(Submission, most_bytes=MAX_SUBMIT_BYTES), answers=gives(DryRun))
 @read_only
-async def dry_run(request: Request, context: Context) -> Response:
+async def dry_run(request: Request, context: RequestContext) -> Response:
     """Tell whether and where a job would start now. Submits nothing."""
     submission = await read_body(request, Submission)
     (files,) = await context.submitter.inspect([submission], context.caller)
@@ -95,10 +84,8 @@ async def dry_run(request: Request, context: Context) -> Response:
     return Response(told, media_type="application/json")
 
 
-@router.post(
-    "/jobs/adopt", status_code=201, openapi_extra=takes(shapes.AdoptRequest), responses=gives(shapes.JobId, status=201)
-)
-async def adopt(request: Request, context: Context) -> Response:
+@router.post("/jobs/adopt", takes=Body(shapes.AdoptRequest), answers=gives(shapes.JobId, status=201))
+async def adopt(request: Request, context: RequestContext) -> Response:
     """Make a running process a job."""
     adoption = await read_body(request, shapes.AdoptRequest)
     submission = Submission(kind=JobKind.ADOPT, name=adoption.name, priority=adoption.priority)
@@ -106,9 +93,9 @@ async def adopt(request: Request, context: Context) -> Response:
     return json_response({"id": job_id}, 201)
 
 
-@router.post("/jobs/wait", openapi_extra=takes(shapes.WaitFor), responses=gives(shapes.WaitAnswer))
+@router.post("/jobs/wait", takes=Body(shapes.WaitFor), answers=gives(shapes.WaitAnswer))
 @read_only
-async def wait(request: Request, context: Context) -> Response:
+async def wait(request: Request, context: RequestContext) -> Response:
     """Wait until all of these jobs have ended, or the time is up."""
     asked_for = await read_body(request, shapes.WaitFor)
     if not asked_for.timeout_s >= 0:
@@ -126,8 +113,8 @@ async def wait(request: Request, context: Context) -> Response:
     return await answer(lambda: {"done": done, "jobs": rows})
 
 
-@router.get("/jobs", openapi_extra=takes_query(shapes.JobsQuery), responses=gives(shapes.JobPage))
-async def list_jobs(request: Request, context: Context) -> Response:
+@router.get("/jobs", query=shapes.JobsQuery, answers=gives(shapes.JobPage))
+async def list_jobs(request: Request, context: RequestContext) -> Response:
     """List jobs, newest first."""
     asked_for = read_query(request, shapes.JobsQuery)
     if not 0 <= asked_for.limit <= shapes.MAX_PAGE:
@@ -169,8 +156,8 @@ def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
     )
 
 
-@router.get("/jobs/{job_id}", responses=gives(JobDetail))
-async def job(request: Request, context: Context, job_id: str) -> Response:
+@router.get("/jobs/{job_id}", answers=gives(JobDetail))
+async def job(request: Request, context: RequestContext, job_id: str) -> Response:
     """Show one job: its request, what it has, its members and its attempts."""
     state: AppState = request.app.state.corral
 
@@ -180,8 +167,8 @@ async def job(request: Request, context: Context, job_id: str) -> Response:
     return await answer(told)
 
 
-@router.get("/jobs/{job_id}/why", responses=gives(Explanation))
-async def why(request: Request, context: Context, job_id: str) -> Response:
+@router.get("/jobs/{job_id}/why", answers=gives(Explanation))
+async def why(request: Request, context: RequestContext, job_id: str) -> Response:
     """Explain why a job waits, and when it is expected to start; of one that has ended, what its log's end says."""
     explanation = await to_thread.run_sync(context.service.explanations.of, job_id)
     if explanation.phase.terminal:

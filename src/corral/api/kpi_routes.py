@@ -1,24 +1,24 @@
 """The route that tells key figures of the pool and of what is in it."""
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
 from corral.api.long_answers import LongAnswers
-from corral.api.openapi import gives, takes_query
 from corral.api.reading import read_query
-from corral.api.routing import AppState, Context, ContextRoute, to_json
+from corral.api.responses import gives
+from corral.api.route_table import RouteTable
+from corral.api.routing import AppState, RequestContext, to_json
 from corral.model.answers.kpis import Kpis
 
-router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
+router = RouteTable("devices and server")
 
 _KPIS = LongAnswers()
 """Those of a year are a second of the databases."""
 
 
-@router.get("/kpis", openapi_extra=takes_query(shapes.KpiQuery), responses=gives(Kpis))
-async def kpis(request: Request, context: Context) -> Response:
+@router.get("/kpis", query=shapes.KpiQuery, answers=gives(Kpis))
+async def kpis(request: Request, context: RequestContext) -> Response:
     """Tell key figures of a stretch of time: use of GPUs, how jobs fared, health; each with its unit and formula."""
     wanted = read_query(request, shapes.KpiQuery)
     state: AppState = request.app.state.corral

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 
 from anyio import to_thread
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -16,10 +15,11 @@ from corral.api import shapes
 from corral.api.errors import response_to
 from corral.api.log_start import last_lines, line_of
 from corral.api.logs import AllLogs, OneLog, follow_log, read_log
-from corral.api.openapi import gives, takes_query
 from corral.api.origins import must_be_of_no_other_page
 from corral.api.reading import read_query
-from corral.api.routing import Context, ContextRoute, RequestContext, request_context
+from corral.api.responses import gives
+from corral.api.route_table import RouteTable
+from corral.api.routing import RequestContext, request_context
 from corral.api.streams import BrokenOff, PiecewiseResponse
 from corral.api.websockets import CLOSED_FAILED, CLOSED_RESTART, either
 from corral.control.querying.member_logs import MemberLog
@@ -27,11 +27,11 @@ from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.token import TokenScope
 from corral.model.units import is_whole
 
-router = APIRouter(tags=["jobs"], route_class=ContextRoute)
+router = RouteTable("jobs")
 
 
-@router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))
-async def logs(request: Request, context: Context, job_id: str) -> Response:
+@router.get("/jobs/{job_id}/logs", query=shapes.LogQuery, answers=gives(None))
+async def logs(request: Request, context: RequestContext, job_id: str) -> Response:
     """Send the log of a job's member, or of all. With `follow`, until the job has ended and all was sent."""
     chunks = await log_chunks(context, job_id, _checked(read_query(request, shapes.LogQuery)))
     return PiecewiseResponse(chunks, media_type="application/octet-stream")

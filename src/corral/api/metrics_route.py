@@ -3,21 +3,21 @@
 import time
 
 from anyio import to_thread
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from corral.api.openapi import gives_text
-from corral.api.routing import AppState, Context, ContextRoute
+from corral.api.responses import gives_text
+from corral.api.route_table import RouteTable
+from corral.api.routing import AppState, RequestContext
 from corral.control.metrics.exposition import CONTENT_TYPE
 from corral.control.metrics.request_counts import RequestCounts
 
-router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
+router = RouteTable("devices and server")
 
 
-@router.get("/metrics", responses=gives_text(CONTENT_TYPE, "All metrics, in Prometheus's text format."))
-async def metrics(request: Request, context: Context) -> Response:
+@router.get("/metrics", answers=gives_text(CONTENT_TYPE, "All metrics, in Prometheus's text format."))
+async def metrics(request: Request, context: RequestContext) -> Response:
     """Tell devices, jobs, queues, nodes and the server itself in numbers, for Prometheus."""
     state: AppState = request.app.state.corral
     return Response(await to_thread.run_sync(state.metrics.text), media_type=CONTENT_TYPE)

@@ -1,34 +1,34 @@
 """Routes about the nodes."""
 
 from anyio import to_thread
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
-from corral.api.openapi import gives, takes
 from corral.api.reading import read_body
-from corral.api.routing import Context, ContextRoute, answer, json_response
+from corral.api.responses import gives
+from corral.api.route_table import Body, RouteTable
+from corral.api.routing import RequestContext, answer, json_response
 
-router = APIRouter(tags=["nodes"], route_class=ContextRoute)
+router = RouteTable("nodes")
 
 
-@router.get("/nodes", responses=gives(shapes.NodeList))
-async def nodes(request: Request, context: Context) -> Response:
+@router.get("/nodes", answers=gives(shapes.NodeList))
+async def nodes(request: Request, context: RequestContext) -> Response:
     """List the nodes, whether jobs may start on them, and what they have."""
     return await answer(lambda: {"nodes": context.service.node_cordons.nodes()})
 
 
-@router.post("/nodes/{node}/cordon", openapi_extra=takes(shapes.Cordon), responses=gives(shapes.NodeList))
-async def cordon(request: Request, context: Context, node: str) -> Response:
+@router.post("/nodes/{node}/cordon", takes=Body(shapes.Cordon), answers=gives(shapes.NodeList))
+async def cordon(request: Request, context: RequestContext, node: str) -> Response:
     """Set a node apart: nothing more starts on it, and what runs there goes on."""
     reason = (await read_body(request, shapes.Cordon)).reason
     row = await to_thread.run_sync(context.service.node_cordons.cordon, node, reason, context.caller)
     return json_response({"nodes": [row]})
 
 
-@router.post("/nodes/{node}/drain", openapi_extra=takes(shapes.Drain), responses=gives(shapes.NodeList))
-async def drain(request: Request, context: Context, node: str) -> Response:
+@router.post("/nodes/{node}/drain", takes=Body(shapes.Drain), answers=gives(shapes.NodeList))
+async def drain(request: Request, context: RequestContext, node: str) -> Response:
     """Empty a node: nothing more starts on it, and at the deadline what still runs goes back to its queue."""
     wanted = await read_body(request, shapes.Drain)
     cordons = context.service.node_cordons
@@ -36,8 +36,8 @@ async def drain(request: Request, context: Context, node: str) -> Response:
     return json_response({"nodes": [row]})
 
 
-@router.post("/nodes/{node}/uncordon", responses=gives(shapes.NodeList))
-async def uncordon(request: Request, context: Context, node: str) -> Response:
+@router.post("/nodes/{node}/uncordon", answers=gives(shapes.NodeList))
+async def uncordon(request: Request, context: RequestContext, node: str) -> Response:
     """Give a node back."""
     row = await to_thread.run_sync(context.service.node_cordons.uncordon, node, context.caller)
     return json_response({"nodes": [row]})

@@ -1,19 +1,24 @@
-"""The OpenAPI description. Each route names the classes of its body and answer; schemas are made on request."""
+"""The OpenAPI description: each route names the classes of its body and answer, of which schemas are made here.
 
+Loaded when somebody asks for it, for pydantic, which knows JSON Schema, takes a tenth of a server's start.
+"""
+
+import inspect
+import re
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from enum import StrEnum
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
 
+import corral
 from corral.api import gpu_number, shapes, tuning_shapes
-from corral.api.bodies import MAX_BODY_BYTES
-from corral.api.routing import MOST_BYTES
+from corral.api.responses import BYTES, SCHEMAS, json_of
+from corral.api.route_table import ApiRoute, Body, RouteTable
 from corral.control.alerting.alert_access import LONGEST_SILENCE_S, MOST_REASON_CHARACTERS
 from corral.control.cordoning import LONGEST_DEADLINE_S
 from corral.control.job_changes import LAST_SEQUENCE, MOST_AT_ONCE
@@ -34,97 +39,85 @@ from corral.model.submission import ArraySpec, Submission
 from corral.model.tuning_spec import TuningSpec
 from corral.wire import key_of
 
-_REF = "#/components/schemas/"
-_TAKEN: set[type[Any]] = set()
-"""The classes of all request bodies."""
-
 _QUERY_TYPES = {str: "string", int: "integer", bool: "boolean"}
+_NO_WORD = re.compile(r"\W")
+_PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 
 
-def takes(cls: type[Any], *, most_bytes: int = MAX_BODY_BYTES) -> dict[str, Any]:
-    """`openapi_extra` of a route whose JSON body is a `cls` of at most so many bytes."""
-    _TAKEN.add(cls)
-    return {"requestBody": {"required": True, "content": _json_of(cls), MOST_BYTES: most_bytes}}
+def describe(tables: Iterable[tuple[RouteTable, str]]) -> dict[str, Any]:
+    """The OpenAPI description of these routes, each table with what its paths begin with."""
+    paths: dict[str, dict[str, Any]] = {}
+    taken: set[type[Any]] = set()
+    for table, prefix in tables:
+        for route in table.routes:
+            if isinstance(route, ApiRoute) and route.answers is not None:
+                path = _PARAMETER.sub(r"{\1}", prefix + route.path)
+                paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, table.tag)
+                if route.takes is not None and route.takes.cls is not None:
+                    taken.add(route.takes.cls)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Corral",
+            "description": "Submit GPU work, see where it runs and why it waits.",
+            "version": corral.__version__,
+        },
+        "paths": paths,
+        "components": {
+            "schemas": _schemas(taken),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}, {}],
+    }
 
 
-def takes_bytes(*, most_bytes: int) -> dict[str, Any]:
-    """`openapi_extra` of a route whose body is at most so many bytes of any kind."""
-    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-    return {"requestBody": {"required": False, "content": content, MOST_BYTES: most_bytes}}
+def _operation(route: ApiRoute, path: str, tag: str | None) -> dict[str, Any]:
+    names = _PARAMETER.findall(path)
+    parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
+    told: dict[str, Any] = {
+        "tags": [tag],
+        "summary": route.name.replace("_", " ").title(),
+        "description": inspect.cleandoc(route.does),
+        "operationId": _NO_WORD.sub("_", route.name + path) + "_" + route.method.lower(),
+        "responses": {str(status): said for status, said in (route.answers or {}).items()},
+    }
+    if route.query is not None:
+        parameters += _query_parameters(route.query)
+    if parameters:
+        told["parameters"] = parameters
+    if route.takes is not None:
+        told["requestBody"] = _request_body(route.takes)
+    return told
 
 
-def takes_query(cls: type[Any]) -> dict[str, Any]:
-    """`openapi_extra` of a route whose query string is a `cls`."""
+def _request_body(body: Body) -> dict[str, Any]:
+    """With `x-max-bytes`, which is how large it may be."""
+    content = json_of(body.cls) if body.cls else BYTES
+    return {"required": body.cls is not None, "content": content, "x-max-bytes": body.most_bytes}
+
+
+def _query_parameters(cls: type[Any]) -> list[dict[str, Any]]:
     hints = get_type_hints(cls)
-    return {
-        "parameters": [
-            {
-                "in": "query",
-                "name": key_of(f.name),
-                "required": f.default is MISSING,
-                "schema": _query_schema(hints[f.name], cls, f.name),
-            }
-            for f in fields(cls)
-        ]
-    }
+    return [
+        {
+            "in": "query",
+            "name": key_of(f.name),
+            "required": f.default is MISSING,
+            "schema": _query_schema(hints[f.name], cls, f.name),
+        }
+        for f in fields(cls)
+    ]
 
 
-def gives(cls: type[Any] | None, *, status: int = 200, description: str | None = None) -> dict[int | str, Any]:
-    """`responses` of a route that answers with the JSON of a `cls`, or with the bytes of a log when it is None."""
-    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
-    said = description or ((cls.__doc__ or "").splitlines()[0] if cls else "Bytes as the job wrote them.")
-    return {
-        status: {"description": said, "content": _json_of(cls) if cls else content},
-        "default": {"description": "What is wrong, and what to do.", "content": _json_of(shapes.ErrorAnswer)},
-    }
-
-
-def gives_many(cls: type[Any]) -> dict[int | str, Any]:
-    """`responses` of a route that answers with a JSON list of `cls`."""
-    listed = {"type": "array", "items": {"$ref": _REF + cls.__name__}}
-    return {**gives(cls), 200: {"description": "A list.", "content": {"application/json": {"schema": listed}}}}
-
-
-def gives_nothing(description: str) -> dict[int | str, Any]:
-    """`responses` of a route that answers without a body."""
-    return {204: {"description": description}, "default": gives(None)["default"]}
-
-
-def gives_text(media_type: str, description: str) -> dict[int | str, Any]:
-    """`responses` of a route that answers with text of this type."""
-    told = {"description": description, "content": {media_type: {"schema": {"type": "string"}}}}
-    return {**gives(None), 200: told}
-
-
-def gives_log(media_type: str, schema: Mapping[str, Any]) -> dict[int | str, Any]:
-    """`responses` of a route that answers with a log in this form, or with Server-Sent Events that follow it."""
-    text: dict[str, Any] = {media_type: {"schema": schema}, "text/event-stream": {"schema": {"type": "string"}}}
-    return {
-        **gives(None),
-        200: {"description": "The log; with `follow` an event for each line.", "content": text},
-        204: {"description": "Nothing: a browser comes back after the end of what it followed."},
-    }
-
-
-def describe(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI description of the application's routes."""
-    described = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-    described.setdefault("components", {})["schemas"] = _schemas()
-    described["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    described["security"] = [{"token": []}, {}]
-    return described
-
-
-def _schemas() -> dict[str, Any]:
-    from pydantic import TypeAdapter
-
+def _schemas(taken: Iterable[type[Any]]) -> dict[str, Any]:
+    """The schemas of all rows and requests. Those of `taken` and what is in them allow no other fields."""
     modules = [import_module(found.name) for found in iter_modules(answers.__path__, f"{answers.__name__}.")]
     answered = [cls for module in modules for cls in _defined_in(module)]
     requested: list[type[Any]] = [Submission, JobChoice, JobUpdate, TuningSpec, ExperimentChange]
     classes = [*requested, *_defined_in(shapes), *_defined_in(tuning_shapes), *answered]
     inputs = (TypeAdapter[Any](cls) for cls in classes)
     _, described = TypeAdapter.json_schemas(
-        [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{_REF}{{model}}"
+        [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{SCHEMAS}{{model}}"
     )
     schemas: dict[str, Any] = described["$defs"]
     for cls, limits in _limits().items():
@@ -133,7 +126,7 @@ def _schemas() -> dict[str, Any]:
     for schema in schemas.values():
         if "properties" in schema:
             schema["properties"] = {key_of(name): described for name, described in schema["properties"].items()}
-    _close(schemas, {cls.__name__ for cls in _TAKEN})
+    _close(schemas, {cls.__name__ for cls in taken})
     schemas[Request.__name__]["properties"]["gpus"] = gpu_number.SCHEMA
     for cls in answered:
         # Defaults are for clients of older servers: this server sends every field but those that say otherwise.
@@ -235,10 +228,6 @@ def _references(node: Any) -> Iterator[str]:
 
 def _defined_in(module: types.ModuleType) -> list[type[Any]]:
     return [cls for cls in vars(module).values() if isinstance(cls, type) and cls.__module__ == module.__name__]
-
-
-def _json_of(cls: type[Any]) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": _REF + cls.__name__}}}
 
 
 def _query_schema(kind: Any, cls: type[Any], name: str) -> dict[str, Any]:

@@ -2,25 +2,25 @@
 
 from collections.abc import Callable
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
 from corral.api.long_answers import LongAnswers
-from corral.api.openapi import gives, takes_query
 from corral.api.reading import read_query
-from corral.api.routing import AppState, Context, ContextRoute, to_json
+from corral.api.responses import gives
+from corral.api.route_table import RouteTable
+from corral.api.routing import AppState, RequestContext, to_json
 from corral.model.answers.report import Report, Waste
 
-router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
+router = RouteTable("devices and server")
 
 _REPORTS = LongAnswers()
 """A report over a year is a second of Python."""
 
 
-@router.get("/report", openapi_extra=takes_query(shapes.ReportQuery), responses=gives(Report))
-async def report(request: Request, context: Context) -> Response:
+@router.get("/report", query=shapes.ReportQuery, answers=gives(Report))
+async def report(request: Request, context: RequestContext) -> Response:
     """Tell what GPUs were granted for in a period: used, idle, unmetered and wasted hours, energy and cost."""
     wanted = read_query(request, shapes.ReportQuery)
     state: AppState = request.app.state.corral
@@ -28,8 +28,8 @@ async def report(request: Request, context: Context) -> Response:
     return await _made(request, lambda: state.reports.report(wanted.by, since=wanted.since, until=wanted.until))
 
 
-@router.get("/waste", openapi_extra=takes_query(shapes.WasteQuery), responses=gives(Waste))
-async def waste(request: Request, context: Context) -> Response:
+@router.get("/waste", query=shapes.WasteQuery, answers=gives(Waste))
+async def waste(request: Request, context: RequestContext) -> Response:
     """List the jobs of a period that did not use what they were granted, with the request that would have done."""
     wanted = read_query(request, shapes.WasteQuery)
     state: AppState = request.app.state.corral

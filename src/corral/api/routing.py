@@ -1,23 +1,21 @@
 """What all routes share: the objects they call, the caller of a request, and JSON made on worker threads."""
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from anyio import to_thread
-from fastapi import Depends
-from fastapi.routing import APIRoute
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from corral.access.caller import Caller
-from corral.access.permissions import must_reach
 from corral.api.auth import Authenticator
-from corral.api.bodies import MAX_BODY_BYTES, InFlight, Intake
+from corral.api.bodies import InFlight
 from corral.api.event_feed import EventFeed
 from corral.api.pages.dashboard import Dashboard
+from corral.api.route_table import ApiRoute
 from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal, InputNotices
@@ -86,7 +84,7 @@ class RequestContext:
 
 
 async def request_context(request: HTTPConnection) -> RequestContext:
-    """Authenticates the caller. A dependency of every route but those that are open to everyone."""
+    """Authenticates the caller."""
     state: AppState = request.app.state.corral
     caller = await state.authenticator.caller_of(request)
     return RequestContext(
@@ -102,13 +100,6 @@ async def request_context(request: HTTPConnection) -> RequestContext:
     )
 
 
-Context = Annotated[RequestContext, Depends(request_context)]
-"""The type of an endpoint's parameter through which FastAPI learns that the caller must be authenticated."""
-
-
-MOST_BYTES = "x-max-bytes"
-"""The key by which the description of a body says how large it may be."""
-
 _READ_ONLY: set[Callable[..., Any]] = set()
 
 
@@ -118,45 +109,10 @@ def read_only(endpoint: Endpoint) -> Endpoint:
     return endpoint
 
 
-class ContextRoute(APIRoute):
-    """Checks the scope of the caller's token, then calls `endpoint(request, context, **path parameters)` directly.
-
-    The request's `Intake` is in its state. FastAPI uses the endpoint's signature for the description only: resolving it
-    for each request would take as long as reading and checking a submission.
-    """
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        endpoint = self.endpoint
-        looks = self.methods == {"GET"} or endpoint in _READ_ONLY
-        least = TokenScope.READ if looks else TokenScope.SUBMIT
-        most_bytes = (self.openapi_extra or {}).get("requestBody", {}).get(MOST_BYTES, MAX_BODY_BYTES)
-
-        async def handle(request: Request) -> Response:
-            context = await request_context(request)
-            must_reach(context.caller, least)
-            state: AppState = request.app.state.corral
-            request.scope["state"]["intake"] = intake = Intake(state.in_flight, context.caller.user, most_bytes)
-            try:
-                intake.refuse_announced(request)
-                response: Response = await endpoint(request, context, **request.path_params)
-            finally:
-                intake.close()
-            return response
-
-        return handle
-
-
-class OpenRoute(APIRoute):
-    """Calls `endpoint(request, **path parameters)` directly, for anybody."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        endpoint = self.endpoint
-
-        async def handle(request: Request) -> Response:
-            response: Response = await endpoint(request, **request.path_params)
-            return response
-
-        return handle
+def least_scope(route: ApiRoute) -> TokenScope:
+    """What the token of who calls the route must have."""
+    looks = route.method == "GET" or route.endpoint in _READ_ONLY
+    return TokenScope.READ if looks else TokenScope.SUBMIT
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=to_plain).encode

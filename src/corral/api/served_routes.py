@@ -1,46 +1,78 @@
-"""The routes as Starlette serves them.
-
-FastAPI has them described, and would take longer to come to an endpoint than the endpoint takes to read a submission.
-"""
+"""The routes as Starlette serves them: the way to an endpoint is shorter than what the endpoint does."""
 
 from collections.abc import Awaitable, Callable, Iterator
 
-from fastapi import APIRouter
-from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from corral.access.permissions import must_reach
+from corral.api.bodies import MAX_BODY_BYTES, Intake
+from corral.api.route_table import ApiRoute, RouteTable, SocketRoute
+from corral.api.routing import AppState, least_scope, request_context
 
-def served(router: APIRouter, prefix: str) -> Iterator[BaseRoute]:
-    """The routes of a router, in their order. Parameters of a path go to the endpoint as they are."""
-    for route in router.routes:
-        if isinstance(route, APIRoute):
-            yield ServedRoute(prefix + route.path, route)
-        else:
-            assert isinstance(route, APIWebSocketRoute), route
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+def served(table: RouteTable, prefix: str) -> Iterator[BaseRoute]:
+    """The routes of a table, in their order. Parameters of a path go to the endpoint as they are."""
+    for route in table.routes:
+        if isinstance(route, SocketRoute):
             yield WebSocketRoute(prefix + route.path, _socket(route.endpoint))
+        else:
+            yield ServedRoute(prefix + route.path, route)
 
 
 class ServedRoute(Route):
-    """A route that has just the methods that it names: GET does not stand for HEAD."""
+    """A route that has just the method that it names: GET does not stand for HEAD."""
 
-    def __init__(self, path: str, route: APIRoute) -> None:
-        super().__init__(path, _Answering(route.get_route_handler()))
-        self.methods = set(route.methods or ())
+    def __init__(self, path: str, route: ApiRoute) -> None:
+        super().__init__(path, _Answering(_open_to_all(route) if route.open_to_all else _with_context(route)))
+        self.methods = {route.method}
 
 
 class _Answering:
     """The application that sends what a handler answers."""
 
-    def __init__(self, handle: Callable[[Request], Awaitable[Response]]) -> None:
+    def __init__(self, handle: Handler) -> None:
         self._handle = handle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._handle(Request(scope, receive, send))
         await response(scope, receive, send)
+
+
+def _with_context(route: ApiRoute) -> Handler:
+    """Checks the scope of the caller's token. The request's `Intake` is in its state."""
+    endpoint = route.endpoint
+    least = least_scope(route)
+    most_bytes = route.takes.most_bytes if route.takes else MAX_BODY_BYTES
+
+    async def handle(request: Request) -> Response:
+        context = await request_context(request)
+        must_reach(context.caller, least)
+        state: AppState = request.app.state.corral
+        request.scope["state"]["intake"] = intake = Intake(state.in_flight, context.caller.user, most_bytes)
+        try:
+            intake.refuse_announced(request)
+            response: Response = await endpoint(request, context, **request.path_params)
+        finally:
+            intake.close()
+        return response
+
+    return handle
+
+
+def _open_to_all(route: ApiRoute) -> Handler:
+    endpoint = route.endpoint
+
+    async def handle(request: Request) -> Response:
+        response: Response = await endpoint(request, **request.path_params)
+        return response
+
+    return handle
 
 
 def _socket(endpoint: Callable[..., Awaitable[None]]) -> Callable[[WebSocket], Awaitable[None]]:

@@ -3,21 +3,21 @@
 from collections.abc import Callable
 from enum import StrEnum
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import tuning_shapes
 from corral.api.long_answers import LongAnswers
-from corral.api.openapi import gives, gives_text, takes, takes_query
 from corral.api.reading import read_body, read_query
-from corral.api.routing import AppState, Context, ContextRoute, answer, read_only, to_json
+from corral.api.responses import gives, gives_text
+from corral.api.route_table import Body, RouteTable
+from corral.api.routing import AppState, RequestContext, answer, read_only, to_json
 from corral.control.tuning.task_insight import TaskInsight
 from corral.model.answers.tuning_findings import ExperimentSummaries, TaskEstimate, TaskFindings
 from corral.model.errors import Refused, nearest
 from corral.model.tuning_spec import TuningSpec
 
-router = APIRouter(tags=["autotuner"], route_class=ContextRoute)
+router = RouteTable("autotuner")
 
 _LONG = LongAnswers(at_once=2)
 """Of a task with 10,000 experiments, findings and exports are half a second of Python."""
@@ -40,9 +40,9 @@ _FILES = {
 }
 
 
-@router.post("/tasks/estimate", openapi_extra=takes(TuningSpec), responses=gives(TaskEstimate))
+@router.post("/tasks/estimate", takes=Body(TuningSpec), answers=gives(TaskEstimate))
 @read_only
-async def estimate(request: Request, context: Context) -> Response:
+async def estimate(request: Request, context: RequestContext) -> Response:
     """Tell what a task would take at most, and whether it makes sense. Nothing is written down."""
     spec = await read_body(request, TuningSpec)
     return await _long(request, lambda: to_json(_insight(request).estimate(spec)))
@@ -50,26 +50,26 @@ async def estimate(request: Request, context: Context) -> Response:
 
 @router.get(
     "/tasks/{task_id}/experiments",
-    openapi_extra=takes_query(tuning_shapes.SummariesQuery),
-    responses=gives(ExperimentSummaries),
+    query=tuning_shapes.SummariesQuery,
+    answers=gives(ExperimentSummaries),
 )
-async def summaries(request: Request, context: Context, task_id: str) -> Response:
+async def summaries(request: Request, context: RequestContext, task_id: str) -> Response:
     """List the experiments of a task in short, by number, a page at a time."""
     query = read_query(request, tuning_shapes.SummariesQuery)
     return await answer(_insight(request).summaries, task_id, context.caller, after=query.after, limit=query.limit)
 
 
-@router.get("/tasks/{task_id}/findings", responses=gives(TaskFindings))
-async def findings(request: Request, context: Context, task_id: str) -> Response:
+@router.get("/tasks/{task_id}/findings", answers=gives(TaskFindings))
+async def findings(request: Request, context: RequestContext, task_id: str) -> Response:
     """Tell what the experiments of a task have come to so far: what mattered, what no other beats, and the best."""
     return await _long(request, lambda: to_json(_insight(request).findings(task_id, context.caller)))
 
 
 @router.get(
     "/tasks/{task_id}/export/{form}",
-    responses=gives_text("text/plain", "The file; its type goes by the format: csv, yaml, submit or ome."),
+    answers=gives_text("text/plain", "The file; its type goes by the format: csv, yaml, submit or ome."),
 )
-async def export(request: Request, context: Context, task_id: str, form: str) -> Response:
+async def export(request: Request, context: RequestContext, task_id: str, form: str) -> Response:
     """Send what a task has found as a file: all experiments (csv), or the best one (yaml, submit, ome)."""
     if form not in _FILES:
         raise Refused(f"there is no format {form!r:.40}; {nearest(form, [*_FILES])}", field="form")

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 from corral.model.errors import CorralError
 
 SERVER_PACKAGES = (
-    *("alembic", "apprise", "ddsketch", "docker", "fastapi", "httptools"),
-    *("numpy", "sqlalchemy", "strawberry", "uvicorn", "wsproto"),
+    *("alembic", "anyio", "apprise", "ddsketch", "docker", "httptools", "numpy", "pydantic"),
+    *("sqlalchemy", "starlette", "strawberry", "uvicorn", "wsproto"),
 )
 """What the extra `server` installs, by the names that are imported."""
 

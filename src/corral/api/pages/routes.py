@@ -1,7 +1,6 @@
 """Routes of the pages: their files, the link that opens them, and the session of a browser."""
 
 from anyio import to_thread
-from fastapi import APIRouter
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -11,19 +10,20 @@ from corral.access.caller import Caller
 from corral.api import shapes
 from corral.api.bodies import Intake
 from corral.api.errors import Unauthenticated
-from corral.api.openapi import gives, gives_nothing, takes
 from corral.api.pages import cookies
 from corral.api.pages.files import PageFile, is_page
 from corral.api.pages.links import VALID_S
 from corral.api.reading import read_body
-from corral.api.routing import AppState, Context, ContextRoute, OpenRoute, json_response
+from corral.api.responses import gives, gives_nothing
+from corral.api.route_table import Body, RouteTable
+from corral.api.routing import AppState, RequestContext, json_response
 from corral.control.querying.wall_times import in_wall_time
 from corral.model.answers.tokens import PageLink, PageSession
 from corral.model.errors import Conflict, Refused
 from corral.model.token import TokenScope
 
-router = APIRouter(tags=["pages"], route_class=ContextRoute)
-login_router = APIRouter(tags=["pages"], route_class=OpenRoute)
+router = RouteTable("pages")
+login_router = RouteTable("pages", open_to_all=True)
 """What needs no session, because it begins or ends one."""
 
 
@@ -34,7 +34,7 @@ class PagePath(StringConvertor):
 
 
 register_url_convertor("page", PagePath())
-file_router = APIRouter(route_class=OpenRoute)
+file_router = RouteTable(open_to_all=True)
 
 _MOST_LOGIN_BYTES = 4096
 _NOT_BUILT = "The pages of this server were not built. Run `make web` where it was set up from, and restart it.\n"
@@ -52,8 +52,8 @@ _SECURITY_HEADERS = {
 }
 
 
-@router.post("/dashboard", status_code=201, responses=gives(PageLink, status=201))
-async def link(request: Request, context: Context) -> Response:
+@router.post("/dashboard", answers=gives(PageLink, status=201))
+async def link(request: Request, context: RequestContext) -> Response:
     """Make a link that opens the pages in a browser of the server's machine, as the caller. It works once."""
     pages = _state(request).pages
     if not pages.files.built:
@@ -62,15 +62,13 @@ async def link(request: Request, context: Context) -> Response:
     return json_response(PageLink(f"{url}/login#{pages.links.make(context.caller)}", VALID_S), 201)
 
 
-@router.get("/session", responses=gives(PageSession))
-async def session(request: Request, context: Context) -> Response:
+@router.get("/session", answers=gives(PageSession))
+async def session(request: Request, context: RequestContext) -> Response:
     """Tell who the caller is, and what they may do."""
     return json_response(_session(request, context.caller))
 
 
-@login_router.post(
-    "/session", openapi_extra=takes(shapes.Login, most_bytes=_MOST_LOGIN_BYTES), responses=gives(PageSession)
-)
+@login_router.post("/session", takes=Body(shapes.Login, most_bytes=_MOST_LOGIN_BYTES), answers=gives(PageSession))
 async def login(request: Request) -> Response:
     """Begin the session of a browser with the code of a link, or with a token, and answer with a cookie."""
     cookies.must_be_own(request)
@@ -89,14 +87,14 @@ async def login(request: Request) -> Response:
     return response
 
 
-@login_router.delete("/session", status_code=204, responses=gives_nothing("The session has ended."))
+@login_router.delete("/session", answers=gives_nothing("The session has ended."))
 async def logout(request: Request) -> Response:
     """End the session of a browser. A token that a link made ends with it; one that was pasted stays valid."""
     await _end_session(request)
     return Response(status_code=204, headers={"set-cookie": cookies.removed(request)})
 
 
-@file_router.get("/{path:page}", include_in_schema=False)
+@file_router.get("/{path:page}")
 async def page(request: Request, path: str) -> Response:
     """Send a file of the pages; the page itself for an address within it."""
     files = _state(request).pages.files

@@ -1,0 +1,114 @@
+"""Routes as data: `corral.api.served_routes` serves them, and `corral.api.openapi` describes them when asked to."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict, TypeVar, Unpack
+
+from corral.api.bodies import MAX_BODY_BYTES
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Any]])
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The body that a route takes: JSON of a `cls`, or, where that is None, bytes of any kind."""
+
+    cls: type[Any] | None
+    most_bytes: int = MAX_BODY_BYTES
+
+
+class Told(TypedDict, total=False):
+    """What a route says of itself. One that names no answers is not in the description."""
+
+    takes: Body
+    query: type[Any]
+    answers: Mapping[int | str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiRoute:
+    """A method and a path with the endpoint that answers, `endpoint(request, context, **parameters of the path)`."""
+
+    method: str
+    path: str
+    endpoint: Callable[..., Awaitable[Any]]
+    name: str
+    does: str
+    open_to_all: bool
+    """Needs no token; its endpoint gets no context."""
+
+    takes: Body | None = None
+    query: type[Any] | None = None
+    """The class of the query string."""
+
+    answers: Mapping[int | str, Any] | None = None
+    """The description's `responses`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SocketRoute:
+    """A path with the endpoint of its WebSocket, `endpoint(websocket, **parameters of the path)`."""
+
+    path: str
+    endpoint: Callable[..., Awaitable[None]]
+
+
+class RouteTable:
+    """The routes of one subject, in the order in which they are looked through."""
+
+    def __init__(self, tag: str | None = None, *, open_to_all: bool = False) -> None:
+        self.tag = tag
+        self.routes: list[ApiRoute | SocketRoute] = []
+        self._open_to_all = open_to_all
+
+    def get(self, path: str, **told: Unpack[Told]) -> Callable[[Endpoint], Endpoint]:
+        """Decorates the endpoint that answers this method and path."""
+        return self._decorator("GET", path, told)
+
+    def post(self, path: str, **told: Unpack[Told]) -> Callable[[Endpoint], Endpoint]:
+        """As `get`."""
+        return self._decorator("POST", path, told)
+
+    def put(self, path: str, **told: Unpack[Told]) -> Callable[[Endpoint], Endpoint]:
+        """As `get`."""
+        return self._decorator("PUT", path, told)
+
+    def patch(self, path: str, **told: Unpack[Told]) -> Callable[[Endpoint], Endpoint]:
+        """As `get`."""
+        return self._decorator("PATCH", path, told)
+
+    def delete(self, path: str, **told: Unpack[Told]) -> Callable[[Endpoint], Endpoint]:
+        """As `get`."""
+        return self._decorator("DELETE", path, told)
+
+    def websocket(self, path: str) -> Callable[[Endpoint], Endpoint]:
+        """Decorates the endpoint of a WebSocket."""
+
+        def add(endpoint: Endpoint) -> Endpoint:
+            self.routes.append(SocketRoute(path, endpoint))
+            return endpoint
+
+        return add
+
+    def add(
+        self,
+        method: str,
+        path: str,
+        endpoint: Callable[..., Awaitable[Any]],
+        *,
+        name: str,
+        does: str,
+        **told: Unpack[Told],
+    ) -> None:
+        """A route whose endpoint does not say by its own name and docstring what it does."""
+        route = ApiRoute(
+            method=method, path=path, endpoint=endpoint, name=name, does=does, open_to_all=self._open_to_all, **told
+        )
+        self.routes.append(route)
+
+    def _decorator(self, method: str, path: str, told: Told) -> Callable[[Endpoint], Endpoint]:
+        def add(endpoint: Endpoint) -> Endpoint:
+            self.add(method, path, endpoint, name=endpoint.__name__, does=endpoint.__doc__ or "", **told)
+            return endpoint
+
+        return add
