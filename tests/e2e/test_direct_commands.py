@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -146,21 +147,25 @@ def test_the_tables_are_those_of_the_rows_that_the_library_has(box: Box) -> None
     ended, array = some_jobs(box).values()
     with Client(box.home) as client:
 
-        def tables() -> dict[str, list[str]]:
-            jobs, devices, now = client.jobs.list(all=True), client.devices.list(), time.time()
-            detail, explanation = client.jobs.get(ended), client.jobs.why(ended)
-            return {
-                "ps --all": job_lines(oldest_first(jobs), places_of(devices), now),
-                "status": [*status_lines(client.server(), devices), f"server: {box.home}"],
-                "devices": device_lines(devices),
-                "nodes": node_lines(client.nodes.list()),
-                "queues": queue_lines(client.queues()),
-                f"why {ended}": explained(explanation),
-                f"why {array}_0": explained(client.jobs.why(f"{array}_0")),
-                f"show {ended}": list(detail_lines(detail, explanation, now, None)),
-            }
+        def all_jobs() -> list[str]:
+            return job_lines(oldest_first(client.jobs.list(all=True)), places_of(client.devices.list()), time.time())
 
-        box.until(lambda: tables() == {line: box.ok(*line.split()).splitlines() for line in tables()})
+        def shown() -> list[str]:
+            return list(detail_lines(client.jobs.get(ended), client.jobs.why(ended), time.time(), None))
+
+        tables: dict[str, Callable[[], list[str]]] = {
+            "ps --all": all_jobs,
+            "status": lambda: [*status_lines(client.server(), client.devices.list()), f"server: {box.home}"],
+            "devices": lambda: device_lines(client.devices.list()),
+            "nodes": lambda: node_lines(client.nodes.list()),
+            "queues": lambda: queue_lines(client.queues()),
+            f"why {ended}": lambda: explained(client.jobs.why(ended)),
+            f"why {array}_0": lambda: explained(client.jobs.why(f"{array}_0")),
+            f"show {ended}": shown,
+        }
+        # One at a time, as times go on.
+        for line, rows in tables.items():
+            box.until(partial(lambda line, rows: rows() == box.ok(*line.split()).splitlines(), line, rows))
 
 
 def test_the_version_is_told_without_a_client(box: Box) -> None:

@@ -94,7 +94,8 @@ def test_a_container_that_ended_says_how() -> None:
 @pytest.mark.parametrize(
     ("state", "code", "words"),
     [
-        (terminated(137, "OOMKilled"), 137, "more host memory than it was granted"),
+        (terminated(137, "OOMKilled"), 137, "more host memory than it was granted, and the kernel killed it"),
+        (terminated(137, "Error"), 137, "killed; perhaps it used more host memory than it was granted"),
         (terminated(128, "StartError", message='exec: "trian": executable file not found in $PATH'), 127, "trian"),
         (terminated(128, "ContainerCannotRun", message="permission denied"), 126, "could not be started"),
         (terminated(1, "Odd", message="word"), 1, "Odd: word"),

@@ -1,6 +1,9 @@
 """What a pod's status says of its launch. Pure: what was seen since when is an argument."""
 
+from signal import SIGKILL
+
 from corral.kubernetes.pods.state import LaunchedPod
+from corral.model.exit_code import SIGNAL_BASE
 from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.phase import Phase
 from corral.model.units import format_duration
@@ -28,6 +31,7 @@ _AT_ONCE = frozenset({"InvalidImageName", "ErrImageNeverPull"})
 
 _NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+_KILLED = SIGNAL_BASE + SIGKILL
 
 
 def report(pod: LaunchedPod, warning: str | None = None) -> LaunchReport:
@@ -128,6 +132,9 @@ def _by_itself(pod: LaunchedPod, code: int) -> LaunchReport:
         failed = _exited(pod, Phase.FAILED, f"its command could not be started ({pod.ended_reason}{words})")
         return LaunchReport(failed.launch_id, failed.phase, ending=Phase.FAILED, exit_code=code, reason=failed.reason)
     usual = pod.ended_reason in ("", "Error", "Completed")
+    if usual and code == _KILLED:
+        # Docker and containerd learn of the kernel's reason apart from the end, and a kubelet tells what came first.
+        return _exited(pod, Phase.FAILED, "it was killed; perhaps it used more host memory than it was granted")
     return _exited(pod, Phase.FAILED, None if usual else f"its container ended: {pod.ended_reason}{words}")
 
 

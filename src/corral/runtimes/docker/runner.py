@@ -268,10 +268,13 @@ class Runner:
             return "its container was removed while it ran, and not by Corral"
         if code == 128 + signal.SIGTERM and not self._to_stop and not state.get("Error"):
             return "something other than Corral and Docker told it to end (SIGTERM)"
+        memory_mib = int(self._orders.body["HostConfig"].get("Memory") or 0) >> 20
+        limit = f": the job may have {memory_mib} MiB (--host-memory)" if memory_mib else ""
         if state.get("OOMKilled") and code:
-            memory_mib = int(self._orders.body["HostConfig"].get("Memory") or 0) >> 20
-            limit = f": the job may have {memory_mib} MiB (--host-memory)" if memory_mib else ""
             return f"the kernel killed a process of it for memory (OOMKilled){limit}"
+        if limit and code == 128 + signal.SIGKILL and not self._to_stop and not state.get("Error"):
+            # Docker learns of the kernel's reason apart from the end, which may come first.
+            return f"it was killed, perhaps for memory{limit}"
         return str(state.get("Error") or "")
 
     def _tell_state(self, state: RunnerState) -> None:
