@@ -17,7 +17,7 @@ class Body:
     most_bytes: int = MAX_BODY_BYTES
 
 
-class Told(TypedDict, total=False):
+class RouteDetails(TypedDict, total=False):
     """What a route says of itself. One that names no answers is not in the description."""
 
     takes: Body
@@ -61,23 +61,23 @@ class RouteTable:
         self.routes: list[ApiRoute | SocketRoute] = []
         self._open_to_all = open_to_all
 
-    def get(self, path: str, **told: Unpack[Told]) -> Callable[[Endpoint], Endpoint]:
+    def get(self, path: str, **told: Unpack[RouteDetails]) -> Callable[[Endpoint], Endpoint]:
         """Decorates the endpoint that answers this method and path."""
         return self._decorator("GET", path, told)
 
-    def post(self, path: str, **told: Unpack[Told]) -> Callable[[Endpoint], Endpoint]:
+    def post(self, path: str, **told: Unpack[RouteDetails]) -> Callable[[Endpoint], Endpoint]:
         """As `get`."""
         return self._decorator("POST", path, told)
 
-    def put(self, path: str, **told: Unpack[Told]) -> Callable[[Endpoint], Endpoint]:
+    def put(self, path: str, **told: Unpack[RouteDetails]) -> Callable[[Endpoint], Endpoint]:
         """As `get`."""
         return self._decorator("PUT", path, told)
 
-    def patch(self, path: str, **told: Unpack[Told]) -> Callable[[Endpoint], Endpoint]:
+    def patch(self, path: str, **told: Unpack[RouteDetails]) -> Callable[[Endpoint], Endpoint]:
         """As `get`."""
         return self._decorator("PATCH", path, told)
 
-    def delete(self, path: str, **told: Unpack[Told]) -> Callable[[Endpoint], Endpoint]:
+    def delete(self, path: str, **told: Unpack[RouteDetails]) -> Callable[[Endpoint], Endpoint]:
         """As `get`."""
         return self._decorator("DELETE", path, told)
 
@@ -98,7 +98,7 @@ class RouteTable:
         *,
         name: str,
         does: str,
-        **told: Unpack[Told],
+        **told: Unpack[RouteDetails],
     ) -> None:
         """A route whose endpoint does not say by its own name and docstring what it does."""
         route = ApiRoute(
@@ -106,7 +106,7 @@ class RouteTable:
         )
         self.routes.append(route)
 
-    def _decorator(self, method: str, path: str, told: Told) -> Callable[[Endpoint], Endpoint]:
+    def _decorator(self, method: str, path: str, told: RouteDetails) -> Callable[[Endpoint], Endpoint]:
         def add(endpoint: Endpoint) -> Endpoint:
             self.add(method, path, endpoint, name=endpoint.__name__, does=endpoint.__doc__ or "", **told)
             return endpoint
