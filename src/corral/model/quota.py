@@ -24,11 +24,9 @@ class Used(NamedTuple):
 
     def plus(self, other: "Used", sign: int = 1) -> "Used":
         """The sum, or with `sign` -1 the difference."""
+        running, devices, milli, memory_mib = other
         return Used(
-            self.running + sign * other.running,
-            self.devices + sign * other.devices,
-            self.milli + sign * other.milli,
-            self.memory_mib + sign * other.memory_mib,
+            self[0] + sign * running, self[1] + sign * devices, self[2] + sign * milli, self[3] + sign * memory_mib
         )
 
 

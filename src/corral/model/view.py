@@ -165,29 +165,24 @@ class View:
         return None
 
 
-def _amended(view: View, **changes: Any) -> View:
-    """`dataclasses.replace` without its walk over every field: a view is amended with every fact."""
-    amended = object.__new__(View)
-    vars(amended).update(vars(view), **changes)
-    return amended
+def _copy(view: View) -> View:
+    """`dataclasses.replace` without its walk over every field."""
+    copy = object.__new__(View)
+    vars(copy).update(vars(view))
+    return copy
 
 
 class ViewDraft:
     """A view being advanced: copies a mapping the first time it changes, so that a batch of deltas costs one copy.
 
-    `view` may be read between deltas; it is only good until the next one. `freeze` ends the draft.
+    `view`, the view so far, may be read between deltas; it is only good until the next one. `freeze` ends the draft.
     """
 
     def __init__(self, base: View) -> None:
-        self._view = base
+        self.view = _copy(base)
         self._owned: dict[str, dict[Any, Any]] = {}
         self._owned_ids: dict[tuple[str, str], dict[str, None]] = {}
         self._ended: list[str] = []
-
-    @property
-    def view(self) -> View:
-        """The view so far, sharing the draft's own mappings."""
-        return self._view
 
     def apply(self, deltas: Iterable[Delta]) -> None:
         """Advance by each delta in turn. A fact about something unknown is a broken invariant and raises KeyError."""
@@ -196,14 +191,14 @@ class ViewDraft:
             delta.apply(self)
             count += 1
         if count:
-            self._view = _amended(self._view, version=self._view.version + count)
+            self.amend(version=self.view.version + count)
 
     def freeze(self) -> View:
         """The finished view, without the jobs that ended."""
         self.forget_ended()
         self._owned = {}
         self._owned_ids = {}
-        return self._view
+        return self.view
 
     def forget_ended(self) -> None:
         """Drop the jobs that ended, and go on: for a draft that is never frozen."""
@@ -212,20 +207,20 @@ class ViewDraft:
             if job_id in jobs and jobs[job_id].phase.terminal:
                 for parent in jobs.pop(job_id).waits_for:
                     self._drop_id("dependants", parent, job_id)
-                if job_id in self._view.served:
+                if job_id in self.view.served:
                     del self._own("served")[job_id]
         self._ended = []
 
     def _own(self, name: str) -> dict[Any, Any]:
-        if name not in self._owned:
-            self._owned[name] = dict(getattr(self._view, name))
-            owned: dict[str, Any] = {name: self._owned[name]}
-            self._view = _amended(self._view, **owned)
-        return self._owned[name]
+        owned = self._owned.get(name)
+        if owned is None:
+            owned = self._owned[name] = dict(getattr(self.view, name))
+            vars(self.view)[name] = owned
+        return owned
 
     def set_job(self, job: Job) -> None:
         """A job is new, or is now like this."""
-        before = self._view.jobs.get(job.id)
+        before = self.view.jobs.get(job.id)
         self._own("jobs")[job.id] = job
         waited_for = () if before is None else before.waits_for
         if waited_for != job.waits_for:
@@ -258,7 +253,7 @@ class ViewDraft:
             self.drop("cordons", uuid)
         else:
             self.put("cordons", uuid, reason)
-        condition = self._view.conditions.get(uuid)
+        condition = self.view.conditions.get(uuid)
         if condition is not None:
             self.put("conditions", uuid, replace(condition, cordoned=reason))
 
@@ -274,7 +269,7 @@ class ViewDraft:
         """Replace whole attributes of the view."""
         for name in attributes:
             self._owned.pop(name, None)
-        self._view = _amended(self._view, **attributes)
+        vars(self.view).update(attributes)
 
     def _depend_on(self, job: Job, waited_for: tuple[str, ...]) -> None:
         # Sets, because a job may follow an array of a hundred thousand, and each end of an element comes by here.
@@ -290,12 +285,12 @@ class ViewDraft:
         # Copied once a batch, like the mapping that they are in: a job may have tens of thousands of followers.
         owned = self._owned_ids.get((name, key))
         if owned is None:
-            owned = self._owned_ids[name, key] = dict(getattr(self._view, name).get(key, ()))
+            owned = self._owned_ids[name, key] = dict(getattr(self.view, name).get(key, ()))
             self._own(name)[key] = owned
         return owned
 
     def _drop_id(self, name: str, key: str, one: str) -> None:
-        if one in getattr(self._view, name).get(key, ()):
+        if one in getattr(self.view, name).get(key, ()):
             left = self._own_ids(name, key)
             del left[one]
             if not left:
@@ -311,16 +306,16 @@ class ViewDraft:
     def remember(self, run: PastRun) -> None:
         """Add a run that is over to the history: who used how much, and how long it took."""
         if run.gpu_s:
-            usage = self._view.usage.get((run.project, run.user), DecayedUsage())
-            used = usage.plus(run.gpu_s, run.ended_at, self._view.usage_half_life_s)
+            usage = self.view.usage.get((run.project, run.user), DecayedUsage())
+            used = usage.plus(run.gpu_s, run.ended_at, self.view.usage_half_life_s)
             self._own("usage")[run.project, run.user] = used
             for scope in (("user", run.user), ("project", run.project), ("queue", run.queue)):
-                self._own("spent")[scope] = spend(self._view.spent.get(scope, ()), run.ended_at, run.gpu_s)
-        if run.gpu_s and run.job_id is not None and run.job_id in self._view.jobs:
-            self._own("served")[run.job_id] = self._view.served.get(run.job_id, 0.0) + run.gpu_s
+                self._own("spent")[scope] = spend(self.view.spent.get(scope, ()), run.ended_at, run.gpu_s)
+        if run.gpu_s and run.job_id is not None and run.job_id in self.view.jobs:
+            self._own("served")[run.job_id] = self.view.served.get(run.job_id, 0.0) + run.gpu_s
         if run.ran_s is not None and run.name:
             key = (run.user, run.name)
-            self._own("durations")[key] = (*self._view.durations.get(key, ()), run.ran_s)[-RUNS_KEPT:]
+            self._own("durations")[key] = (*self.view.durations.get(key, ()), run.ran_s)[-RUNS_KEPT:]
 
     def _remember_duration(self, job: Job) -> None:
         if job.phase is Phase.SUCCEEDED and job.started_at is not None and job.ended_at is not None:
@@ -330,7 +325,7 @@ class ViewDraft:
             )
 
     def _account(self, allocation: Allocation, at: float) -> None:
-        job = self._view.jobs.get(allocation.job_id)
+        job = self.view.jobs.get(allocation.job_id)
         if job is None or not allocation.gpus:
             return
         spec = job.spec

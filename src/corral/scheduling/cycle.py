@@ -106,6 +106,8 @@ class Cycle:
 
     def _waits_with_turns(self) -> tuple[Wait, ...]:
         """What waits, with `keeps_turn` only where no job of another queue may come to go first."""
+        if not any(wait.keeps_turn for wait in self.waits):
+            return tuple(self.waits)
         queues = {self.jobs[wait.job_id].spec.queue for wait in self.waits}.union(self.turns.waiting())
         rivals = {name for name in queues if self.policy_of[name].backfill is not Backfill.CONSERVATIVE}
         if len(rivals) < 2:
@@ -153,7 +155,8 @@ class Cycle:
         run_s = self.context.estimate_s(job)
         duration_s = inf if run_s is None else run_s
         wanted = self._within_quotas(job, self.preemption.pools.placement_request(job, self.context.now + duration_s))
-        placement = self._misfits.get(_fit_key(wanted)) or self._choose(wanted, policy)
+        known = self._misfits.get(_fit_key(wanted)) if self._misfits else None
+        placement = known or self._choose(wanted, policy)
         if isinstance(placement, Misfit) and before is not None and self._is_due(wanted, before):
             placement = before.placement  # a promise that is due goes before what was set aside since for others
         if isinstance(placement, Misfit) and self._withdraw_less_urgent(job):

@@ -109,20 +109,24 @@ class Planner:
         """Apply deltas, in order."""
         batch = tuple(deltas)
         self._source.apply(batch)
+        jobs, rearranged = self.view.jobs, False
         for delta in batch:
             self._capacity.follow(delta)
             self._demands.follow(delta)
             match delta:
-                case JobSubmitted(job=job) | JobRequeued(job=job):
-                    self._follow(self.view.jobs[job.id])
-                    if isinstance(delta, JobSubmitted):
-                        self._mix.observe(job.spec.request)
                 case JobChanged(job_id=job_id) | JobUpdated(job_id=job_id):
-                    self._follow(self.view.jobs[job_id])
-                case AllocationEnded(job_id=job_id) if job_id in self.view.jobs:
-                    self._follow(self.view.jobs[job_id])
+                    self._follow(jobs[job_id])
+                case JobSubmitted(job=job):
+                    self._follow(jobs[job.id])
+                    self._mix.observe(job.spec.request)
+                case JobRequeued(job=job):
+                    self._follow(jobs[job.id])
+                case AllocationEnded(job_id=job_id) if job_id in jobs:
+                    self._follow(jobs[job_id])
+                case SiteArranged():
+                    rearranged = True
         self._source.forget_ended()
-        if any(isinstance(delta, SiteArranged) for delta in batch):
+        if rearranged:
             self._rebuild_queues()
 
     def _rebuild_queues(self) -> None:
@@ -237,11 +241,10 @@ class Planner:
 
     def _order_faults(self) -> tuple[str, ...]:
         """For each order that raised or returned an invalid rank, a sentence that says so and what is done instead."""
-        faults = {name: queue.ranking.fault for name, queue in sorted(self._waiting.queues.items())}
         return tuple(
-            f"queue {name}: {fault}; it is served first come, first served until the server is restarted"
-            for name, fault in faults.items()
-            if fault is not None
+            f"queue {name}: {queue.ranking.fault}; it is served first come, first served until the server is restarted"
+            for name, queue in sorted(self._waiting.queues.items())
+            if queue.ranking.fault is not None
         )
 
     def learn(self) -> bool:

@@ -83,7 +83,7 @@ class Fragmentation:
         for some in in_parts(rows):
             free = np.maximum(columns.free_milli.take(some, axis=0), 0)
             useless = self._contribution.take(free, axis=0).sum(axis=1)
-            total = free.sum(axis=1)
+            total = columns.over_slots(free)
             self._useless[some] = useless
             self._total[some] = total
             self._before[some] = self._fragmentation(columns, some, columns.free_host[CPU].take(some), useless, total)

@@ -30,8 +30,8 @@ PREFERENCE = 1e6
 BLOCK_BITS = 7
 """Blocks of 128 rows: of a hundred nodes as of a million, the search looks at few bounds and few rows."""
 
-_MisfitKey = tuple[Request, int, int, int | None, bytes, bytes, bytes]
-"""Request, row, its kind, how many more members it takes, and the amounts that are free on it."""
+_RowKey = tuple[int, int, int | None, bytes, bytes, bytes]
+"""A row, its kind, how many more members it takes, and the amounts that are free on it."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,8 @@ class Placer:
     columns: Columns
     score: Score
     _rankings: dict[Request, _Ranking] = field(default_factory=dict)
-    _misfits: dict[_MisfitKey, Misfit] = field(default_factory=dict)
+    _misfits: dict[Request, dict[_RowKey, Misfit]] = field(default_factory=dict)
+    _misfits_kept: int = 0
     _each: DeviceScorer | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -169,7 +170,8 @@ class Placer:
         try:
             if request.gang_size > 1:
                 self._gang(request, ())
-            misfits = [self._misfit(request, row) for row in self._nearest_rows(request)]
+            known = self._misfits.get(request, {})
+            misfits = [self._misfit(request, row, known) for row in self._nearest_rows(request)]
         finally:
             self.columns.rollback(mark)
         if not misfits:
@@ -244,7 +246,7 @@ class Placer:
             at, which = _firsts(*able.nonzero())
             options = PlacementOptions(shape, rows.take(at), which[None])
         else:
-            (at,) = (able.sum(axis=1) >= request.devices).nonzero()
+            (at,) = (columns.over_slots(able) >= request.devices).nonzero()
             rows = rows.take(at)
             options = PlacementOptions(shape, rows, self._slot_sets(request, rows, able.take(at, axis=0)))
         if len(at):
@@ -301,21 +303,25 @@ class Placer:
         columns, size = self.columns, len(self.columns)
         shape, nearness = self._ranking(request).shape, np.arange(size - 1, -1, -1, dtype=np.intp)
         rows = shape.serving(columns, np.arange(size, dtype=np.intp))
-        nearness[rows] += shape.able_slots(columns, rows).sum(axis=1) * size
+        nearness[rows] += columns.over_slots(shape.able_slots(columns, rows)) * size
         nearest = np.full(len(columns.kinds), -1, dtype=np.intp)
         np.maximum.at(nearest, columns.kind, nearness)
         return sorted((size - 1 - nearest[nearest >= 0] % size).tolist())
 
-    def _misfit(self, request: Request, row: int) -> Misfit:
+    def _misfit(self, request: Request, row: int, known: dict[_RowKey, Misfit]) -> Misfit:
         columns = self.columns
         free = columns.free_host[:, row].tobytes(), columns.free_milli[row].tobytes(), columns.free_mib[row].tobytes()
-        key = (request, row, int(columns.kind[row]), columns.members_left_on(row), *free)
-        known = self._misfits.get(key)
-        if known is None:
-            if len(self._misfits) >= MISFITS_KEPT:
+        key = (row, int(columns.kind[row]), columns.members_left_on(row), *free)
+        misfit = known.get(key)
+        if misfit is None:
+            if self._misfits_kept >= MISFITS_KEPT:
+                known.clear()
                 self._misfits.clear()
-            known = self._misfits[key] = self._compute_misfit(request, row)
-        return known
+                self._misfits_kept = 0
+            misfit = known[key] = self._compute_misfit(request, row)
+            self._misfits[request] = known
+            self._misfits_kept += 1
+        return misfit
 
     def _compute_misfit(self, request: Request, row: int) -> Misfit:
         answer = fit(request, self.columns.state(row))

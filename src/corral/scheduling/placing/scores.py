@@ -121,8 +121,8 @@ class Pack:
 
     def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         free = columns.free_milli[options.rows]
-        whole = np.maximum((free >= 0).sum(axis=1), 1) * MILLI_PER_DEVICE
-        left = np.maximum(free, 0).sum(axis=1) - _asked_milli(options)
+        whole = np.maximum(columns.over_slots(free >= 0), 1) * MILLI_PER_DEVICE
+        left = columns.over_slots(np.maximum(free, 0)) - _asked_milli(options)
         return np.asarray(self.sign * (1.0 - left / whole), dtype=np.float64)
 
 
@@ -146,7 +146,7 @@ class BestFit:
 
     def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         cpu = columns.free_host[CPU, options.rows] - options.shape.request.cpu_milli
-        gpu = np.maximum(columns.free_milli[options.rows], 0).sum(axis=1) - _asked_milli(options)
+        gpu = columns.over_slots(np.maximum(columns.free_milli[options.rows], 0)) - _asked_milli(options)
         left = 0.5 * (cpu / self.largest_cpu_milli) + 0.5 * (gpu / self.largest_gpu_milli)
         return np.asarray(np.trunc(100.0 * (1.0 - left)), dtype=np.float64)
 

@@ -66,7 +66,7 @@ class Demands:
 
     def follow(self, delta: Delta) -> None:
         """Apply one delta that the capacity has already applied."""
-        if isinstance(delta, NodeObserved | NodeRemoved):
+        if isinstance(delta, (NodeObserved, NodeRemoved)):
             self._kinds = None
             self._least.clear()
             self._last = None

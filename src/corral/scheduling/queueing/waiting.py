@@ -15,6 +15,8 @@ from corral.scheduling.queueing.order import OrderContext, Ranking
 GroupKey = tuple[Group, str | None]
 """A group; with a job id where the order is not `alike`, so that each job is a group of its own."""
 
+_KeyedGroup = tuple[GroupKey, list[Place]]
+
 
 ALIKE = OrderContext(now=0.0, estimate_s=lambda _: None)
 """The context for ranking jobs within a group: they have equal estimates, so these are left out."""
@@ -30,8 +32,8 @@ class WaitingQueue:
 
     ranking: Ranking
     places: list[Place] = field(default_factory=list)
-    _groups: dict[GroupKey, tuple[GroupKey, list[Place]]] = field(default_factory=dict)
-    _place_by_job: dict[str, tuple[GroupKey, Place]] = field(default_factory=dict)
+    _groups: dict[GroupKey, _KeyedGroup] = field(default_factory=dict)
+    _place_by_job: dict[str, tuple[_KeyedGroup, Place]] = field(default_factory=dict)
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._place_by_job
@@ -40,21 +42,20 @@ class WaitingQueue:
         """Add a job."""
         order = self.ranking.order
         key = (group_of(job), None if order.alike else job.id)
-        key, ranked = self._groups.setdefault(key, (key, []))
+        group = self._groups.setdefault(key, (key, []))
         among = context if order.settled else ALIKE
         rank = self.ranking.rank(job, among) if order.settled or order.alike else (job.sequence,)
         place = (rank, job.id)
-        insort(ranked, place)
+        insort(group[1], place)
         insort(self.places, place)
-        self._place_by_job[job.id] = (key, place)
+        self._place_by_job[job.id] = (group, place)
 
     def leave(self, job_id: str) -> None:
         """Remove a job, if it is in the queue."""
         found = self._place_by_job.pop(job_id, None)
         if found is not None:
-            key, place = found
+            (key, ranked), place = found
             del self.places[bisect_left(self.places, place)]
-            ranked = self._groups[key][1]
             del ranked[bisect_left(ranked, place)]
             if not ranked:
                 del self._groups[key]
@@ -170,6 +171,7 @@ class Turns:
             names = self._may_go_first(heads) if len(heads) > 1 else list(heads)
             first = min(names, key=lambda name: (self._holding(name), name)) if len(names) > 1 else names[0]
             self._current = self._queues[first]
+            return heads[first].id
         return self._current.head()
 
     def waiting(self) -> list[str]:

@@ -1,5 +1,6 @@
 """What is free on every node, kept current by deltas instead of being computed anew from each view."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,8 @@ from corral.model.fact import (
     Delta,
     DeviceCordoned,
     DeviceUncordoned,
+    JobChanged,
+    JobSubmitted,
     NodeCordoned,
     NodeDraining,
     NodeObserved,
@@ -100,8 +103,8 @@ class Capacity:
     _on: dict[str, dict[str, Allocation]] = field(default_factory=dict)
     _hosts: dict[str, _Host] = field(default_factory=dict)
     _where: dict[str, tuple[str, int]] = field(default_factory=dict)
-    _devices: dict[str, _Used] = field(default_factory=dict)
-    _machines: dict[str, _Used] = field(default_factory=dict)
+    _devices: dict[str, _Used] = field(default_factory=lambda: defaultdict(_Used))
+    _machines: dict[str, _Used] = field(default_factory=lambda: defaultdict(_Used))
     _slots_in_pools: dict[tuple[str, tuple[str, ...]], frozenset[int]] = field(default_factory=dict)
     _order: tuple[str, ...] | None = None
     _repelling_all: set[str] = field(default_factory=set)
@@ -198,6 +201,8 @@ class Capacity:
     def follow(self, delta: Delta) -> None:
         """Apply one delta that the view has already applied."""
         match delta:
+            case JobSubmitted() | JobChanged():
+                return  # the most frequent, so that they are not compared with all of these
             case AllocationMade(allocation=allocation):
                 self._allocations[allocation.id] = allocation
                 self._count(allocation, 1)
@@ -256,14 +261,14 @@ class Capacity:
                 self._on.setdefault(member.node, {})[allocation.id] = allocation
             else:
                 self._on[member.node].pop(allocation.id, None)
-            machine = self._machines.setdefault(member.node, _Used())
+            machine = self._machines[member.node]
             machine.milli += sign * member.cpu_milli
             machine.mib += sign * member.host_memory_mib
             machine.disk_mib += sign * member.disk_mib
             machine.members += sign
             self._changed(member.node)
             for grant in member.grants:
-                used = self._devices.setdefault(grant.uuid, _Used())
+                used = self._devices[grant.uuid]
                 used.milli += sign * grant.share_milli
                 used.mib += sign * (grant.memory_mib or 0)
                 if grant.tenant is not None:

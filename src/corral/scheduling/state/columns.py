@@ -138,6 +138,7 @@ class Columns:
         self.kinds: list[NodeState] = []
         self.changed_rows = RowChanges(max(1024, 4 * len(nodes)))
         self._kind_of: dict[NodeState, int] = {}
+        self._each_slot: Amounts = np.ones(width, dtype=np.int64)
         self._undo: list[tuple[int, int, Amounts, Amounts, Amounts]] = []
         self._marks = 0
         for row, node in enumerate(nodes):
@@ -168,6 +169,11 @@ class Columns:
             for i, slot in enumerate(kind.slots)
         )
         return with_amounts(kind, slots, (cpu_milli, memory_mib, 0, self.members_left_on(row)))
+
+    def over_slots(self, values: NDArray[np.bool_] | Amounts) -> Amounts:
+        """int64[n]: the sum of each row of values[n, slots], in half the time of `sum`, which is slow on short rows."""
+        total: Amounts = values.dot(self._each_slot)
+        return total
 
     def members_left_on(self, row: int) -> int | None:
         """How many more members a node takes, None is any number."""
@@ -227,7 +233,7 @@ class Columns:
         self.free_mib[row] = [slot.free_mib or 0 for slot in state.slots] + [0] * missing
 
     def _kind(self, state: NodeState) -> int:
-        slots = tuple(_emptied(slot) for slot in state.slots)
+        slots = tuple(map(_emptied, state.slots))
         members_left = None if state.members_left is None else _BOUNDLESS
         kind = with_amounts(state, slots, (_BOUNDLESS, _BOUNDLESS, 0, members_left))
         index = self._kind_of.get(kind)
