@@ -1,4 +1,4 @@
-from dataclasses import fields
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import get_type_hints
 
 import pytest
@@ -14,6 +14,13 @@ def test_only_what_a_patch_names_changes_and_none_is_a_value() -> None:
     after = patched(JOB, {"phase": Phase.PENDING, "reason": None})
     assert (after.phase, after.reason, after.exit_code) == (Phase.PENDING, None, 3)
     assert JOB.reason == "it failed"
+
+
+def test_a_patched_job_is_a_job_like_any_other_that_nobody_can_change() -> None:
+    after = patched(JOB, {"exit_code": 4})
+    assert after == replace(JOB, exit_code=4)
+    with pytest.raises(FrozenInstanceError):
+        after.exit_code = 5  # type: ignore[misc]
 
 
 def test_a_patch_has_the_fields_of_a_job_that_may_change_with_their_types() -> None:

@@ -155,8 +155,7 @@ class Cycle:
         run_s = self.context.estimate_s(job)
         duration_s = inf if run_s is None else run_s
         wanted = self._within_quotas(job, self.preemption.pools.placement_request(job, self.context.now + duration_s))
-        known = self._misfits.get(_fit_key(wanted)) if self._misfits else None
-        placement = known or self._choose(wanted, policy)
+        placement = self._misfits.get(_fit_key(wanted)) or self._choose(wanted, policy)
         if isinstance(placement, Misfit) and before is not None and self._is_due(wanted, before):
             placement = before.placement  # a promise that is due goes before what was set aside since for others
         if isinstance(placement, Misfit) and self._withdraw_less_urgent(job):
