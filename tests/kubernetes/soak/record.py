@@ -100,18 +100,18 @@ class _Gang:
 class Record:
     """Attributes:
     pods: all that ever were, by UID.
-    overfull: each binding of Corral's for which its node had too few devices.
     longest_half: how long a gang was bound in part at most, seconds without the outages, and which one.
     bindings: how many were looked at.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.lock = threading.RLock()
         self.pods: dict[str, SeenPod] = {}
-        self.overfull: list[str] = []
         self.longest_half: tuple[float, str] = (0.0, "no gang")
         self.bindings = 0
-        self._away_s = 0.0
+        self._outages: list[tuple[float, float]] = []
+        self._taken: list[tuple[str, str, int, float]] = []
         self._gangs: dict[str, _Gang] = {}
         self._by_node: dict[str, set[str]] = defaultdict(set)
         self._allocatable: dict[str, list[tuple[float, int]]] = defaultdict(list)
@@ -137,7 +137,7 @@ class Record:
     def was_away(self, seconds: float) -> None:
         """Nobody could act for so long: the API server was away, or Corral's."""
         with self.lock:
-            self._away_s += seconds
+            self._outages.append((self._clock(), seconds))
 
     def living(self) -> list[SeenPod]:
         """Pods that wait or run."""
@@ -159,7 +159,7 @@ class Record:
         with self.lock:
             amount = 0 if kind == "DELETED" else int(node["status"].get("allocatable", {}).get(GPUS, 0))
             name = node["metadata"]["name"]
-            self._allocatable[name].append((time.monotonic(), amount))
+            self._allocatable[name].append((self._clock(), amount))
             for pod in (self.pods[uid] for uid in self._by_node[name]) if kind == "DELETED" else ():
                 pod.lost_node = pod.lost_node or not pod.gone
 
@@ -184,14 +184,26 @@ class Record:
     def _look_at_node(self, bound: SeenPod) -> None:
         self.bindings += 1
         taken = sum(self.pods[uid].gpus for uid in self._by_node[bound.node] if self.pods[uid].lives)
-        if not self.fitted(bound.node, taken, time.monotonic()):
-            self.overfull.append(f"{bound.namespace}/{bound.name}: {taken} devices of {bound.node} are taken")
+        self._taken.append((f"{bound.namespace}/{bound.name}", bound.node, taken, self._clock()))
+
+    @property
+    def overfull(self) -> list[str]:
+        """Each binding of Corral's for which its node had too few devices. An outage is known of once it is over."""
+        with self.lock:
+            return [
+                f"{pod}: {taken} devices of {node} are taken"
+                for pod, node, taken, at_s in self._taken
+                if not self.fitted(node, taken, at_s)
+            ]
 
     def fitted(self, node: str, gpus: int, at_s: float) -> bool:
         """Whether a node had so many devices then, as far as anybody could know."""
         with self.lock:
             known = self._allocatable[node]
             since_s = at_s - SHRUNK_LATELY_S
+            for over_s, seconds in reversed(self._outages):
+                if since_s < over_s <= at_s:
+                    since_s -= seconds
             before = [amount for told_s, amount in known if told_s < since_s][-1:]
             lately = [amount for told_s, amount in known if since_s <= told_s <= at_s]
         return gpus <= max([*before, *lately], default=0)
@@ -200,7 +212,7 @@ class Record:
         bound = [pod for pod in gang.members.values() if pod.bound_by_us]
         gang.was_whole = gang.was_whole or len(bound) >= gang.size
         half = not gang.was_whole and any(pod.lives and not pod.deleting for pod in bound)
-        now_s = time.monotonic() - self._away_s
+        now_s = self._clock() - sum(seconds for _, seconds in self._outages)
         if half and gang.half_since_s is None:
             gang.half_since_s = now_s
         if gang.half_since_s is not None:

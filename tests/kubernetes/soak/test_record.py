@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.kubernetes import manifests
-from tests.kubernetes.soak.record import Record
+from tests.kubernetes.soak.record import SHRUNK_LATELY_S, Record
 
 
 def record(gpus: int = 4) -> Record:
@@ -39,6 +39,19 @@ def test_a_node_that_has_lost_devices_just_now_may_still_get_a_pod() -> None:
     seen.hear_of_node("MODIFIED", manifests.node("a", gpus=1))
     seen.hear_of_pod("ADDED", bound("one", gpus=4))
     assert not seen.overfull
+
+
+def test_an_outage_is_no_time_in_which_anybody_hears_that_a_node_has_lost_devices() -> None:
+    now_s = 1000.0
+    seen = Record(lambda: now_s)
+    for gpus in (4, 1):
+        seen.hear_of_node("MODIFIED", manifests.node("a", gpus=gpus))
+    late_s = now_s + SHRUNK_LATELY_S + 10
+    assert not seen.fitted("a", 4, late_s)
+    now_s = late_s - 1
+    seen.was_away(20)
+    assert seen.fitted("a", 4, late_s)
+    assert not seen.fitted("a", 4, late_s + 20)
 
 
 def test_a_gang_is_half_bound_until_all_of_it_is() -> None:
