@@ -35,6 +35,15 @@ def test_the_help_of_each_command_has_an_example_and_fits_eighty_columns(name: s
     assert max(map(len, told.stdout.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["ps", "--help"]])
+def test_output_that_finds_no_room_is_told_of_in_words(words: list[str], tmp_path: Path) -> None:
+    env = {**os.environ, "CORRAL_HOME": str(tmp_path)}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*CORRAL, *words], stdout=full, stderr=subprocess.PIPE, text=True, env=env, timeout=90)
+    told = "corral: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, told)
+
+
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 def test_a_command_may_be_started_with_its_streams_closed(closed: str, tmp_path: Path) -> None:
     shell = ["sh", "-c", f'"$@" {closed}', "sh", *CORRAL, "ps"]

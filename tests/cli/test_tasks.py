@@ -69,5 +69,5 @@ def test_of_several_objectives_those_that_no_other_beats_are_shown_and_the_gain_
     starred = [line.split()[0] for line in experiment_table(rows, front_of(detail, rows))[1:]]
     assert starred == ["1*", "2", "3*"]
     default = replace(rows[0], parameters={"tp": 1})
-    assert gain_in_words(detail, rows[2], default) == "2.00 times the tokens/s and GPU of the default"
+    assert gain_in_words(detail, rows[2], default) == "2.00 times the tokens/s per GPU of the default"
     assert front_of(replace(detail, config=replace(detail.config, optimization={})), rows) == ()

@@ -58,13 +58,18 @@ def test_tables_are_plain_and_whole_when_they_are_piped(box: Box, words: list[st
     assert words[0] != "ps" or name in table
 
 
+def test_a_name_that_the_output_has_no_letters_for_is_written_as_escapes(box: Box) -> None:
+    box.submit("--name", "naïve", "--", "sleep", "60")
+    assert "na\\xefve" in box.ok("ps", PYTHONIOENCODING="ascii")
+
+
 def test_a_limited_listing_has_what_is_under_way_then_the_newest_and_says_that_there_is_more(box: Box) -> None:
     running = box.submit("--gpus", "4", "--", "sleep", "60")
     waiting = [box.submit("--", "true") for _ in range(3)]
     box.until_phase(running, "RUNNING")
     told = box.run("ps", "--limit", "2")
     assert [line.split()[0] for line in told.stdout.splitlines()] == ["ID", running, waiting[-1]]
-    assert "only the newest 2 jobs are listed" in told.stderr
+    assert "only 2 jobs are listed, those under way and the newest others" in told.stderr
     assert box.run("ps", "--limit", "4").stderr == ""
 
 

@@ -101,7 +101,7 @@ def test_what_was_found_is_shown_compared_and_taken_elsewhere(visit: Visit, site
     page = visit.go(f"/tasks/{found}")
     for chart in ("Tokens/s and GPU of each experiment over time", "Tokens/s and GPU against latency", "Parallel"):
         expect(page.get_by_role("img", name=chart)).to_be_visible()
-    expect(page.get_by_role("region", name="Found")).to_contain_text("tokens/s and GPU")
+    expect(page.get_by_role("region", name="Found")).to_contain_text("tokens/s per GPU")
     importance = page.get_by_role("region", name="Each parameter").get_by_role("row")
     expect(importance.filter(has_text="max-num-seqs")).to_contain_text("%")
     table = page.get_by_label("Experiments", exact=True)

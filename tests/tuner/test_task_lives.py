@@ -42,7 +42,7 @@ def test_a_task_ends_with_the_best_parameters_and_its_proof(box: Box) -> None:
     told = box.ok("tune", str(file), "--follow")
     assert [line[:5] for line in told.splitlines() if line.startswith("[")] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
     assert "4 experiments, 4 succeeded" in told
-    assert "times the tokens/s and GPU of the default" in told
+    assert "times the tokens/s per GPU of the default" in told
     assert "serve it: corral run --gpus 1 -- " in told
     assert "--max-num-seqs 16 --tensor-parallel-size 1" in told.splitlines()[-1]
     with Client(box.home) as client:

@@ -20,6 +20,7 @@ def main() -> int:
     """Run the command line and return the exit code. Every error is one line on standard error."""
     _open_what_is_closed()
     _write_errors_at_once()
+    _write_any_text()
     from corral.cli.screen import exit_code_of, say
 
     try:
@@ -39,13 +40,15 @@ def main() -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EIO and _window_is_closed():
             return _WINDOW_CLOSED
+        if isinstance(error, OSError) and _is_full(error):
+            return _write_no_more(error)
         return _bug(error)
     finally:
-        read = _flush()
+        code = _flush()
         # How this ends is settled: one more Ctrl-C while the interpreter shuts down would make it another end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if not read:
-            raise SystemExit(_WINDOW_CLOSED)
+        if code:
+            raise SystemExit(code)
 
 
 def _run(words: list[str]) -> int:
@@ -91,6 +94,12 @@ def _write_errors_at_once() -> None:
     sys.stderr = io.TextIOWrapper(raw, sys.stderr.encoding, sys.stderr.errors, write_through=True)
 
 
+def _write_any_text() -> None:
+    """Write escapes of characters that the output's encoding lacks: a user may have named a job with them."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def _missing(error: ModuleNotFoundError) -> int:
     """Say what a command lacks where only the client is installed; any other missing module is a bug."""
     from corral.cli.screen import say
@@ -111,21 +120,37 @@ def _bug(error: Exception) -> int:
     return 1
 
 
-def _flush() -> bool:
-    """Write out what is left; False where the window that it was written to has been closed.
+def _flush() -> int:
+    """Write out what is left; the exit code where that cannot be done, or 0.
 
     A reader that has gone, as `head` does, is no reason to complain.
     """
-    closed = False
+    code = 0
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError as error:
-            if error.errno not in (errno.EPIPE, errno.EIO):
+            if error.errno == errno.EIO and _window_is_closed():
+                code = _WINDOW_CLOSED
+            elif _is_full(error):
+                code = code or (_write_no_more(error) if stream is sys.stdout else 1)
+            elif error.errno not in (errno.EPIPE, errno.EIO):
                 raise
-            closed = closed or (error.errno == errno.EIO and _window_is_closed())
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    return not closed
+    return code
+
+
+def _is_full(error: OSError) -> bool:
+    """Whether what is written to has no room. Files that a command names are told of by the command."""
+    return error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _write_no_more(error: OSError) -> int:
+    from corral.cli.screen import say
+
+    say(f"the output cannot be written: {error.strerror}")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
 
 
 def _window_is_closed() -> bool:

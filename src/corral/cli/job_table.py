@@ -102,8 +102,8 @@ class JobTable:
     def jobs(self) -> tuple[list[str], str | None]:
         """The lines, and what to say of the jobs that are left out."""
         rows, more = self._listed()
-        which = "newest" if self._order is None else "first"
-        left_out = f"only the {which} {len(rows)} jobs are listed; --limit 0 lists all" if more else None
+        which = "those under way and the newest others" if self._order is None else "the first in this order"
+        left_out = f"only {len(rows)} jobs are listed, {which}; --limit 0 lists all" if more else None
         return self._lines(rows), left_out
 
     def live(self) -> list[str]:

@@ -54,12 +54,21 @@ def ps(
     start: Annotated[bool, typer.Option("--start", help="Only waiting jobs, with their expected start times.")] = False,
     limit: Annotated[
         int,
-        typer.Option("--limit", min=0, max=LONGEST_PAGE - 1, metavar="N", help="List the newest N jobs; 0 lists all."),
+        typer.Option(
+            "--limit",
+            min=0,
+            max=LONGEST_PAGE - 1,
+            metavar="N",
+            help="List N jobs, those under way before the newest others; 0 lists all.",
+        ),
     ] = PAGE,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Show the table anew each second, until q or Ctrl-C.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, always of all jobs.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON, newest first; --limit does not count."),
+    ] = False,
 ) -> None:
     """List jobs that wait or run.
 

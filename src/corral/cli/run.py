@@ -49,7 +49,8 @@ def run(
 ) -> None:
     """Run a command on GPUs that nobody else uses, and wait for it.
 
-    Shows the command's output. While the job waits, the reason is shown on standard error.
+    Shows the command's output, its errors among it as in the log, on standard output. While the job waits, the reason
+    is shown on standard error.
 
     Ctrl-C interrupts the job (SIGINT); while it still waits, it cancels it. A second Ctrl-C cancels it (SIGTERM, and
     SIGKILL if that does not end it in time), a third returns at once. SIGTERM cancels it, too.

@@ -24,7 +24,7 @@ _LABELS = {
     "p99_e2e_latency": "latency, 99 % below",
     "mean_output_throughput": "output tokens/s",
     "mean_total_throughput": "tokens/s",
-    "mean_total_throughput_per_gpu": "tokens/s and GPU",
+    "mean_total_throughput_per_gpu": "tokens/s per GPU",
 }
 _OBJECTIVES = {objective.value: objective for objective in Objective}
 

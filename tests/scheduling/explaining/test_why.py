@@ -147,7 +147,7 @@ def test_a_reservation_is_called_one() -> None:
 
 def test_shared_devices_say_how_much_of_them_is_in_use() -> None:
     view = running(job(1, 1, share_milli=400), job(2, 1, share_milli=700), gpus=2).advance(submitted(job(3, 2)))
-    assert "0 free, 2 allocated to jobs 1 and 2 (alice) (400, 700 of 1000 in use)" in told(view, 3).sentence
+    assert "0 free, 2 allocated to jobs 1 and 2 (alice) (2 shared: 0.4, 0.7 in use)" in told(view, 3).sentence
 
 
 def test_a_device_that_serves_another_user_or_has_not_the_memory_left_is_not_called_free() -> None:

@@ -21,7 +21,7 @@ export const STRATEGIES = {
   racing: "racing: short probes, and only the leaders measured whole",
 } as const;
 export const OBJECTIVES = {
-  maximize_throughput: "most tokens/s and GPU",
+  maximize_throughput: "most tokens/s per GPU",
   minimize_latency: "least latency",
   minimize_ttft: "least time to first token",
   minimize_tpot: "least time per output token",

@@ -123,8 +123,8 @@ class Queries:
         return matching, sorted_rows(self._rows(matching, foresight), query.sort, query.now)[: query.limit]
 
     def _rows(self, jobs: Sequence[Job], foresight: Foresight | None = None) -> list[JobRow]:
-        """The rows of jobs; of those that have ended, with what they had last, where their devices do not say it."""
-        had = self._ledger.last_allocations([job.id for job in jobs if job.phase.terminal and _had_parts(job)])
+        """The rows of jobs; of those that have ended, with what they had last."""
+        had = self._ledger.last_allocations([job.id for job in jobs if job.phase.terminal and job.launches])
         return [
             job_row(job, None, None, had.get(job.id)) if job.phase.terminal else self.row(job, foresight)
             for job in jobs
@@ -281,11 +281,6 @@ def _of_elements(submission: Submission) -> dict[str, Any]:
     if sweep is not None:
         said |= {"command": first_of(submission).command, "params": dict(next(sweep.elements()))}
     return said
-
-
-def _had_parts(job: Job) -> bool:
-    """Whether a job that was launched had something else than whole devices."""
-    return job.launches > 0 and not (job.devices and job.spec.request.whole)
 
 
 def _named(view: View, uuid: str) -> DeviceChoice:

@@ -16,7 +16,7 @@ from corral.model.fit import (
 )
 from corral.model.job import JobKind, Request
 from corral.model.state import Slot, node_state
-from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory
+from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 from corral.model.view import View
 from corral.scheduling.explaining.excluded_nodes import excluded_nodes
 from corral.scheduling.explaining.phrases import count_of_cpus, job_called, jobs_called, need_of
@@ -126,9 +126,9 @@ def _allocated_to(view: View, holders: Counter[str]) -> str:
 
 
 def _shared(view: View, uuids: Iterable[str]) -> str:
-    """The milli-GPU allocated on each of these devices that is shared."""
-    in_use = [milli for uuid in uuids if (milli := view.allocated_milli(uuid)) < MILLI_PER_DEVICE]
-    return f" ({', '.join(map(str, in_use))} of 1000 in use)" if in_use else ""
+    """How many of these devices are shared, and how much of each is allocated."""
+    in_use = [format_share(milli) for uuid in uuids if (milli := view.allocated_milli(uuid)) < MILLI_PER_DEVICE]
+    return f" ({len(in_use)} shared: {', '.join(in_use)} in use)" if in_use else ""
 
 
 def _blocked(view: View, device: Device, state: DeviceState, now: float) -> str:
