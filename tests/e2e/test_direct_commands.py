@@ -67,6 +67,7 @@ DEVICES = {
 }  # fmt: skip
 TABLES = {
     "ps --all": {*JOBS, "corral.cli.direct.list_jobs", "corral.cli.job_table"},
+    "ps --all --limit 1": {*JOBS, "corral.cli.direct.list_jobs", "corral.cli.job_table"},
     "ps --start": {*JOBS, "corral.cli.direct.list_jobs", "corral.cli.job_table"},
     "status": {*DEVICES, "corral.cli.direct.list_devices"},
     "devices": {*DEVICES, "corral.cli.direct.list_devices"},

@@ -43,8 +43,6 @@ def test_a_task_ends_with_the_best_parameters_and_its_proof(box: Box) -> None:
     assert [line[:5] for line in told.splitlines() if line.startswith("[")] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
     assert "4 experiments, 4 succeeded" in told
     assert "times the tokens/s per GPU of the default" in told
-    assert "serve it: corral run --gpus 1 -- " in told
-    assert "--max-num-seqs 16 --tensor-parallel-size 1" in told.splitlines()[-1]
     with Client(box.home) as client:
         task = client.tasks.list()[0]
         rows = client.experiments.list(task.id, metrics=True)
@@ -53,6 +51,10 @@ def test_a_task_ends_with_the_best_parameters_and_its_proof(box: Box) -> None:
     assert (task.status, task.successful_experiments, task.planned_experiments) == ("completed", 4, 4)
     assert [row.experiment_id for row in rows] == [1, 2, 3, 4]
     assert best.objective_score == min(row.objective_score or 0.0 for row in rows)
+    # Which one that is, a busy machine may decide.
+    sequences, ranks = best.parameters["max-num-seqs"], best.parameters["tp"]
+    assert f"serve it: corral run --gpus {ranks} -- " in told
+    assert told.rstrip().endswith(f"--max-num-seqs {sequences} --tensor-parallel-size {ranks}")
     assert [row.gpu_info["count"] for row in rows if row.gpu_info] == [1, 2, 1, 2]
     two = next(row for row in rows if row.gpu_info and row.gpu_info["count"] == 2)
     assert two.gpu_info is not None

@@ -31,6 +31,7 @@ _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 _STALE = (HungUp, ConnectionResetError, BrokenPipeError)
 _USUAL_PORTS = {"http": 80, "https": 443}
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-~")
+_PLAIN_IN_A_QUERY = _PLAIN | {","}
 
 
 class NoServer(BackendFailed):
@@ -289,7 +290,7 @@ def _with_query(path: str, query: Mapping[str, Any]) -> str:
 
 def _quoted(text: str) -> str:
     """`text` as it stands in a query; most need no change, and what makes it takes long to load."""
-    if is_plain(text):
+    if _PLAIN_IN_A_QUERY.issuperset(text):
         return text
     from urllib.parse import quote_plus
 

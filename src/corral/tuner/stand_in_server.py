@@ -26,7 +26,6 @@ _OPTIONS = (
     ("--fail-every", int, 0),
 )
 _COMPUTED = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
-_COMPUTED = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 
 
 class StandIn:
