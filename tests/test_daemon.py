@@ -11,6 +11,7 @@ import pytest
 from corral.daemon import parse_options, settings_with
 from corral.model.errors import Refused
 from corral.model.home import Home
+from tests.thread_signal import signal_another_thread
 
 PATIENCE_S = 60.0
 
@@ -61,3 +62,18 @@ def test_a_stop_does_not_wait_for_threads_whose_answers_nobody_waits_for(tmp_pat
         finally:
             server.kill()
     assert not (tmp_path / "corral.sock").exists(), "what it leaves is closed all the same"
+
+
+def test_a_stop_that_another_thread_is_told_of_is_heard(tmp_path: Path) -> None:
+    (tmp_path / "mock.toml").write_text('slot_name = "cuda"\ndevice_plugin_name = "CUDADevice"\ndevices = []\n')
+    read_fd, write_fd = os.pipe()
+    options = ["--home", str(tmp_path), "--mock", str(tmp_path / "mock.toml"), "--ready-fd", str(write_fd)]
+    with subprocess.Popen([sys.executable, "-m", "corral.daemon", *options], pass_fds=[write_fd]) as server:
+        os.close(write_fd)
+        with os.fdopen(read_fd) as ready:
+            assert ready.readline() == "ready\n"
+        signal_another_thread(server.pid, signal.SIGTERM)
+        try:
+            assert server.wait(PATIENCE_S) == 0
+        finally:
+            server.kill()

@@ -22,6 +22,7 @@ from corral.node.protocol import GREETING, MAX_FRAME_BYTES, METHODS, VERSION, re
 from corral.node.remote import RemoteNode
 from corral.ports.node import NodeAgent
 from tests.node.conftest import EVENT_S, RemoteHost, a_launch, until
+from tests.thread_signal import signal_another_thread
 
 NOBODY = 65534
 
@@ -277,3 +278,14 @@ def test_a_call_that_breaks_an_agent_in_a_way_that_nobody_foresaw_is_an_error_of
     server.stop()
     serving.join(EVENT_S)
     assert not (home.root / "a" / "agent.sock").exists()
+
+
+def test_a_signal_that_another_thread_receives_ends_the_agent(home: Home) -> None:
+    host = RemoteHost(home)
+    host.node.close()
+    signal_another_thread(host.agent.pid, signal.SIGTERM)
+    try:
+        assert host.agent.wait(EVENT_S) == 0
+    finally:
+        host.agent.kill()
+        host.agent.wait()

@@ -6,7 +6,9 @@ import logging
 import os
 import re
 import resource
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,6 +103,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._tls = tls
         self._on_ready = on_ready
+        self._wakers = contextlib.ExitStack()
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -116,10 +119,27 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self._wake_at_signals(self._loop)
         await super().startup(sockets)
         if self._tls is not None:
             self._tls.start(self._make_protocol)
         self._on_ready()
+
+    def _wake_at_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Have the loop wake up for each signal, whose handler runs when Python next does anything.
+
+        One that comes just before the loop waits, or to another thread, would be heard with the next request.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
+        heard, told = socket.socketpair()
+        for end in (heard, told):
+            end.setblocking(False)
+            self._wakers.callback(end.close)
+        loop.add_reader(heard, heard.recv, 4096)
+        self._wakers.callback(loop.remove_reader, heard)
+        signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+        self._wakers.callback(signal.set_wakeup_fd, -1)
 
     async def serve_also(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -129,6 +149,7 @@ class _Server(uvicorn.Server):
         if self._tls is not None:
             self._tls.close()
         await super().shutdown(sockets)
+        self._wakers.close()
 
     def _make_protocol(self) -> PeerProtocol:
         return PeerProtocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)

@@ -121,6 +121,14 @@ class AgentServer:
                 with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
+    def stop_at(self, *signals: signal.Signals) -> None:
+        """Let `serve`, on the main thread, return at any of these signals."""
+        for number in signals:
+            signal.signal(number, lambda *_: self.stop())
+        # A handler runs when Python next does anything. One that comes just before `serve` looks, or to another thread,
+        # would wait for the next connection.
+        signal.set_wakeup_fd(self._end, warn_on_full_buffer=False)
+
     def stop(self) -> None:
         """Let `serve` return. Safe from a signal handler."""
         with suppress(BlockingIOError):
@@ -272,8 +280,7 @@ def _serve_node(node: LocalNode, options: AgentOptions, settings: Settings) -> N
 
 
 def _serve(server: AgentServer) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: server.stop())
+    server.stop_at(signal.SIGTERM, signal.SIGINT)
     # What is alive now lives until the end: no collection need look at it again.
     gc.collect()
     gc.freeze()
