@@ -32,7 +32,7 @@ BEHIND = Enforcement(Level.GUARDED, Level.ADVISORY)
         (job(phase="SUCCEEDED", devices=("GPU-3",), grants=HAD), "GPU 3 0.5, 40G"),
         (
             job(phase="SUCCEEDED", devices=("GPU-3",), grants=HAD, enforcement=BEHIND),
-            "GPU 3 0.5, 40G guarded, cores advisory",
+            "GPU 3 0.5, 40G guarded, compute advisory",
         ),
         (job(phase="FAILED", exit_code=3, devices=("GPU-3",), grants=HAD), "exit code 3; had 0.5 of GPU 3 with 40G"),
         (job(phase="FAILED", exit_code=3, devices=("GPU-3",), grants=(GrantRow("GPU-3"),)), "exit code 3"),

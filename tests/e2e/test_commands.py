@@ -89,6 +89,9 @@ def test_an_array_is_one_id_with_elements(box: Box) -> None:
     assert sorted(rows) == [f"{parent}_{index}" for index in range(3)]
     assert [rows[f"{parent}_{index}"]["exit_code"] for index in range(3)] == [0, 1, 2]
     assert box.run("wait", f"{parent}_0").returncode == 0
+    shown = box.ok("show", parent)
+    assert f"such as    {parent}_0\n" in shown
+    assert "command    sh -c 'exit $CORRAL_ARRAY_INDEX'\n" in shown
 
 
 def test_each_job_of_a_sweep_runs_with_its_values_again_when_it_is_requeued(box: Box) -> None:

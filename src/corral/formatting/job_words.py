@@ -95,12 +95,13 @@ def memory_of(row: JobRow) -> str:
 
 
 def _share(row: JobRow) -> str:
-    """Its shares and what stands behind them: " 0.6+0.6, 2.4G guarded, cores advisory"."""
+    """Its shares and what stands behind them: " 0.6+0.6, 2.4G guarded, compute advisory"."""
     shares, behind = shares_of(row), row.enforcement
     if not shares:
         return ""
     memory = memory_of(row) or "0M"
-    return f" {shares}, {memory}" if behind is None else f" {shares}, {memory} {behind.memory}, cores {behind.compute}"
+    enforced = "" if behind is None else f" {behind.memory}, compute {behind.compute}"
+    return f" {shares}, {memory}{enforced}"
 
 
 def _part(row: JobRow, places: Places) -> str:

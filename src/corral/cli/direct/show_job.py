@@ -82,11 +82,17 @@ def _show_array(transport: Transport, array_id: str, elements: Sequence[dict[str
         print_json({"id": array_id, "array_size": len(elements), "elements": elements})
         return
     rows = rows_of("JobRow", elements)
+    first = row_of("JobDetail", transport.get(job_path(rows[0].id)))
     known = any(row.devices for row in rows[:MOST_LINES])
     devices = rows_of("DeviceRow", transport.get("/devices")["devices"]) if known else ()
     counts = Counter(str(row.phase) for row in rows)
     words = ", ".join(f"{count} {phase}" for phase, count in counts.items())
-    write_painted(painted(f"array {array_id}  {count_of(len(rows), 'element')}: {words}", "bold"), "")
+    name = f"  {printable(first.name)}" if first.name else ""
+    write_painted(painted(f"array {array_id}{name}  {count_of(len(rows), 'element')}: {words}", "bold"), "")
+    for label, value in [("such as", [first.id]), *_submission(first)]:
+        if value:
+            write_painted(*_labelled(label, value, room()))
+    write_painted("")
     write_painted(*job_lines(rows[:MOST_LINES], places_of(devices), time.time()))
     write_painted(*_more(len(rows)))
 
