@@ -12,13 +12,12 @@ import shutil
 import signal
 import subprocess
 import time
-import uuid
 from pathlib import Path
 
 from corral.kubernetes.cluster.client import Cluster
 from corral.kubernetes.cluster.resource import NODES
 from corral.model.errors import NotFound
-from tests.docker.cgroups import remove_cgroups
+from tests.docker.cgroups import cgroup_name, remove_cgroups
 from tests.docker.image import write_image
 from tests.kubernetes.assets import find_program
 from tests.kubernetes.control_plane import ControlPlane, end_with_parent, reserved_port
@@ -45,7 +44,7 @@ def why_no_kubelet() -> str | None:
     if not (_CGROUPS / "memory").is_dir():
         return "no cgroups of version 1, the only one with which this kubelet was tried"
     tried = subprocess.run(
-        ["unshare", "--mount", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/run"], capture_output=True
+        ["unshare", "--mount", "--net", "--pid", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/run"], capture_output=True
     )
     if tried.returncode != 0:
         return f"no namespaces of its own may be made here ({tried.stderr.decode(errors='replace').strip()})"
@@ -71,7 +70,7 @@ class RealKubelet:
         self._plane = plane
         self._cluster = cluster
         self._directory = directory
-        self._cgroup = f"corral-test-{uuid.uuid4().hex[:12]}"
+        self._cgroup = cgroup_name()
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, gpus: int = 0) -> None:

@@ -9,27 +9,38 @@ import yaml
 
 from corral.kubernetes.cluster.client import Cluster
 from corral.kubernetes.cluster.errors import AlreadyExists
-from corral.kubernetes.cluster.resource import ResourceType
+from corral.kubernetes.cluster.resource import NAMESPACES, ResourceType
 
 DOCS = Path(__file__).parents[2] / "docs" / "kubernetes.md"
 _GROUP = "rbac.authorization.k8s.io"
 _ROLES = ResourceType(_GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)
+_LOCAL_ROLES = ResourceType(_GROUP, "v1", "roles", "Role")
+_LOCAL_BINDINGS = ResourceType(_GROUP, "v1", "rolebindings", "RoleBinding")
 _BINDINGS = ResourceType(_GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 
 
-def documented_role() -> dict[str, Any]:
-    """The ClusterRole as the page shows it."""
-    blocks = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    return next(found for block in blocks if (found := yaml.safe_load(block)).get("kind") == "ClusterRole")
+def documented_rights() -> str:
+    """The manifests as the page shows them."""
+    blocks: list[str] = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    return next(block for block in blocks if "ClusterRole" in block)
+
+
+def documented(kind: str) -> dict[str, Any]:
+    """One of the manifests."""
+    return next(found for found in yaml.safe_load_all(documented_rights()) if found["kind"] == kind)
 
 
 def give_documented_rights(admin: Cluster, user: str) -> None:
     """All tests of a run give the same user the same."""
-    role = documented_role()
-    name = role["metadata"]["name"]
     subject = {"kind": "User", "name": user, "apiGroup": _GROUP}
-    reference = {"kind": "ClusterRole", "name": name, "apiGroup": _GROUP}
     with suppress(AlreadyExists):
-        admin.create(_ROLES, role)
-    with suppress(AlreadyExists):
-        admin.create(_BINDINGS, {"metadata": {"name": name}, "subjects": [subject], "roleRef": reference})
+        admin.create(NAMESPACES, documented("Namespace"))
+    for kind, roles, bindings in (("ClusterRole", _ROLES, _BINDINGS), ("Role", _LOCAL_ROLES, _LOCAL_BINDINGS)):
+        role = documented(kind)
+        name, namespace = role["metadata"]["name"], role["metadata"].get("namespace")
+        reference = {"kind": kind, "name": name, "apiGroup": _GROUP}
+        with suppress(AlreadyExists):
+            admin.create(roles, role, namespace)
+        with suppress(AlreadyExists):
+            body = {"metadata": {"name": name}, "subjects": [subject], "roleRef": reference}
+            admin.create(bindings, body, namespace)

@@ -7,13 +7,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
+from corral.kubernetes.binding.lease_record import lease_name, read_lease
 from corral.kubernetes.binding.notices import NOT_QUEUED
+from corral.kubernetes.binding.pods_of_others import SCHEDULER
 from corral.kubernetes.cluster.amounts import GPU
 from corral.kubernetes.cluster.client import Cluster, Selection
-from corral.kubernetes.cluster.errors import MissingRight
+from corral.kubernetes.cluster.errors import MissingRight, NoSuchObject
 from corral.kubernetes.cluster.node_facts import read_node
 from corral.kubernetes.cluster.pod_facts import PodFacts, read_pod
-from corral.kubernetes.cluster.resource import CONFIG_MAPS, EVENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from corral.kubernetes.cluster.resource import (
+    CONFIG_MAPS,
+    EVENTS,
+    LEASES,
+    NODES,
+    OWN_NAMESPACE,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+)
 from corral.kubernetes.cluster.rights import (
     BINDING,
     RUNNING_JOBS,
@@ -22,11 +32,11 @@ from corral.kubernetes.cluster.rights import (
     missing_rights,
     namespace_is_missing,
 )
+from corral.kubernetes.inventory.pods_elsewhere import PodElsewhere, other_scheduler, warning_of
 from corral.kubernetes.inventory.readings.cluster_readings import EXPORTERS_ALONE, ReadingSources
 from corral.kubernetes.services.cluster_gpus import ClusterGpus, list_gpus
 from corral.kubernetes.services.controllers import CONTROLLERS
 from corral.kubernetes.services.deployed_services import DeployedService
-from corral.kubernetes.services.hold_store import HOLDS_NAMESPACE
 from corral.kubernetes.services.idle_nodes import NodeGpus
 from corral.kubernetes.services.service_kinds import KINDS
 from corral.model.errors import CorralError
@@ -38,7 +48,7 @@ RIGHTS: Mapping[str, Sequence[ServerRight]] = {
     SEEING_GPUS: SEEING,
     "to run jobs": RUNNING_JOBS,
     "to bind pods of others": BINDING,
-    "to hold GPUs": [ServerRight(verb, CONFIG_MAPS, namespace=HOLDS_NAMESPACE) for verb in ("get", "create", "patch")],
+    "to hold GPUs": [ServerRight(verb, CONFIG_MAPS, namespace=OWN_NAMESPACE) for verb in ("get", "create", "patch")],
     "to tell why pods of jobs do not begin": [ServerRight("list", EVENTS)],
     # Secrets, too, are mounted; but few sites will let a server read these.
     "to find volumes missing when jobs are submitted": [
@@ -55,6 +65,22 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
+class ServerHere:
+    """What the checks know of the server of one's own home.
+
+    Attributes:
+        scheduler: whose pods it is to bind.
+        tag: by what its pods are known; None where none has run yet.
+    """
+
+    scheduler: str = SCHEDULER
+    tag: str | None = None
+
+
+NO_SERVER = ServerHere()
+
+
+@dataclass(frozen=True, slots=True)
 class Examined:
     """A cluster as the checks look at it.
 
@@ -65,12 +91,15 @@ class Examined:
     cluster: Cluster
     gpus: ClusterGpus | None
     nodes: Sequence[NodeGpus] = field(default=())
+    here: ServerHere = NO_SERVER
 
 
 Check = Callable[[Examined], CheckResult]
 
 
-def examine(cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE) -> Iterator[CheckResult]:
+def examine(
+    cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE, here: ServerHere = NO_SERVER
+) -> Iterator[CheckResult]:
     """What each check finds, one after another; where the cluster does not answer, that alone."""
     try:
         major, minor = cluster.version()
@@ -85,11 +114,12 @@ def examine(cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE) -> Iter
     except CorralError as error:
         yield CheckResult("cluster", FAILURE, str(error))
         return
-    examined = Examined(cluster, gpus, () if gpus is None else gpus.nodes())
+    examined = Examined(cluster, gpus, () if gpus is None else gpus.nodes(), here)
     checks: dict[str, Check] = {"namespace": _namespace, "rights": _rights}
     if gpus is not None:
         checks |= {"nodes": _nodes, "slices": _slices, "taints": _taints, "readings": _readings, "pods": _pods}
-    checks |= {"queued": _queued, "services": _operators, "deployed": _services}
+        checks |= {"schedulers": _schedulers}
+    checks |= {"binding": _binding, "queued": _queued, "services": _operators, "deployed": _services}
     for about, check in checks.items():
         try:
             yield check(examined)
@@ -187,6 +217,41 @@ def _pods(examined: Examined) -> CheckResult:
     first = waiting[0]
     waits = f"{count_of(len(waiting), 'pod')} with GPUs waiting, first {first.namespace}/{first.name}: {_why(first)}"
     return CheckResult("pods", WARNING, f"{found}; {waits}", f"kubectl -n {first.namespace} describe pod {first.name}")
+
+
+def _binding(examined: Examined) -> CheckResult:
+    """Which server binds pods that name Corral as their scheduler."""
+    here, pods = examined.here, f"pods with schedulerName {examined.here.scheduler}"
+    try:
+        record = read_lease(examined.cluster.get(LEASES, lease_name(here.scheduler), OWN_NAMESPACE))
+    except NoSuchObject:
+        record = None
+    if record is None or not record.holder:
+        return CheckResult("binding", OK, f"no server binds {pods} now", "corral up --engine kubernetes")
+    if here.tag is None or record.tag == here.tag:
+        whose = "" if here.tag is None else ", that of this home"
+        return CheckResult("binding", OK, f"{pods} are bound by {record}{whose}")
+    advice = f"`corral down` there, or another kubernetes: scheduler_name here; {record.where} renewed it last at"
+    found = f"{pods} are bound by {record}, and not by the server of this home, which takes over when that has ended"
+    return CheckResult("binding", WARNING, found, f"{advice} {record.renewed_at}")
+
+
+def _schedulers(examined: Examined) -> CheckResult:
+    """Whether somebody else gives out GPUs of the same nodes."""
+    assert examined.gpus is not None
+    here = examined.here
+    found = [
+        PodElsewhere(who, (pod.namespace, pod.name), waits=pod.node is None)
+        for pod in examined.gpus.pods
+        if not pod.ended
+        and pod.requests.of(GPU)
+        and (who := other_scheduler(pod.scheduler, pod.labels, here.scheduler, here.tag)) is not None
+    ]
+    warning = warning_of(found, here.scheduler)
+    if warning is None:
+        return CheckResult("schedulers", OK, "no other scheduler gives out GPUs")
+    told, _, advice = warning.partition(". Two schedulers")
+    return CheckResult("schedulers", WARNING, told, f"two schedulers{advice}")
 
 
 def _queued(examined: Examined) -> CheckResult:

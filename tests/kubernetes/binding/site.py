@@ -12,7 +12,9 @@ from corral.control.core import ControlCore
 from corral.control.pod_jobs import LedgerPodJobs
 from corral.kubernetes.binding.binder import Binder
 from corral.kubernetes.binding.binding_runtime import BindingRuntime, pod_of_launch
+from corral.kubernetes.binding.bound_mark import BoundMarks
 from corral.kubernetes.binding.pods_of_others import pods_of_others
+from corral.kubernetes.binding.serving_lease import ServingLease, candidate
 from corral.kubernetes.cluster.client import Cluster, Selection
 from corral.kubernetes.cluster.errors import NoSuchObject
 from corral.kubernetes.cluster.object_watch import ObjectWatch
@@ -50,8 +52,9 @@ class OneNode:
 class Site:
     """One server; `restart` ends it and begins another over the same ledger."""
 
-    def __init__(self, cluster: Cluster, namespace: str, directory: Path, nodes: list[Node]) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, directory: Path, nodes: list[Node], tag: str = "site") -> None:
         self.cluster = cluster
+        self.tag = tag
         self._namespace = namespace
         directory.mkdir()
         self._home = Home(directory)
@@ -64,7 +67,17 @@ class Site:
         self._watch.start()
         self._watch.wait_until_synced(PATIENCE_S)
         self.jobs: LedgerPodJobs | None = None
-        self.runtime = BindingRuntime(self.cluster, self.pods, self._pod_of, on_deletion=self._cancel)
+        self.marks = BoundMarks(self.tag, self._pod_of)
+        self.lease = ServingLease(self.cluster, self._namespace, candidate(self.tag, self._home.root))
+        self.lease.begin()
+        self.runtime = BindingRuntime(
+            self.cluster,
+            self.pods,
+            self._pod_of,
+            marks=self.marks,
+            lease=self.lease,
+            on_deletion=self._cancel,
+        )
         self._agents = {node.name: OneNode(self.runtime, node.name) for node in self._nodes}
         agents = {name: SimulatedNode(one, SystemClock()) for name, one in self._agents.items()}  # type: ignore[arg-type]
         observed = [NodeObserved(node) for node in self._nodes]
@@ -72,7 +85,7 @@ class Site:
         self.server = LiveServer(self._home, agents, [*observed, *idle], attend=self._attend)
         self.runtime.on_event = self._tell
         assert self.jobs is not None
-        self.binder: Binder = Binder(self.cluster, self.pods, self.jobs, {})
+        self.binder: Binder = Binder(self.cluster, self.pods, self.jobs, users={}, marks=self.marks, lease=self.lease)
         self.binder.start()
 
     def _tell(self, launch_id: str) -> None:
@@ -85,6 +98,7 @@ class Site:
 
     def _attend(self, core: ControlCore) -> None:
         self.jobs = core.pod_jobs
+        self.marks.note_bound_before(ref for job in self.jobs.live() if job.started_at for ref in job.spec.pods)
 
     def _pod_of(self, launch_id: str) -> PodRef | None:
         return None if self.jobs is None else pod_of_launch(self.jobs, launch_id)
@@ -101,6 +115,7 @@ class Site:
         self.binder.close()
         self._watch.stop()
         self.server.close()
+        self.lease.close()
 
     def all_jobs(self) -> list[Job]:
         return list(self.server.ledger.jobs(JobQuery()))

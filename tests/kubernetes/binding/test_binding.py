@@ -9,7 +9,7 @@ import pytest
 
 from corral.access.caller import Caller
 from corral.control.job_changes import Verb
-from corral.kubernetes.binding.pods_of_others import BOUND_FOR
+from corral.kubernetes.binding.bound_mark import BOUND_FOR
 from corral.kubernetes.cluster.client import Cluster, Selection
 from corral.kubernetes.cluster.errors import ClusterUnreachable
 from corral.kubernetes.cluster.resource import EVENTS, PODS, ResourceType
@@ -40,7 +40,7 @@ def test_a_pod_is_a_job_from_its_coming_to_its_end(place: Site, cluster: Cluster
     assert (job.spec.user, job.spec.request.devices, job.spec.request.gang_size) == (namespace, 2, 1)
     found = place.found("one", namespace)
     assert found is not None
-    assert found["metadata"]["annotations"][BOUND_FOR] == f"{job.id}.1"
+    assert found["metadata"]["annotations"][BOUND_FOR] == f"{place.tag}/{job.id}.1"
     place.ended("one", namespace)
     place.eventually(lambda: place.job(namespace, "one").phase is Phase.SUCCEEDED)
     assert place.job(namespace, "one").exit_code == 0
@@ -291,3 +291,77 @@ def test_pods_of_other_schedulers_are_left_alone(place: Site, cluster: Cluster, 
     cluster.create(PODS, pod_of_others("mine", namespace), namespace)
     place.eventually(lambda: place.node_of("mine", namespace) is not None)
     assert place.node_of("theirs", namespace) is None
+
+
+def test_a_pod_that_another_server_binds_is_not_deleted_with_its_job(
+    place: Site, cluster: Cluster, namespace: str
+) -> None:
+    node = min(place.server.ledger.view().nodes)
+    cluster.create(PODS, pod_of_others("big", namespace, gpus=9), namespace)
+    place.eventually(lambda: bool(place.all_jobs()))
+    found = place.found("big", namespace)
+    assert found is not None
+    # The other server counts its jobs from 1, too.
+    cluster.bind("big", namespace, found["metadata"]["uid"], node, annotations={BOUND_FOR: "othr/1.1"})
+    place.eventually(lambda: place.job(namespace, "big").phase is Phase.CANCELLED)
+    place.eventually(lambda: not place.binder._unwanted)
+    assert place.runtime.declare_lost("1.1")
+    place.runtime.stop("1.1")
+    assert place.node_of("big", namespace) == node
+    assert place.runtime.launches() == ()
+
+
+def test_a_pod_that_is_bound_by_another_while_it_is_deleted_stays(
+    place: Site, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = min(place.server.ledger.view().nodes)
+    delete = cluster.delete
+
+    def delete_late(*what: Any, **more: Any) -> None:
+        found = place.found("big", namespace)
+        if found is not None and "nodeName" not in found["spec"]:
+            cluster.bind("big", namespace, found["metadata"]["uid"], node)
+        delete(*what, **more)
+
+    cluster.create(PODS, pod_of_others("big", namespace, gpus=9), namespace)
+    place.eventually(lambda: bool(place.all_jobs()))
+    monkeypatch.setattr(cluster, "delete", delete_late)
+    place.server.service.changes.one(Verb.CANCEL, place.all_jobs()[0].id, Caller(namespace))
+    place.eventually(lambda: place.node_of("big", namespace) == node)
+    place.eventually(lambda: not place.binder._unwanted)
+    assert place.node_of("big", namespace) == node
+
+
+def test_what_was_bound_before_marks_had_tags_stays_its_jobs_and_ends_as_it_does(
+    place: Site, cluster: Cluster, namespace: str
+) -> None:
+    cluster.create(PODS, pod_of_others("old", namespace), namespace)
+    place.runs("old", namespace)
+    launch = f"{place.job(namespace, 'old').id}.1"
+    cluster.patch(PODS, "old", {"metadata": {"annotations": {BOUND_FOR: launch}}}, namespace)
+    place.restart()
+    assert place.runtime.report(launch).phase is LaunchPhase.RUNNING
+    place.ended("old", namespace)
+    place.eventually(lambda: place.job(namespace, "old").phase is Phase.SUCCEEDED)
+
+
+def test_the_pods_of_a_gang_are_told_what_it_waits_for_as_others_come_and_go_and_that_they_are_bound(
+    place: Site, cluster: Cluster, namespace: str
+) -> None:
+    three = {**GANG, "corral.dev/gang-size": "3"}
+
+    def told(name: str) -> str:
+        events = cluster.list(EVENTS, Selection(namespace, fields=f"involvedObject.name={name}"))
+        return " ".join(f"{event['type']} {event['reason']}: {event['message']}" for event in events)
+
+    cluster.create(PODS, pod_of_others("a", namespace, annotations=three), namespace)
+    place.eventually(lambda: "1 are" in told("a"))
+    cluster.create(PODS, pod_of_others("b", namespace, annotations=three), namespace)
+    place.eventually(lambda: "2 are" in told("b") and "2 are" in told("a"))
+    cluster.delete(PODS, "b", namespace)
+    place.eventually(lambda: "1 are" in told("a"))
+    for name in ("c", "d"):
+        cluster.create(PODS, pod_of_others(name, namespace, annotations=three), namespace)
+    place.eventually(lambda: None not in (place.node_of(name, namespace) for name in "acd"))
+    node = place.node_of("a", namespace)
+    place.eventually(lambda: told("a") == f"Normal Scheduled: bound to {node}")

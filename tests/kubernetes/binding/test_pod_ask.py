@@ -278,9 +278,9 @@ def test_a_pod_whose_gang_is_changed_counts_in_the_new_one_alone() -> None:
     old, new = (ask({"corral.dev/gang": name, "corral.dev/gang-size": "2"}) for name in "ab")
     assert gangs.add(old, 2) is None
     assert gangs.add(new, 2) is None
-    assert (gangs.there(old), gangs.there(new)) == (0, 1)
+    assert (gangs.lacking(gang_of(old)), list(gangs.lacking(gang_of(new)))) == ({}, [new.pod])
     gangs.drop(new.pod)
-    assert gangs.there(new) == 0
+    assert gangs.lacking(gang_of(new)) == {}
 
 
 def test_the_size_of_a_jobset_is_the_sum_of_what_its_jobs_run_at_a_time() -> None:
@@ -295,3 +295,8 @@ def test_the_size_of_a_jobset_is_the_sum_of_what_its_jobs_run_at_a_time() -> Non
 
 def test_a_missing_selector_matches_nothing() -> None:
     assert not meets((LabelExpression(NAME_FIELD, Operator.IN, ()),), {NAME_FIELD: "n"})
+
+
+def gang_of(ask: PodAsk) -> tuple[str, str]:
+    assert ask.gang is not None
+    return ask.gang.namespace, ask.gang.name

@@ -1,6 +1,7 @@
 """The rights that the documentation asks for are enough, and no more than what is used."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -9,9 +10,10 @@ from corral.kubernetes.cluster.errors import MissingRight
 from corral.kubernetes.cluster.node_facts import read_node
 from corral.kubernetes.cluster.object_watch import ObjectWatch
 from corral.kubernetes.cluster.pod_facts import read_pod
-from corral.kubernetes.cluster.resource import NODES, PODS, SECRETS
+from corral.kubernetes.cluster.resource import LEASES, NODES, PODS, SECRETS
 from tests.kubernetes.manifests import pod
 from tests.kubernetes.nodes import make_node
+from tests.kubernetes.rights import documented_rights
 
 PATIENCE_S = 60.0
 
@@ -43,3 +45,12 @@ def test_a_server_with_the_documented_rights_sees_and_binds(
 def test_it_can_read_no_secret(cluster_of_corral: Cluster, namespace: str) -> None:
     with pytest.raises(MissingRight, match="'list' on secrets"):
         cluster_of_corral.list(SECRETS, Selection(namespace))
+
+
+def test_the_manifest_that_is_delivered_is_the_documented_one() -> None:
+    delivered = Path(__file__).parents[3] / "deploy" / "kubernetes" / "rights.yaml"
+    assert delivered.read_text() == documented_rights()
+
+
+def test_it_may_change_no_lease_of_a_node(cluster_of_corral: Cluster) -> None:
+    assert not any(cluster_of_corral.can_i(verb, LEASES, namespace="kube-node-lease") for verb in ("get", "patch"))

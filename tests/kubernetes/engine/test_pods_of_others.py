@@ -1,67 +1,19 @@
 """A server that binds pods which others make, used by the installed command, with a real API server."""
 
-import os
-import subprocess
-import sys
-import time
+import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.errors import NoSuchObject
-from corral.kubernetes.cluster.resource import PODS
+from corral.kubernetes.cluster.resource import NODES, PODS
 from tests.kubernetes.binding.site import pod_of_others
 from tests.kubernetes.control_plane import ControlPlane
+from tests.kubernetes.engine.binding_server import Server
 from tests.kubernetes.kubelet import Kubelet
-
-PATIENCE_S = 60.0
-
-
-class Server:
-    def __init__(self, directory: Path, kubeconfig: Path, cluster: Cluster, namespace: str, node: str) -> None:
-        self.home = directory / "home"
-        self.home.mkdir()
-        self.cluster, self.namespace, self.node = cluster, namespace, node
-        (self.home / "config.yaml").write_text(
-            "engine: kubernetes\n"
-            f"kubernetes:\n  kubeconfig: {kubeconfig}\n  namespace: {namespace}\n  scheduler_name: {namespace}\n"
-            f"  pod_users: [{namespace}=alice]\n"
-        )
-
-    def corral(self, *words: str) -> str:
-        env = {**os.environ, "CORRAL_HOME": str(self.home), "NO_COLOR": "1", "COLUMNS": "250"}
-        command = [str(Path(sys.executable).parent / "corral"), *words]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S)
-        return done.stdout + done.stderr
-
-    def make(self, name: str, labels: dict[str, str] | None = None, **more: Any) -> None:
-        # Nodes of other tests are there, too.
-        own: dict[str, Any] = {
-            "nodeSelector": {"kubernetes.io/hostname": self.node},
-            "terminationGracePeriodSeconds": 5,
-        }
-        made = pod_of_others(name, self.namespace, **own, **more)
-        made["metadata"]["labels"] = labels or {}
-        self.cluster.create(PODS, made, self.namespace)
-
-    def eventually(self, holds: Callable[[], object], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not holds():
-            assert time.monotonic() < deadline, f"{what}: {self.corral('ps', '--all')}{self.log()}"
-            time.sleep(0.1)
-
-    def log(self) -> str:
-        return (self.home / "server.log").read_text()[-3000:]
-
-    def phase(self, name: str) -> str | None:
-        try:
-            return str(self.cluster.get(PODS, name, self.namespace)["status"].get("phase"))
-        except NoSuchObject:
-            return None
 
 
 @pytest.fixture
@@ -69,7 +21,7 @@ def server(tmp_path: Path, control_plane: ControlPlane, cluster: Cluster, namesp
     kubelet = Kubelet(cluster, f"k{uuid.uuid4().hex[:6]}", tmp_path / "kubelet", gpus=4)
     kubelet.start({"kubernetes.io/hostname": kubelet.name})
     kubeconfig = control_plane.kubeconfig(tmp_path / "kubeconfig", namespace=namespace)
-    running = Server(tmp_path, kubeconfig, cluster, namespace, kubelet.name)
+    running = Server(tmp_path / "home", kubeconfig, cluster, namespace, kubelet.name)
     try:
         assert "ready" in running.corral("up", "--detach") or running.log()
         yield running
@@ -118,3 +70,45 @@ def test_pods_of_others_run_wait_end_and_outlive_a_server(server: Server) -> Non
     server.eventually(lambda: server.phase("next") == "Succeeded", "the next one ran")
     server.eventually(lambda: server.corral("ps", "--all").count("SUCCEEDED") == 1, "it succeeded")
     assert len(server.corral("ps", "--all").strip().splitlines()) == 4
+
+
+def test_a_pod_that_wants_a_label_is_bound_once_its_node_has_that_label_itself(server: Server) -> None:
+    found = {"nvidia.com/cuda.runtime-version.major": "12", "nvidia.com/cuda.runtime-version.minor": "4"}
+    server.cluster.patch(NODES, server.node, {"metadata": {"labels": found}})
+    newer = [
+        {"key": "cuda-major-version", "operator": "In", "values": ["12"]},
+        {"key": "cuda-minor-version", "operator": "Gt", "values": ["2"]},
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": newer}]}}
+    server.make("cuda", affinity={"nodeAffinity": required}, containers=container("true"))
+    server.eventually(lambda: "affinity" in server.corral("why", "1"), "it waits for such a node")
+    labels = {"cuda-major-version": "12", "cuda-minor-version": "4"}
+    server.cluster.patch(NODES, server.node, {"metadata": {"labels": labels}})
+    server.eventually(lambda: server.phase("cuda") == "Succeeded", "it runs where the labels are")
+
+
+def test_a_node_that_shares_its_gpus_by_time_enforces_nothing_and_gives_no_parts(server: Server) -> None:
+    shared = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing"}
+    server.cluster.patch(NODES, server.node, {"metadata": {"labels": shared}})
+    server.make("one", containers=container("true"))
+    server.eventually(lambda: server.phase("one") == "Succeeded", "a replica is given")
+    shown = json.loads(server.corral("show", "1", "--json"))
+    assert (shown["enforcement"]["memory"], shown["enforcement"]["compute"]) == ("advisory", "advisory")
+    said = server.corral("submit", "--gpus", "0.5", "--image", "busybox", "--", "true")
+    assert "a pod gets whole GPUs here" in said
+
+
+def test_no_ledger_begins_anew_while_a_pod_runs_that_the_one_before_has_bound(server: Server) -> None:
+    server.make("done", containers=container("true"))
+    server.make("long", containers=container("sleep", "600"))
+    server.eventually(lambda: server.phase("done") == "Succeeded", "the short one has ended")
+    server.eventually(lambda: server.phase("long") == "Running", "the long one runs")
+    server.corral("down")
+    said = server.corral("up", "--detach", "--anew")
+    assert f"the pod {server.namespace}/long, which it has bound" in said
+    assert f"{server.namespace}/done" not in said
+    assert (server.home / "ledger.db").exists()
+    server.cluster.delete(PODS, "long", server.namespace, grace_s=0)
+    server.eventually(lambda: server.phase("long") is None, "the long one is gone")
+    server.corral("up", "--detach", "--anew")
+    assert list(server.home.glob("earlier-*/ledger.db"))

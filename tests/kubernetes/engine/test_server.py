@@ -127,3 +127,20 @@ def test_a_server_without_a_cluster_says_what_it_tried(site: Site, control_plane
 def test_a_kubeconfig_that_is_not_there_is_refused_with_its_name(site: Site, tmp_path: Path) -> None:
     site.kubeconfig = tmp_path / "missing"
     assert f"{tmp_path}/missing" in site.up(status=1)
+
+
+def test_a_relative_kubeconfig_is_that_of_the_directory_where_the_server_is_started(site: Site) -> None:
+    site.home.mkdir(exist_ok=True)
+    directory = site.kubeconfig.parent
+    named = f"missing.yaml:{site.kubeconfig.name}"
+    words = ("up", "--detach", "--engine", "kubernetes", "--namespace", site.namespace)
+    assert "is running in" in site.corral(*words, directory=directory, KUBECONFIG=named)
+
+
+def test_a_job_without_gpus_is_listed_with_its_node(site: Site) -> None:
+    node = f"{site.prefix}-a"
+    make_node(site.cluster, node, gpus=1, labels={"of": site.prefix})
+    make_node(site.cluster, f"{site.prefix}-b", gpus=1)
+    site.up()
+    site.corral("submit", "--gpus", "0", "--image", "busybox", "--label", f"of={site.prefix}", "--", "true")
+    site.until("ps", says=f"CPU {node}")

@@ -1,5 +1,6 @@
 """What the model knows of a node, from what its cluster tells."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,9 +8,16 @@ import pytest
 from corral.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.kubernetes.inventory.occupants import Occupant, keep_occupant
 from corral.kubernetes.inventory.seen_node import SeenNode, see_node, silence_of
-from corral.model.device import HostUse
-from corral.model.means import Means
+from corral.model.allocation import Grant, Member, Placement
+from corral.model.device import DeviceCondition, HostUse, Node
+from corral.model.fit import Misfit, fit
+from corral.model.job import Job, JobSpec, Request
+from corral.model.means import Enforcement, Level, Means
 from corral.model.placement_rules import Taint, TaintEffect
+from corral.model.state import NodeState, node_state
+from corral.model.view import View
+from corral.scheduling.explaining.unshareable import sharing_lack
+from corral.sharing.enforcement import enforcement
 from tests.kubernetes import manifests
 
 LABELS = {
@@ -54,7 +62,6 @@ def test_devices_are_known_by_count_and_model_and_by_node_and_slot() -> None:
     assert {device.compute_capability for device in node.devices} == {(8, 0)}
     assert {device.means for device in node.devices} == {Means.EXCLUSIVE}
     assert (node.driver_version, node.cuda_version) == ("550.54.15", (12, 4))
-    assert ("cuda-major-version", "12") in node.labels
     assert (node.cpu_milli, node.memory_mib, node.disk_mib) == (64_000, 512 * 1024, 1024 * 1024)
 
 
@@ -65,10 +72,69 @@ def test_what_labels_do_not_tell_is_not_known() -> None:
     assert (device.model, device.memory_mib, device.compute_capability) == ("unknown GPU", None, None)
 
 
-def test_of_a_shared_gpu_each_replica_is_a_slot_whose_memory_is_not_known() -> None:
-    shared = {**LABELS, "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED", "nvidia.com/gpu.replicas": "4"}
-    (device, *_) = seen(facts(8, labels=shared)).node.devices
-    assert (device.model, device.memory_mib) == ("NVIDIA A100-SXM4-80GB", None)
+REPLICAS = {**LABELS, "nvidia.com/gpu.replicas": "4"}
+NAMED_SHARED = {**LABELS, "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-SHARED"}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {**REPLICAS, "nvidia.com/gpu.sharing-strategy": "time-slicing"},
+        {**REPLICAS, **NAMED_SHARED},
+        {**REPLICAS, "nvidia.com/gpu.sharing-strategy": "none"},
+        {**REPLICAS, "nvidia.com/gpu.sharing-strategy": "someday"},
+        {**NAMED_SHARED, "nvidia.com/gpu.replicas": "a few"},
+    ],
+)
+def test_of_a_gpu_shared_by_time_each_replica_is_a_slot_for_which_nothing_is_enforced(labels: dict[str, str]) -> None:
+    node = seen(facts(8, labels=labels)).node
+    assert len(node.devices) == 8
+    device = node.devices[0]
+    assert (device.model, device.memory_mib, device.means) == ("NVIDIA A100-SXM4-80GB", None, Means.TIMESLICE)
+    found = enforced(node)
+    assert found is not None
+    assert (found.memory, found.compute) == (Level.ADVISORY, Level.ADVISORY)
+
+
+def test_of_a_gpu_shared_by_mps_each_replica_has_its_part_of_the_memory_enforced() -> None:
+    node = seen(facts(8, labels={**REPLICAS, "nvidia.com/gpu.sharing-strategy": "mps"})).node
+    assert (node.devices[0].means, node.devices[0].memory_mib) == (Means.MPS, 20480)
+    found = enforced(node)
+    assert found is not None
+    assert (found.memory, found.compute) == (Level.ENFORCED, Level.ENFORCED)
+
+
+def test_who_asks_for_a_gpu_alone_gets_no_replica_and_no_part_of_one_is_given() -> None:
+    node = seen(facts(8, labels={**REPLICAS, "nvidia.com/gpu.sharing-strategy": "time-slicing"})).node
+    assert not isinstance(fit(Request(devices=1), state_of(node)), Misfit)
+    alone = Request(devices=1, means=Means.EXCLUSIVE)
+    assert isinstance(fit(alone, state_of(node)), Misfit)
+    assert "several jobs share every GPU here" in str(sharing_lack([node.devices], alone))
+    whole = seen(facts(8)).node
+    assert not isinstance(fit(alone, state_of(whole)), Misfit)
+    assert sharing_lack([whole.devices], alone) is None
+
+
+def enforced(node: Node) -> Enforcement | None:
+    """How one whole slot is held to what it was granted."""
+    job = Job("1", 1, JobSpec(user="alice", command=("true",)), submitted_at=0.0)
+    member = Member(node.name, (Grant(node.devices[0].uuid, 1000),))
+    return enforcement(job, Placement((member,)), view_of(node))
+
+
+def view_of(node: Node) -> View:
+    conditions = {device.uuid: DeviceCondition(device.uuid) for device in node.devices}
+    return replace(View(), nodes={node.name: node}, conditions=conditions)
+
+
+def state_of(node: Node) -> NodeState:
+    return node_state(view_of(node), node.name)
+
+
+def test_labels_are_the_nodes_own_whatever_its_driver_is() -> None:
+    assert dict(seen(facts()).node.labels) == LABELS
+    own = {**LABELS, "cuda-major-version": "11"}
+    assert ("cuda-major-version", "11") in seen(facts(labels=own)).node.labels
 
 
 def test_slices_of_one_kind_are_slices() -> None:

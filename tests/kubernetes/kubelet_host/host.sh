@@ -1,6 +1,8 @@
 #!/bin/sh
 # host.sh DIRECTORY NODE PORT CGROUP: a host with dockerd and a kubelet, in namespaces for mounts and processes of its own,
-# so that nothing is left of it when its first process is killed. DIRECTORY has what RealKubelet puts there.
+# so that nothing is left of it when its first process is killed. dockerd has a network of its own, too: in the host's it would
+# remove a docker0 that is there. The kubelet, which is asked to change nothing of its network, shares that of the API server.
+# DIRECTORY has what RealKubelet puts there.
 set -eu
 directory=$1 node=$2 port=$3 cgroup=$4
 programs=$(dirname "$0")
@@ -11,9 +13,16 @@ mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /var/log
 mkdir "$directory/state"
 mount -t tmpfs tmpfs "$directory/state"
+# A kubelet sets these for the whole machine. It finds copies of its own.
+for knob in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
+    kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
+    mkdir -p "$directory/state/sysctl/${knob%/*}"
+    cat "/proc/sys/$knob" >"$directory/state/sysctl/$knob"
+    mount --bind "$directory/state/sysctl/$knob" "/proc/sys/$knob"
+done
 
 export DOCKER_HOST=unix:///run/docker.sock
-dockerd --host "$DOCKER_HOST" --data-root "$directory/state/docker" --exec-root /run/docker --pidfile /run/docker.pid \
+unshare --net dockerd --host "$DOCKER_HOST" --data-root "$directory/state/docker" --exec-root /run/docker --pidfile /run/docker.pid \
     --add-runtime "runc-here=$programs/../../docker/runc.sh" --default-runtime runc-here --oom-score-adjust 0 \
     --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent "$cgroup" \
     --bridge none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false --userland-proxy=false \

@@ -18,7 +18,7 @@ from corral.kubernetes.pods.site import PodSite
 from corral.model.container import Container
 from corral.model.home import log_name
 from corral.model.job import JobSpec
-from corral.model.launch import Launch
+from corral.model.launch import Launch, log_mark
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.pods.launches import IMAGE
 from tests.runtimes.contract import Rig
@@ -100,7 +100,7 @@ class PodRig(Rig):
         self._watch.stop()
 
     def log(self, launch: Launch) -> str:
-        self.runtime.logs.read(launch.job.id, launch.rank, 0, 0)
+        self.runtime.logs.read(launch.job.id, launch.rank, 0, 0, log_mark(launch.job))
         path = self._directory / "logs" / log_name(launch.job.id, launch.rank)
         return path.read_text() if path.exists() else ""
 

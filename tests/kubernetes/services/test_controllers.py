@@ -15,7 +15,7 @@ import pytest
 
 import corral.kubernetes
 from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.resource import CONFIG_MAPS, NAMESPACES, NODES, PODS, ResourceType
+from corral.kubernetes.cluster.resource import CONFIG_MAPS, NAMESPACES, NODES, OWN_NAMESPACE, PODS, ResourceType
 from corral.kubernetes.doctor import examine
 from corral.kubernetes.services.controllers import (
     DeploymentFailed,
@@ -23,7 +23,7 @@ from corral.kubernetes.services.controllers import (
     KServeController,
     OMEController,
 )
-from corral.kubernetes.services.hold_store import HOLDS_NAME, HOLDS_NAMESPACE, HoldStore
+from corral.kubernetes.services.hold_store import HOLDS_NAME, HoldStore
 from corral.kubernetes.services.holds import service_key
 from corral.kubernetes.services.manifests import ServiceWanted
 from corral.kubernetes.services.service_kinds import KSERVE, OME
@@ -237,7 +237,7 @@ def test_what_a_webhook_refuses_is_told_in_its_words_and_holds_nothing(site: Sit
     refused = refusing_webhook(site.cluster, site.namespace, tmp_path, group="ome.io", resource="*")
     with refused, pytest.raises(Refused, match=WORDS):
         ome(site).deploy(wanted(site, "refused"))
-    held = site.cluster.get(CONFIG_MAPS, HOLDS_NAME, HOLDS_NAMESPACE).get("data") or {}
+    held = site.cluster.get(CONFIG_MAPS, HOLDS_NAME, OWN_NAMESPACE).get("data") or {}
     assert service_key("ome", site.namespace, "refused") not in held
 
 

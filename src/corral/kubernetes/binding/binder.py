@@ -9,15 +9,18 @@ from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 
+from corral.kubernetes.binding.bound_mark import BoundMarks
 from corral.kubernetes.binding.gangs import Gangs, jobset_size, refuse_different
 from corral.kubernetes.binding.notices import NOT_QUEUED, ROUND_S, UNSCHEDULABLE, Notices
 from corral.kubernetes.binding.pod_ask import PodAsk
 from corral.kubernetes.binding.pods_of_others import PodOfOthers
+from corral.kubernetes.binding.removing import remove_unless_taken
+from corral.kubernetes.binding.serving_lease import ServingLease
 from corral.kubernetes.binding.volumes import claim_refusal, volume_refusal
 from corral.kubernetes.cluster.cache import Cache
 from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.errors import NoSuchObject, ObjectChanged
-from corral.kubernetes.cluster.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, ResourceType
+from corral.kubernetes.cluster.errors import NoSuchObject
+from corral.kubernetes.cluster.resource import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, ResourceType
 from corral.kubernetes.cluster.watch_state import Change
 from corral.model.errors import CorralError, Refused
 from corral.model.job import Job
@@ -47,15 +50,27 @@ Users = Mapping[str, str]
 class Binder:
     """Follows the pods of `pods`, on a thread of its own. What needs the API server's help is done again if it fails.
 
-    A pod that nobody maps to a user is that of a user with its namespace's name.
+    A pod that nobody maps to a user is that of a user with its namespace's name. Without the `lease` no job is made of
+    a pod, none is deleted and none is told anything: another server does that.
     """
 
-    def __init__(self, cluster: Cluster, pods: Cache[PodOfOthers], jobs: PodJobs, users: Users) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        pods: Cache[PodOfOthers],
+        jobs: PodJobs,
+        *,
+        users: Users,
+        marks: BoundMarks,
+        lease: ServingLease,
+    ) -> None:
         self._cluster = cluster
         self._pods = pods
         self._jobs = jobs
         self._users = users
-        self._notices = Notices(cluster)
+        self._marks = marks
+        self._lease = lease
+        self._notices = Notices(cluster, marks.tag)
         self._gangs = Gangs()
         self._job_of: dict[PodRef, str] = {}
         self._pods_of: dict[str, tuple[PodRef, ...]] = {}
@@ -72,6 +87,8 @@ class Binder:
             self._note(job.id, job.spec.pods)
         for job in self._jobs.ended(ENDED_LOOKED_AT):
             if any(self._found(ref) is not None and ref not in self._job_of for ref in job.spec.pods):
+                if job.started_at is not None:
+                    self._marks.note_bound_before(job.spec.pods)
                 self._note(job.id, job.spec.pods)
         self._jobs.follow(self._news.put)
         self._unfollow = self._pods.subscribe(self._listen)
@@ -93,10 +110,17 @@ class Binder:
             self._news.put(one)
 
     def _run(self) -> None:
-        since_retry_s = 0.0
+        since_retry_s, serves = 0.0, True
         while not self._closing.is_set():
-            for one in self._drained():
+            news, served = self._drained(), serves
+            serves = self._lease.held
+            if serves:
+                came = self._pods.values() if not served else [one.new for one in news if isinstance(one, Change)]
+                self._guarded(partial(self._admit, [pod for pod in came if pod is not None]), "pods that have come")
+            for one in news:
                 self._guarded(partial(self._hear, one), "a change")
+            if not serves:
+                continue
             self._delete_some()
             self._tell_some()
             since_retry_s += LOOK_S
@@ -116,8 +140,6 @@ class Binder:
                 one = self._news.get_nowait()
         except queue.Empty:
             pass
-        new = [one.new for one in found if isinstance(one, Change) and one.new is not None]
-        self._guarded(partial(self._admit, new), "pods that have come")
         return found
 
     def _guarded(self, act: Callable[[], None], what: str) -> None:
@@ -145,7 +167,7 @@ class Binder:
         if pod.facts.deleting_at_s is not None:
             self._pod_left(ref, done=done)
         elif pod.facts.node is not None and job_id is not None:
-            self._notices.end(ref)
+            self._notices.bound(ref, pod.facts.node)
             job = self._jobs.find(job_id)
             if job is not None and job.phase is Phase.PENDING and not pod.facts.ended:
                 self._jobs.cancel(job_id, f"its pod {ref} was bound to {pod.facts.node} by another scheduler")
@@ -160,9 +182,18 @@ class Binder:
         self._forget(ref)
 
     def _forget(self, ref: PodRef) -> None:
-        self._gangs.drop(ref)
+        gang = self._gangs.drop(ref)
         self._notices.end(ref)
         self._refusals.pop(ref, None)
+        if gang is not None:
+            self._refuse(self._gangs.lacking(gang))
+
+    def _refuse(self, why: Mapping[PodRef, str]) -> None:
+        """No job is made of these pods for now; those that were told something else are told soon."""
+        for ref, text in why.items():
+            if self._refusals.get(ref) != text:
+                self._refusals[ref] = text
+                self._notices.soon(ref)
 
     def _admit(self, pods: Sequence[PodOfOthers]) -> None:
         """Have those of these pods wait that are to be bound and have no job yet."""
@@ -198,13 +229,12 @@ class Binder:
         size = gang.size if gang.size is not None else self._jobset_size(gang.namespace, gang.name)
         members = self._gangs.add(pod.ask, size)
         if members is None:
-            there = self._gangs.there(pod.ask)
-            self._refusals[pod.ref] = f"gang {gang.name:.80} starts when all of its {size} pods are there; {there} are"
+            self._refuse(self._gangs.lacking((gang.namespace, gang.name)))
             return None
         try:
             refuse_different(members, self._user_of)
         except Refused as refused:
-            self._refusals.update(dict.fromkeys((one.pod for one in members), str(refused)))
+            self._refuse(dict.fromkeys((one.pod for one in members), str(refused)))
             raise
         return members
 
@@ -250,7 +280,8 @@ class Binder:
         self._pods_of[job_id] = refs
         for ref in refs:
             self._job_of[ref] = job_id
-            self._refusals.pop(ref, None)
+            if self._refusals.pop(ref, None) is not None:
+                self._notices.soon(ref)
 
     # From jobs to pods
 
@@ -272,10 +303,10 @@ class Binder:
         for ref in refs:
             self._notices.end(ref)
             pod = self._found(ref)
-            others = pod is not None and pod.facts.node is not None and pod.bound_for is None
             if pod is None:
                 self._job_of.pop(ref, None)
-            elif not pod.gone and not others and (pod.facts.node is None or job.phase is Phase.CANCELLED):
+            elif not pod.gone and (pod.facts.node is None or job.phase is Phase.CANCELLED):
+                # Whether somebody else has bound it is looked at when it is deleted.
                 self._unwanted[ref] = None
 
     def _delete_some(self) -> None:
@@ -289,10 +320,8 @@ class Binder:
                 break
 
     def _delete(self, ref: PodRef) -> None:
-        try:
-            self._cluster.delete(PODS, ref.name, ref.namespace, uid=ref.uid)
-        except ObjectChanged:
-            log.info("pod %s is another one by now", ref)
+        with self._lease.acting() as left_s:
+            remove_unless_taken(self._cluster, ref, self._marks, min(DELETING_S, left_s))
         del self._unwanted[ref]
 
     def _tell_some(self) -> None:
@@ -305,6 +334,8 @@ class Binder:
     def _tell(self, ref: PodRef) -> None:
         job_id = self._job_of.get(ref)
         self._notices.later(ref)
+        if self._notices.tell_bound(ref):
+            return
         text = self._jobs.why(job_id) if job_id else self._refusals.get(ref)
         if text is None:
             self._notices.end(ref)

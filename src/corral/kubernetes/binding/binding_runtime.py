@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from corral.kubernetes.binding.bound_mark import BoundMarks, PodOf
 from corral.kubernetes.binding.logs_of_others import read_log_of_others
-from corral.kubernetes.binding.pods_of_others import BOUND_FOR, PodOfOthers, read
+from corral.kubernetes.binding.pods_of_others import PodOfOthers, read
+from corral.kubernetes.binding.removing import remove_unless_taken
+from corral.kubernetes.binding.serving_lease import ServingLease
 from corral.kubernetes.cluster.cache import Cache
-from corral.kubernetes.cluster.client import Cluster
+from corral.kubernetes.cluster.client import TIMEOUT_S, Cluster
 from corral.kubernetes.cluster.errors import (
     MissingRight,
     NoSuchObject,
@@ -30,10 +33,6 @@ from corral.model.pod_ref import PodRef
 from corral.ports.node import LogChunk, Rendezvous
 from corral.ports.pod_jobs import PodJobs
 
-PodOf = Callable[[str], PodRef | None]
-"""The pod of a launch, by the launch's id; None where the ledger knows none."""
-
-
 MOST_ENDED = 1000
 
 
@@ -48,7 +47,8 @@ class BoundLaunch:
 class BindingRuntime:
     """Implements `corral.kubernetes.engine.runtimes.ClusterRuntime`.
 
-    `pods` are those that Corral binds, `pod_of` finds that of a launch.
+    `pods` are those that Corral binds, `pod_of` finds that of a launch, `marks` are those of this server. Nothing is
+    bound or deleted without the `lease`.
 
     What is known of a launch is on its pod: a server that starts anew finds it there.
     """
@@ -58,6 +58,9 @@ class BindingRuntime:
         cluster: Cluster,
         pods: Cache[PodOfOthers],
         pod_of: PodOf,
+        *,
+        marks: BoundMarks,
+        lease: ServingLease,
         on_event: Callable[[str], None] = lambda launch_id: None,
         on_deletion: Callable[[str, str], None] = lambda job_id, why: None,
     ) -> None:
@@ -71,6 +74,8 @@ class BindingRuntime:
         self._cluster = cluster
         self._pods = pods
         self._pod_of = pod_of
+        self._marks = marks
+        self._lease = lease
         self._lock = threading.Lock()
         self._asked: set[str] = set()
         """Launches whose pods this server has bound."""
@@ -80,26 +85,31 @@ class BindingRuntime:
         pods.subscribe(self._hear)
 
     def launch(self, launch: Launch) -> None:
-        """Bind the pod of the member. Raises BackendFailed where it, or another of its gang, cannot be bound."""
+        """Bind the pod of the member. Raises BackendFailed where it, or another of its gang, cannot be bound.
+
+        Raises NodeLacks where another server binds pods.
+        """
         for ref in launch.job.spec.pods:
-            self._refuse_unbindable(ref, launch)
+            self._refuse_unbindable(ref)
         ref = launch.job.spec.pods[launch.rank]
-        with asked_again(), self._naming(ref):
-            self._cluster.bind(ref.name, ref.namespace, ref.uid, launch.node, annotations={BOUND_FOR: launch.id})
+        mark = self._marks.of(launch.id)
+        with self._lease.acting() as left_s, asked_again(), self._naming(ref):
+            timeout_s = min(TIMEOUT_S, left_s)
+            self._cluster.bind(ref.name, ref.namespace, ref.uid, launch.node, annotations=mark, timeout_s=timeout_s)
         with self._lock:
             self._asked.add(launch.id)
 
     def stop(self, launch_id: str) -> None:
-        """Delete its pod, which has the time that it asks for to end."""
+        """Delete its pod, which has the time that it asks for to end; not one that somebody else has bound."""
         ref = self._pod_of(launch_id)
         pod = self._found(ref)
         if ref is None or (pod is not None and pod.facts.deleting_at_s is not None):
             return
-        with asked_again():
-            try:
-                self._cluster.delete(PODS, ref.name, ref.namespace, uid=ref.uid)
-            except ObjectChanged:
-                return  # Its name is another pod's by now.
+        try:
+            with self._lease.acting() as left_s, asked_again():
+                remove_unless_taken(self._cluster, ref, self._marks, min(TIMEOUT_S, left_s))
+        except NodeLacks as error:
+            raise NodeUnreachable(f"its pod {ref} is not deleted yet: {error}") from None
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
         """Nothing: the kubelet holds a pod to its activeDeadlineSeconds."""
@@ -121,6 +131,8 @@ class BindingRuntime:
             why = f"its pod {ref} was deleted"
             self._on_deletion(job_of(launch_id), why)
             return LaunchReport(launch_id, LaunchPhase.DEAD, reason=why)
+        if pod.facts.node is not None and self._marks.launch_of(pod) != launch_id:
+            return LaunchReport(launch_id, LaunchPhase.DECLARED_LOST, reason=_taken(pod.facts.node))
         return _report(launch_id, pod, asked=asked)
 
     def look(self, launch_id: str) -> None:
@@ -128,42 +140,37 @@ class BindingRuntime:
         ref = self._pod_of(launch_id)
         if ref is None:
             return
-        with asked_again(), suppress(NoSuchObject):
-            pod = read(self._cluster.get(PODS, ref.name, ref.namespace))
-            if pod.ref == ref and pod.ended_by_itself:
-                self._keep_end(launch_id, pod)
+        pod = self._asked_for(ref)
+        if pod is not None and pod.ended_by_itself:
+            self._keep_end(launch_id, pod)
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
         """Whether the launch never runs: its pod is gone, bound by others, or not bound."""
         ref = self._pod_of(launch_id)
-        bound_for = node = None
-        exists = False
-        if ref is not None:
-            with asked_again():
-                try:
-                    found = self._cluster.get(PODS, ref.name, ref.namespace)
-                except NoSuchObject:
-                    found = {}
-            metadata = found.get("metadata") or {}
-            exists = metadata.get("uid") == ref.uid
-            node = (found.get("spec") or {}).get("nodeName") if exists else None
-            bound_for = (metadata.get("annotations") or {}).get(BOUND_FOR)
-        if node is not None and bound_for == launch_id:
+        pod = None if ref is None else self._asked_for(ref)
+        if pod is not None and self._marks.launch_of(pod) == launch_id:
             return False
-        why = f"its pod {ref} {'is not bound' if exists else 'was deleted'}" if node is None else _taken(node)
-        dead = ran and not exists
+        node = None if pod is None else pod.facts.node
+        why = f"its pod {ref} {'was deleted' if pod is None else 'is not bound'}" if node is None else _taken(node)
+        dead = ran and pod is None
         phase = LaunchPhase.DEAD if dead else LaunchPhase.DECLARED_LOST
         with self._lock:
             self._lost[launch_id] = LaunchReport(launch_id, phase, reason=why)
         return not dead
 
     def launches(self) -> tuple[str, ...]:
-        """Those that pods say they were bound for, and that are theirs by the ledger."""
-        found = ((pod.bound_for, pod) for pod in self._pods.values())
-        return tuple(launch for launch, pod in found if launch is not None and self._pod_of(launch) == pod.ref)
+        """Those for which this server bound pods, by their marks and the ledger."""
+        found = (self._marks.launch_of(pod) for pod in self._pods.values())
+        return tuple(launch for launch in found if launch is not None)
+
+    def running_by_their_marks(self) -> tuple[PodRef, ...]:
+        """The pods with this server's mark that have not ended. It needs no ledger; anybody can write a mark."""
+        return tuple(pod.ref for pod in self._pods.values() if not pod.facts.ended and self._marks.named(pod))
 
     def on_record(self) -> tuple[BoundLaunch, ...]:
-        """As `launches`, with the nodes."""
+        """As `launches`, with the nodes; without the lease none, for those that the ledger has not would be ended."""
+        if not self._lease.held:
+            return ()
         found = ((one, self.pod(one)) for one in self.launches())
         return tuple(BoundLaunch(one, pod.facts.node or "") for one, pod in found if pod is not None)
 
@@ -190,11 +197,11 @@ class BindingRuntime:
         ref = self._pod_of(launch_id)
         return ("", "") if ref is None else (ref.namespace, ref.name)
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         """A piece of the log of a member's pod. Raises BackendFailed."""
         return read_log_of_others(self._cluster, self.pod(member_launch_id(f"{job_id}.1", rank)), offset, max_bytes)
 
-    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
         """Nobody knows."""
         return None
 
@@ -207,10 +214,11 @@ class BindingRuntime:
     def _hear(self, changes: Sequence[Change[PodOfOthers]]) -> None:
         for old, new in changes:
             told = new or old
-            if told is not None and told.bound_for is not None:
+            launch_id = None if told is None else self._marks.named(told)
+            if told is not None and launch_id is not None:
                 if old is not None and not old.facts.ended and told.ended_by_itself:
-                    self._keep_end(told.bound_for, told)
-                self.on_event(told.bound_for)
+                    self._keep_end(launch_id, told)
+                self.on_event(launch_id)
 
     def _keep_end(self, launch_id: str, pod: PodOfOthers) -> None:
         """Its removal may follow at once, before anybody has asked for the report."""
@@ -228,12 +236,19 @@ class BindingRuntime:
         pod = None if ref is None else self._pods.get(ref.name, ref.namespace)
         return pod if pod is not None and pod.ref == ref else None
 
-    def _refuse_unbindable(self, ref: PodRef, launch: Launch) -> None:
+    def _asked_for(self, ref: PodRef) -> PodOfOthers | None:
+        """The pod as the API server has it now; None where it is gone."""
+        with asked_again(), suppress(NoSuchObject):
+            pod = read(self._cluster.get(PODS, ref.name, ref.namespace))
+            return pod if pod.ref == ref else None
+        return None
+
+    def _refuse_unbindable(self, ref: PodRef) -> None:
         """A gang is bound whole: so before one of it is bound, all of it must be there."""
         pod = self._found(ref)
         if pod is None or pod.gone:
             raise BackendFailed(f"its pod {ref} was deleted")
-        if pod.facts.node is not None and self._pod_of(pod.bound_for or "") != ref:
+        if pod.facts.node is not None and self._marks.launch_of(pod) is None:
             raise BackendFailed(f"its pod {ref}: {_taken(pod.facts.node)}")
 
     @contextmanager
@@ -267,8 +282,6 @@ def _report(launch_id: str, pod: PodOfOthers, *, asked: bool) -> LaunchReport:
     facts = pod.facts
     if facts.node is None:
         return LaunchReport(launch_id, LaunchPhase.CLAIMED if asked else LaunchPhase.UNKNOWN)
-    if pod.bound_for != launch_id:
-        return LaunchReport(launch_id, LaunchPhase.DECLARED_LOST, reason=_taken(facts.node))
     if not facts.ended:
         if facts.phase == "Running":
             return LaunchReport(launch_id, LaunchPhase.RUNNING, started_at=facts.started_at_s)

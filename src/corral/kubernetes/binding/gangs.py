@@ -19,6 +19,7 @@ class Gangs:
     _waiting: dict[GangName, dict[str, PodAsk]] = field(default_factory=dict)
     _gang_of: dict[str, GangName] = field(default_factory=dict)
     """By the UID of a pod that waits."""
+    _sizes: dict[GangName, int] = field(default_factory=dict)
 
     def add(self, ask: PodAsk, size: int) -> tuple[PodAsk, ...] | None:
         """The members, by name, once the gang is whole; None while pods are missing.
@@ -37,6 +38,7 @@ class Gangs:
                 "another; make them alike, or two gangs"
             )
         waiting[ask.pod.uid] = ask
+        self._sizes[name] = size
         self._gang_of[ask.pod.uid] = name
         if len(waiting) < size:
             return None
@@ -45,19 +47,22 @@ class Gangs:
             self.drop(one.pod)
         return tuple(members)
 
-    def drop(self, pod: PodRef) -> None:
-        """The pod is gone."""
+    def drop(self, pod: PodRef) -> GangName | None:
+        """The pod is gone; the gang that still waits for others."""
         name = self._gang_of.pop(pod.uid, None)
         if name is None:
-            return
+            return None
         del self._waiting[name][pod.uid]
-        if not self._waiting[name]:
-            del self._waiting[name]
+        if self._waiting[name]:
+            return name
+        del self._waiting[name], self._sizes[name]
+        return None
 
-    def there(self, ask: PodAsk) -> int:
-        """How many of its gang are there."""
-        assert ask.gang is not None, "only members of a gang are gathered"
-        return len(self._waiting.get((ask.gang.namespace, ask.gang.name), {}))
+    def lacking(self, name: GangName) -> dict[PodRef, str]:
+        """The pods of a gang that is not whole, each with what it waits for."""
+        there = [one.pod for one in self._waiting.get(name, {}).values()]
+        why = f"gang {name[1]:.80} starts when all of its {self._sizes.get(name, 0)} pods are there; {len(there)} are"
+        return dict.fromkeys(there, why)
 
 
 def jobset_size(jobset: Mapping[str, object]) -> int | None:

@@ -39,13 +39,16 @@ class _Told:
         self.pause_s = 10.0
         self.text: str | None = None
         self.count = 0
+        self.node: str | None = None
+        """Where it was bound: what it was told before is true no more."""
 
 
 class Notices:
-    """Waiting pods and what they were told. For one thread."""
+    """Waiting pods and what the server with this tag has told them. For one thread."""
 
-    def __init__(self, cluster: Cluster, monotonic_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, cluster: Cluster, tag: str, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._cluster = cluster
+        self._tag = tag
         self._monotonic_s = monotonic_s
         self._told: dict[PodRef, _Told] = {}
 
@@ -56,6 +59,19 @@ class Notices:
     def end(self, pod: PodRef) -> None:
         """The pod waits no more."""
         self._told.pop(pod, None)
+
+    def soon(self, pod: PodRef) -> None:
+        """What the pod waits for has changed."""
+        if (told := self._told.get(pod)) is not None:
+            told.next_s = min(told.next_s, self._monotonic_s() + FIRST_AFTER_S)
+
+    def bound(self, pod: PodRef, node: str) -> None:
+        """The pod waits no more: it is told so, if it was told why it waits."""
+        told = self._told.get(pod)
+        if told is None or told.text is None:
+            self.end(pod)
+        else:
+            told.node, told.next_s = node, self._monotonic_s()
 
     def due(self) -> list[PodRef]:
         """The pods that are to be told now why they wait, those that waited longest for it first."""
@@ -85,6 +101,18 @@ class Notices:
             return
         told.text = text
 
+    def tell_bound(self, pod: PodRef) -> bool:
+        """Whether the pod was bound; then that is its event, and the last."""
+        told = self._told.get(pod)
+        if told is None or told.node is None:
+            return False
+        try:
+            self._write_event(pod, f"bound to {told.node}", told.count + 1, reason="Scheduled", kind="Normal")
+        except NoSuchObject:
+            log.info("pod %s has gone before it was told that it was bound", pod)
+        self.end(pod)
+        return True
+
     def _write(self, pod: PodRef, text: str, reason: str, count: int) -> None:
         condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": text}
         body = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
@@ -94,10 +122,13 @@ class Notices:
             return
         self._write_event(pod, text, count)
 
-    def _write_event(self, pod: PodRef, text: str, count: int) -> None:
+    def _write_event(
+        self, pod: PodRef, text: str, count: int, *, reason: str = "FailedScheduling", kind: str = "Warning"
+    ) -> None:
         """One event a pod, which counts: a pod that waits for days has no list of them."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        changing = {"message": text, "count": count, "lastTimestamp": now}
+        changing = {"type": kind, "reason": reason, "message": text, "count": count, "lastTimestamp": now}
+        changing |= {"reportingInstance": self._tag}
         # A name that is cut may end with what no name has before a dot.
         name = f"{pod.name[:200].rstrip('-.')}.{pod.uid[:36]}"
         event = {
@@ -109,8 +140,6 @@ class Notices:
                 "name": pod.name,
                 "uid": pod.uid,
             },
-            "type": "Warning",
-            "reason": "FailedScheduling",
             "source": {"component": "corral"},
             "reportingComponent": "corral",
             "firstTimestamp": now,

@@ -117,10 +117,7 @@ def _refuse_unknown(spec: Json, noted: Mapping[str, str]) -> None:
             raise Refused(f"{field!s:.60}: Corral does not understand this field; remove it, or use another scheduler")
     for part in _PARTS:
         if part in noted:
-            raise Refused(
-                f"{part}: Corral binds pods with whole GPUs alone; ask for {GPU}, or submit the work with "
-                "`corral submit --gpus 0.5`"
-            )
+            raise Refused(f"{part}: Corral binds pods with whole GPUs alone; ask for {GPU} in its limits")
     for container in (*sequence(spec.get("containers")), *sequence(spec.get("initContainers"))):
         if any(port.get("hostPort") for port in sequence(container.get("ports"))):
             raise Refused(

@@ -5,10 +5,14 @@ from collections.abc import Callable, Mapping
 
 from corral.kubernetes.binding.binder import Binder
 from corral.kubernetes.binding.binding_runtime import BindingRuntime, pod_of_launch
+from corral.kubernetes.binding.bound_mark import BoundMarks
+from corral.kubernetes.binding.lease_record import LeaseCandidate
 from corral.kubernetes.binding.pods_of_others import SCHEDULER, pods_of_others
+from corral.kubernetes.binding.serving_lease import ServingLease
 from corral.kubernetes.cluster.client import Cluster
 from corral.kubernetes.cluster.object_watch import ObjectWatch
 from corral.kubernetes.cluster.rights import BINDING, missing_rights
+from corral.model.phase import Phase
 from corral.model.pod_ref import PodRef
 from corral.ports.pod_jobs import PodJobs
 
@@ -18,29 +22,61 @@ log = logging.getLogger(__name__)
 class PodBinding:
     """Binds those of `pods` that name `scheduler`, once it was told of the ledger's jobs (`attend`) and has begun.
 
-    `users` says whose pods are whose, as `binder.Users`. `on_event(launch_id)` is called when a report may be new.
+    `me` is the server that would bind them. `users` says whose pods are whose, as `binder.Users`. `on_event(launch_id)`
+    is called when a report may be new.
     """
 
     def __init__(
         self,
         cluster: Cluster,
         pods: ObjectWatch,
+        me: LeaseCandidate,
         on_event: Callable[[str], None],
         *,
         scheduler: str = SCHEDULER,
         users: Mapping[str, str] | None = None,
     ) -> None:
         self._cluster = cluster
-        self._scheduler = scheduler
         self._users = users or {}
         self._pods = pods_of_others(pods, scheduler=scheduler)
-        self.runtime = BindingRuntime(cluster, self._pods, self._pod_of, on_event, self._cancel)
+        self._marks = BoundMarks(me.tag, self._pod_of)
+        self._lease = ServingLease(cluster, scheduler, me)
+        self.runtime = BindingRuntime(
+            cluster,
+            self._pods,
+            self._pod_of,
+            marks=self._marks,
+            lease=self._lease,
+            on_event=on_event,
+            on_deletion=self._cancel,
+        )
         self._jobs: PodJobs | None = None
         self._binder: Binder | None = None
+        self._lacking: str | None = None
+
+    def open(self) -> None:
+        """Take the lease or wait for it, if the cluster lets this server bind pods; before nodes are looked at."""
+        if missing := missing_rights(self._cluster, BINDING):
+            lacking = ", ".join(str(right) for right in missing)
+            self._lacking = (
+                f"pods with schedulerName {self._lease.scheduler} are not bound: this server may not {lacking}; "
+                "docs/kubernetes.md has the rights that it needs"
+            )
+            log.warning("%s", self._lacking)
+            return
+        self._lease.begin()
+
+    @property
+    def why_not(self) -> str | None:
+        """Why this server binds no pods of others now, and what to do; None where it does."""
+        return self._lacking or self._lease.why_not
 
     def attend(self, jobs: PodJobs) -> None:
         """These are the jobs that pods become."""
         self._jobs = jobs
+        for job in jobs.live():
+            if job.phase is not Phase.PENDING:
+                self._marks.note_bound_before(job.spec.pods)
 
     def has(self, job_id: str) -> bool:
         """Whether a job, also one that has ended, stands for pods of others."""
@@ -48,21 +84,20 @@ class PodBinding:
         return job is not None and bool(job.spec.pods)
 
     def begin(self) -> None:
-        """Have pods wait as jobs, if the cluster lets this server bind them."""
+        """Have pods wait as jobs, as soon and as long as this server has the lease."""
         assert self._jobs is not None, "it is told of the jobs before it begins"
-        if missing := missing_rights(self._cluster, BINDING):
-            lacking = ", ".join(str(right) for right in missing)
-            log.warning(
-                "pods with schedulerName %s are not bound: missing in the whole cluster is %s", self._scheduler, lacking
+        if self._lacking is None:
+            self._binder = Binder(
+                self._cluster, self._pods, self._jobs, users=self._users, marks=self._marks, lease=self._lease
             )
-            return
-        self._binder = Binder(self._cluster, self._pods, self._jobs, self._users)
-        self._binder.start()
+            self._binder.start()
 
     def close(self) -> None:
-        """Stop; pods wait until the next server looks at them."""
+        """Stop, and let others go on; pods wait until the next server looks at them."""
         if self._binder is not None:
             self._binder.close()
+        if self._lacking is None:
+            self._lease.close()
 
     def _cancel(self, job_id: str, why: str) -> None:
         if self._jobs is not None:

@@ -12,12 +12,10 @@ from corral.kubernetes.cluster.objects import mapping
 from corral.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.model.errors import Refused
 from corral.model.pod_ref import PodRef
+from corral.untrusted import Unread, guarded
 
 SCHEDULER = "corral"
 """The `schedulerName` of pods that Corral binds, unless the site chooses another."""
-
-BOUND_FOR = "corral.dev/bound-for"
-"""The annotation that a Binding of Corral's writes on the pod: for which launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +55,9 @@ class PodOfOthers:
         """Whether it has ended, and not because it was deleted."""
         return self.facts.phase == "Succeeded" or (self.facts.ended and self.facts.deleting_at_s is None)
 
-    @property
-    def bound_for(self) -> str | None:
-        """The launch for which Corral bound it."""
-        return self.facts.annotations.get(BOUND_FOR) if self.facts.node is not None else None
+    def mark(self, name: str) -> str | None:
+        """An annotation that whoever bound it has written with the binding."""
+        return self.facts.annotations.get(name) if self.facts.node is not None else None
 
 
 def keep(item: Mapping[str, Any], scheduler: str) -> PodOfOthers | None:
@@ -73,10 +70,18 @@ def read(item: Mapping[str, Any]) -> PodOfOthers:
     facts = read_pod(item)
     if facts.node is not None:
         return PodOfOthers(facts, gated=False, ask=None)
+    ask = guarded(f"pod {facts.namespace}/{facts.name}", partial(_ask_of, item))
+    if isinstance(ask, PodAsk):
+        return PodOfOthers(facts, is_gated(item), ask)
+    return PodOfOthers(facts, is_gated(item), None, f"what it asks for {ask}" if isinstance(ask, Unread) else ask)
+
+
+def _ask_of(item: Mapping[str, Any]) -> PodAsk | str:
+    """What a pod asks for, or why Corral cannot serve it."""
     try:
-        return PodOfOthers(facts, is_gated(item), read_ask(item))
+        return read_ask(item)
     except Refused as refused:
-        return PodOfOthers(facts, is_gated(item), None, str(refused))
+        return str(refused)
 
 
 def pods_of_others(pods: ObjectWatch, *, scheduler: str = SCHEDULER) -> Cache[PodOfOthers]:

@@ -227,13 +227,18 @@ class Cluster:
         namespace: str | None = None,
         *,
         uid: str | None = None,
+        version: str | None = None,
         grace_s: int | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """Delete it, and only the one with that UID. What is gone counts as deleted. Raises ObjectChanged."""
+        """Delete it, and only the one with that UID, in that version. What is gone counts as deleted.
+
+        Raises ObjectChanged.
+        """
         options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid is not None:
-            options["preconditions"] = {"uid": uid}
+        only = {"uid": uid, "resourceVersion": version}
+        if preconditions := {name: value for name, value in only.items() if value is not None}:
+            options["preconditions"] = preconditions
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
         call = _with_body("DELETE", self._path(resource, namespace, name), options)

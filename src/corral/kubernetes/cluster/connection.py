@@ -283,6 +283,8 @@ class _Tls(http.client.HTTPSConnection):
     def connect(self) -> None:
         http.client.HTTPConnection.connect(self)
         _watch_over(self.sock)
+        # A peer that has gone already is told of here: Python leaves the socket open where it finds that out itself.
+        self.sock.getpeername()
         self.sock = self._tls_context.wrap_socket(self.sock, server_hostname=self._server_name)
 
 

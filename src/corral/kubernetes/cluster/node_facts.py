@@ -33,6 +33,7 @@ class NodeFacts:
         kubelet_version: as "v1.31.2".
         created_at_s: seconds since 1970.
         unreadable: why its amounts cannot be read, which are then nothing; None if they can.
+        boot_id: the kernel's identifier of its boot.
     """
 
     name: str
@@ -50,6 +51,7 @@ class NodeFacts:
     kubelet_version: str | None
     created_at_s: float | None
     unreadable: str | None = None
+    boot_id: str | None = None
 
 
 def read_node(item: Mapping[str, Any]) -> NodeFacts:
@@ -80,6 +82,7 @@ def read_node(item: Mapping[str, Any]) -> NodeFacts:
         kubelet_version=text(mapping(status.get("nodeInfo")).get("kubeletVersion")),
         created_at_s=time_s(metadata.get("creationTimestamp")),
         unreadable=unreadable,
+        boot_id=text(mapping(status.get("nodeInfo")).get("bootID")),
     )
 
 

@@ -18,6 +18,7 @@ from corral.kubernetes.cluster.objects import (
     time_s,
 )
 from corral.kubernetes.cluster.quantities import BadQuantity
+from corral.untrusted import Unread, guarded
 
 ENDED = ("Succeeded", "Failed")
 
@@ -123,10 +124,11 @@ class PodFacts:
 def read_pod(item: Mapping[str, Any]) -> PodFacts:
     """The facts of a Pod object, which its user, its kubelet and others wrote."""
     metadata, spec, status = (mapping(item.get(part)) for part in ("metadata", "spec", "status"))
-    requests, unreadable = read_requests(spec)
+    namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+    requests, unreadable = read_requests(spec, f"{namespace}/{name}")
     return PodFacts(
-        namespace=intern(str(metadata.get("namespace") or "")),
-        name=str(metadata.get("name") or ""),
+        namespace=intern(namespace),
+        name=name,
         uid=str(metadata.get("uid") or ""),
         labels=labels(metadata),
         annotations=annotations(metadata),
@@ -151,13 +153,18 @@ def read_pod(item: Mapping[str, Any]) -> PodFacts:
     )
 
 
-def read_requests(spec: Mapping[str, Any]) -> tuple[Amounts, str | None]:
-    """What a pod takes of its node, and why that cannot be read; then it is nothing."""
-    try:
-        return shared(requests_of(spec)), None
-    except (BadQuantity, AttributeError, TypeError) as error:
-        # The API server lets no such pod in; a version of it that is not known yet may.
-        return NOTHING, f"its requests cannot be read: {error}"
+def read_requests(spec: Mapping[str, Any], pod: str) -> tuple[Amounts, str | None]:
+    """What a pod takes of its node, and why that cannot be read; then it is nothing. `pod` names it in the log."""
+
+    def read() -> tuple[Amounts, str | None]:
+        try:
+            return shared(requests_of(spec)), None
+        except BadQuantity as error:
+            return NOTHING, f"its requests cannot be read: {error}"
+
+    # The API server lets no such pod in; a version of it that is not known yet may.
+    found = guarded(f"what pod {pod} requests", read)
+    return (NOTHING, f"its requests {found}") if isinstance(found, Unread) else found
 
 
 def _condition(written: Mapping[str, Any]) -> PodCondition:

@@ -52,6 +52,10 @@ SECRETS = ResourceType("", "v1", "secrets", "Secret")
 EVENTS = ResourceType("", "v1", "events", "Event")
 PERSISTENT_VOLUME_CLAIMS = ResourceType("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PERSISTENT_VOLUMES = ResourceType("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+LEASES = ResourceType("coordination.k8s.io", "v1", "leases", "Lease")
 ACCESS_REVIEWS = ResourceType(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
 )
+
+OWN_NAMESPACE = "corral-system"
+"""Where what all servers of a cluster share is: who binds pods of others, and which GPUs are held for services."""

@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 from corral.kubernetes.cluster.client import Cluster
 from corral.kubernetes.cluster.errors import MissingRight, NoSuchObject
-from corral.kubernetes.cluster.resource import EVENTS, NAMESPACES, NODES, PODS, SERVICES, ResourceType
+from corral.kubernetes.cluster.resource import (
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    OWN_NAMESPACE,
+    PODS,
+    SERVICES,
+    ResourceType,
+)
 from corral.model.errors import Forbidden, NotFound
 
 
@@ -43,6 +52,7 @@ BINDING = (
     ServerRight("patch", PODS, "status", everywhere=True),
     ServerRight("delete", PODS, everywhere=True),
     *(ServerRight(verb, EVENTS, everywhere=True) for verb in ("create", "patch")),
+    *(ServerRight(verb, LEASES, namespace=OWN_NAMESPACE) for verb in ("get", "create", "patch")),
 )
 """To bind the pods of others. A server without these runs all the same, and binds none."""
 

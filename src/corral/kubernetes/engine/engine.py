@@ -8,6 +8,7 @@ from corral.clock import SystemClock
 from corral.config import Settings
 from corral.control.watching.patrol import Patrol
 from corral.kubernetes.binding.pod_binding import PodBinding
+from corral.kubernetes.binding.serving_lease import candidate
 from corral.kubernetes.cluster.client import Cluster
 from corral.kubernetes.cluster.node_facts import read_node
 from corral.kubernetes.cluster.object_watch import ObjectWatch
@@ -19,6 +20,7 @@ from corral.kubernetes.engine.cluster_launches import ClusterLaunches
 from corral.kubernetes.engine.gpu_readings import LEAST_INTERVAL_S, GpuReadings
 from corral.kubernetes.engine.node_agent import DEFAULT_RUNTIME, ClusterNodeAgent
 from corral.kubernetes.engine.node_book import NodeBook
+from corral.kubernetes.engine.other_schedulers import OtherSchedulers
 from corral.kubernetes.engine.runtimes import ClusterRuntime
 from corral.kubernetes.inventory.occupants import keep_occupant
 from corral.kubernetes.inventory.readings.cluster_readings import ReadingSources
@@ -64,10 +66,10 @@ class KubernetesEngine:
         self._nodes, self._pods = ObjectWatch(cluster, NODES), ObjectWatch(cluster, PODS)
         self._nodes.cache(read_node).subscribe(self._book.nodes_changed)
         self._pods.cache(keep_occupant).subscribe(self._book.occupants_changed)
-        site = _pod_site(cluster, settings)
-        pods = PodRuntime(
+        site, names = _pod_site(cluster, settings), names_of_server(home.cluster_tag_file)
+        self._own_pods = pods = PodRuntime(
             cluster,
-            names_of_server(home.cluster_tag_file),
+            names,
             site,
             clock,
             self._book.launch_changed,
@@ -80,6 +82,7 @@ class KubernetesEngine:
         self._binding = PodBinding(
             cluster,
             self._pods,
+            candidate(names.tag, home.root),
             self._book.launch_changed,
             scheduler=settings.kubernetes.scheduler_name,
             users=dict(settings.kubernetes.pod_users),
@@ -87,6 +90,9 @@ class KubernetesEngine:
         self._runtimes: Mapping[str, ClusterRuntime] = {DEFAULT_RUNTIME: pods, BINDING_RUNTIME: self._binding.runtime}
         self._records = ClusterLaunches(
             self._runtimes, lambda job_id: BINDING_RUNTIME if self._binding.has(job_id) else None
+        )
+        self._others = OtherSchedulers(
+            cluster, self._pods, self._book, clock, scheduler=settings.kubernetes.scheduler_name, tag=names.tag
         )
         health = ClusterHealth(cluster, self._nodes, self._pods)
         self.traits = EngineTraits(
@@ -116,14 +122,29 @@ class KubernetesEngine:
             watch.start()
         for watch in (self._nodes, self._pods):
             watch.wait_until_synced(SYNC_S)
+        self._binding.open()
+        self._others.warn()
         for patrol in self._patrols:
             patrol.start()
         self._members = self._book.names()
         log.info("%s has %d nodes", self._cluster, len(self._members))
         return {name: self._agent(name) for name in sorted(self._members)}
 
+    def on_record(self) -> tuple[str, ...]:
+        # Not by the marks on pods of others: their owners could write any number there, and no number is left then.
+        return tuple(one.launch_id for one in self._own_pods.on_record())
+
+    def at_work(self) -> tuple[str, ...]:
+        made = (f"the pod of job {launch}" for launch in self.on_record())
+        bound = (f"the pod {pod}, which it has bound" for pod in self._binding.runtime.running_by_their_marks())
+        return (*made, *bound)
+
     def departed(self, node: str) -> NodeAgent | None:
         return self._agent(node, departed=True)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return tuple(one for one in (self._binding.why_not, self._others.warning()) if one is not None)
 
     def attend(self, jobs: PodJobs) -> None:
         self._binding.attend(jobs)
@@ -156,7 +177,9 @@ class KubernetesEngine:
         self._members = now
 
     def _agent(self, name: str, *, departed: bool = False) -> ClusterNodeAgent:
-        return ClusterNodeAgent(name, self._book, self._runtimes, self._records, self._clock, departed=departed)
+        return ClusterNodeAgent(
+            name, self._book, self._runtimes, self._records, self._clock, look=self._others.look, departed=departed
+        )
 
 
 def _pod_site(cluster: Cluster, settings: Settings) -> PodSite:

@@ -1,13 +1,13 @@
 """One node of a cluster, as a server acts on it: over the API server, and what is known of its objects."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from corral.clock import Clock
 from corral.kubernetes.engine.cluster_launches import ClusterLaunches
 from corral.kubernetes.engine.node_book import NodeBook
 from corral.kubernetes.engine.runtimes import ClusterRuntime
 from corral.kubernetes.inventory.devices import slot_of_id
-from corral.model.errors import NodeUnreachable, Refused
+from corral.model.errors import DevicesTaken, NodeUnreachable, Refused
 from corral.model.launch import Launch, LaunchPhase, checked_launch_id
 from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
@@ -41,9 +41,14 @@ class ClusterNodeAgent:
         records: ClusterLaunches,
         clock: Clock,
         *,
+        look: Callable[[str], None],
         departed: bool = False,
     ) -> None:
-        """`runtimes` are by the name that launches have for theirs; the cluster has no node that `departed`."""
+        """`runtimes` are by the name that launches have for theirs; the cluster has no node that `departed`.
+
+        `look` has the book know what other schedulers have just bound to a node.
+        """
+        self._look = look
         self._departed = departed
         self._name = name
         self._book = book
@@ -63,6 +68,7 @@ class ClusterNodeAgent:
         silence = self._book.silence(self._name)
         if silence is not None:
             raise NodeUnreachable(silence)
+        self._look(self._name)
         self._book.choose(self._name, map(slot_of_id, uuids))
         seen = self._book.see(self._name)
         wanted = frozenset(uuids)
@@ -106,6 +112,7 @@ class ClusterNodeAgent:
         self._refuse_before_reconciliation()
         checked_launch_id(launch.id)
         self._hold(launch)
+        self._refuse_taken(launch)
         self._runtime(launch).launch(launch)
 
     def stop(self, launch_id: str) -> None:
@@ -135,11 +142,11 @@ class ClusterNodeAgent:
         """Processes of nodes cannot be seen."""
         return None
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
-        return self._of_job(job_id).read_log(job_id, rank, offset, max_bytes)
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
+        return self._of_job(job_id).read_log(job_id, rank, offset, max_bytes, mark)
 
-    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
-        return self._of_job(job_id).log_written_since(job_id, rank, ago_s)
+    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
+        return self._of_job(job_id).log_written_since(job_id, rank, ago_s, mark)
 
     def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
         """Pods take no input."""
@@ -170,6 +177,17 @@ class ClusterNodeAgent:
     def _refuse_before_reconciliation(self) -> None:
         if not self._is_reconciled:
             raise NodeUnreachable(f"node {self._name} has just come, and is not reconciled with the ledger yet")
+
+    def _refuse_taken(self, launch: Launch) -> None:
+        """Between the decision and now another scheduler may have taken GPUs, or one has fallen sick."""
+        if not launch.uses:
+            return
+        self._look(self._name)
+        if (too_many := self._book.overbooked(self._name)) > 0:
+            raise DevicesTaken(
+                f"with it {too_many} more would be in use than the healthy GPUs of node {self._name}: "
+                "another scheduler has just taken some, or some have just become unhealthy"
+            )
 
     def _hold(self, launch: Launch) -> None:
         runtime = self._runtime(launch)

@@ -1,10 +1,12 @@
 """What is known of each node of a cluster: what its caches tell, and what jobs have of it. Does no I/O."""
 
+import math
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from corral.clock import Clock
+from corral.kubernetes.cluster.amounts import GPU
 from corral.kubernetes.cluster.node_facts import NodeFacts
 from corral.kubernetes.cluster.watch_state import Change
 from corral.kubernetes.inventory.devices import slot_count, slot_of_id
@@ -16,6 +18,9 @@ from corral.model.launch import Launch
 
 CHOSEN_S = 10.0
 """Devices that were asked for before a start are kept free of other pods' for so long, as far as telling them goes."""
+
+AHEAD_S = 5.0
+"""A pod that was read on a node counts for so long without its watch telling of it: it may have gone meanwhile."""
 
 
 @dataclass(slots=True)
@@ -33,10 +38,24 @@ class _KnownNode:
     held: dict[str, _Held] = field(default_factory=dict)
     chosen: dict[int, float] = field(default_factory=dict)
     """Slots that are about to be held, and until when that counts, by the monotonic clock."""
+    ahead: dict[PodName, tuple[Occupant, float]] = field(default_factory=dict)
+    """Pods of others that were read before the watch told of them, and until when that counts."""
+    others_came_s: float = -math.inf
+    """When the last pod of others came."""
     read: NodeReadings = NO_READINGS
     seen: SeenNode | None = None
     changed: bool = True
     """Whether anything but its readings is new since it was seen."""
+
+    def is_own(self, pod: PodName) -> bool:
+        """Whether a launch has that pod."""
+        return any(held.pod == pod for held in self.held.values())
+
+    def others(self) -> list[Occupant]:
+        """The pods on it that are no launch's."""
+        own = {held.pod for held in self.held.values()}
+        ahead = (one for one, _ in self.ahead.values())
+        return [one for one in (*self.occupants.values(), *ahead) if one.key not in own]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +77,8 @@ class NodeBook:
         self._launches: dict[str, dict[str, None]] = {}
         self._places: dict[str, str] = {}
         """The node of each launch that holds something."""
+        self._with_ahead: set[str] = set()
+        """Nodes with pods that were read before the watch told of them."""
 
     # What the caches tell
 
@@ -82,6 +103,11 @@ class NodeBook:
                 if new is not None:
                     self._known(new.node).occupants[new.key] = new
                     self._touch(new.node)
+                for told in (old, new):
+                    if told is not None and (known := self._nodes.get(told.node)) is not None:
+                        known.ahead.pop(told.key, None)
+                        if old is None and not known.is_own(told.key):
+                            known.others_came_s = self._clock.monotonic()
 
     def readings_taken(self, found: Mapping[str, Sequence[GpuReading]], taken_at: float, oldest: float) -> None:
         """These were read at that time (Unix seconds), by node. Readings from before `oldest` are none any more."""
@@ -103,6 +129,32 @@ class NodeBook:
             if node is not None:
                 self._launches.setdefault(node, {})[launch_id] = None
                 self._changed.notify_all()
+
+    def note_ahead(self, node: str, read: Iterable[Occupant]) -> None:
+        """These pods are on a node now, of which the watch may not have told yet."""
+        until_s = self._clock.monotonic() + AHEAD_S
+        with self._changed:
+            known = self._known(node)
+            new = [one for one in read if one.key not in known.occupants and not known.is_own(one.key)]
+            known.ahead |= {one.key: (one, until_s) for one in new}
+            if new:
+                self._with_ahead.add(node)
+                self._touch(node)
+
+    def others_came_since(self, node: str, since_s: float) -> bool:
+        """Whether a pod of others has come to a node since then, by the monotonic clock."""
+        with self._changed:
+            known = self._nodes.get(node)
+            return known is not None and known.others_came_s > since_s
+
+    def overbooked(self, node: str) -> int:
+        """How many more GPUs jobs and pods of others have of a node than it has healthy ones."""
+        with self._changed:
+            known = self._nodes.get(node)
+            if known is None or known.facts is None:
+                return 0
+            held = sum(len(held.slots) for held in known.held.values())
+            return held + sum(one.gpus for one in known.others()) - known.facts.allocatable.of(GPU)
 
     # What jobs have
 
@@ -147,6 +199,7 @@ class NodeBook:
         """Wait until something is new, or the time is up. What was told once is not told again."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._dirty or self._launches), timeout_s)
+            self._drop_what_is_not_told()
             dirty, self._dirty = self._dirty, {}
             launches, self._launches = self._launches, {}
         return Happened(tuple(dirty), {node: tuple(ids) for node, ids in launches.items()})
@@ -229,6 +282,18 @@ class NodeBook:
                 known.seen = with_readings(known.seen, known.read, now)
             return known.seen
 
+    def _drop_what_is_not_told(self) -> None:
+        now_s = self._clock.monotonic()
+        for name in tuple(self._with_ahead):
+            known = self._known(name)
+            kept = {key: one for key, one in known.ahead.items() if one[1] > now_s}
+            if len(kept) < len(known.ahead):
+                known.ahead = kept
+                self._touch(name)
+            if not kept:
+                self._with_ahead.discard(name)
+                self._drop_if_empty(name)
+
     def _known(self, node: str) -> _KnownNode:
         known = self._nodes.get(node)
         if known is None:
@@ -237,7 +302,7 @@ class NodeBook:
 
     def _drop_if_empty(self, node: str) -> None:
         known = self._nodes[node]
-        if known.facts is None and not known.occupants and not known.held:
+        if known.facts is None and not known.occupants and not known.held and not known.ahead:
             del self._nodes[node]
 
     def _touch(self, node: str) -> None:
@@ -255,5 +320,5 @@ def _seen(known: _KnownNode, facts: NodeFacts, now: float, now_s: float) -> Seen
     own = {held.pod: held.slots for held in known.held.values()}
     slots = {slot for held in known.held.values() for slot in held.slots}
     chosen = {slot for slot, until_s in known.chosen.items() if until_s > now_s}
-    others = [one for key, one in known.occupants.items() if key not in own]
+    others = known.others()
     return see_node(facts, others, slots, known.seen, now, chosen=chosen, own=own)

@@ -36,7 +36,7 @@ def sick_count(facts: NodeFacts) -> int:
 
 
 def devices_of(facts: NodeFacts, slots: int) -> tuple[Device, ...]:
-    """So many devices, from slot 0 on. Each is given whole: a cluster counts whole devices alone."""
+    """So many devices, from slot 0 on. Each is given whole: a cluster counts whole devices or replicas alone."""
     found = read_gpu_labels(facts.labels)
     model = UNKNOWN_MODEL if found.product is None else found.product.replace("NVIDIA-", "NVIDIA ", 1)
     return tuple(
@@ -46,13 +46,16 @@ def devices_of(facts: NodeFacts, slots: int) -> tuple[Device, ...]:
             model,
             _memory_mib(found),
             compute_capability=found.compute,
-            means=Means.EXCLUSIVE,
+            means=found.shared_by or Means.EXCLUSIVE,
             mig_profile=found.profile,
+            replica=found.shared_by is not None,
         )
         for slot in range(slots)
     )
 
 
 def _memory_mib(found: GpuLabels) -> int | None:
-    """Of each device; what one of several that share a GPU may use of its memory is not known."""
-    return found.memory_mib if (found.replicas or 1) <= 1 else None
+    """Of each device. By MPS each replica has an equal part; by time slices what one may use is not known."""
+    if found.shared_by is None or found.memory_mib is None:
+        return found.memory_mib
+    return found.memory_mib // found.replicas if found.shared_by is Means.MPS and found.replicas > 1 else None

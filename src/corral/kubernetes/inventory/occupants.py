@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from sys import intern
 from typing import Any
 
@@ -12,6 +12,7 @@ from corral.kubernetes.cluster.pod_facts import ENDED, read_requests
 from corral.kubernetes.inventory.pod_placement import repelled_by
 from corral.model.device import HoldingPod
 from corral.model.placement_rules import NAMESPACE_TAG, Labels, Selector
+from corral.untrusted import Unread, guarded
 
 PodName = tuple[str, str]
 """Namespace and name."""
@@ -57,19 +58,26 @@ def keep_occupant(item: Mapping[str, Any]) -> Occupant | None:
     if status.get("phase") in ENDED or not (node := text(spec.get("nodeName"))):
         return None
     namespace, marked, controller = intern(str(metadata.get("namespace") or "")), labels(metadata), owner(metadata)
-    requests, unreadable = read_requests(spec)
+    name = str(metadata.get("name") or "")
+    requests, unreadable = read_requests(spec, f"{namespace}/{name}")
+    apart: tuple[Selector, ...] | Unread = ()
+    if spec.get("affinity"):
+        apart = guarded(f"the affinity of pod {namespace}/{name}", partial(repelled_by, spec, marked, namespace))
+    if isinstance(apart, Unread):
+        # Nobody knows whom: its node counts as full.
+        apart, unreadable = (), f"its affinity {apart}"
     return Occupant(
         uid=str(metadata.get("uid") or ""),
         node=intern(node),
         pod=HoldingPod(
             namespace,
-            str(metadata.get("name") or ""),
+            name,
             None if controller is None else intern(str(controller)),
             time_s(metadata.get("creationTimestamp")),
         ),
         requests=requests,
         tags=_shared(tuple(sorted({**marked, NAMESPACE_TAG: namespace}.items()))),
-        apart=repelled_by(spec, marked, namespace) if spec.get("affinity") else (),
+        apart=apart,
         unreadable=unreadable,
         running=_running(status) if requests.of(GPU) else (),
     )

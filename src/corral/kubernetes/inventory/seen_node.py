@@ -14,7 +14,6 @@ from corral.kubernetes.inventory.readings.slot_readings import readings_by_slot
 from corral.kubernetes.inventory.slots import PodClaim, SlotUse, assign
 from corral.model.device import DeviceSample, HoldingPod, HostUse, Node
 from corral.model.placement_rules import HOSTNAME_LABEL, Labels, Resident
-from corral.model.version_labels import VERSION_LABELS
 
 MIB = 1024 * 1024
 
@@ -121,10 +120,11 @@ def _bare_node(facts: NodeFacts, slots: int) -> Node:
         cpu_milli=total.cpu_milli,
         memory_mib=total.memory_bytes // MIB,
         disk_mib=total.ephemeral_storage_bytes // MIB,
-        labels=_labels(facts, found.driver_version, found.cuda_version),
+        labels=_labels(facts),
         driver_version=found.driver_version,
         cuda_version=found.cuda_version,
         cordoned=_cordon(facts),
+        boot_id=facts.boot_id,
         taints=facts.taints,
     )
 
@@ -144,12 +144,13 @@ def _mib(size_bytes: int) -> int:
     return -(-size_bytes // MIB)
 
 
-def _labels(facts: NodeFacts, driver: str | None, cuda: tuple[int, int] | None) -> Labels:
-    """Its labels and those of its versions. Nodes that differ by their own name alone are alike to the planner."""
-    major, minor = (None, None) if cuda is None else map(str, cuda)
-    versions = {label: value for label, value in zip(VERSION_LABELS, (driver, major, minor), strict=True) if value}
+def _labels(facts: NodeFacts) -> Labels:
+    """Its own labels and no others: its kubelet compares them again with what a pod asks for.
+
+    Nodes that differ by their own name alone are alike to the planner.
+    """
     kept = {key: value for key, value in facts.labels.items() if (key, value) != (HOSTNAME_LABEL, facts.name)}
-    return _shared(tuple(sorted({**kept, **versions}.items())))
+    return _shared(tuple(sorted(kept.items())))
 
 
 @lru_cache(maxsize=1_000)
@@ -167,7 +168,7 @@ def _cordon(facts: NodeFacts) -> str | None:
 def _in_parts(facts: NodeFacts) -> bool:
     """Whether its slots are slices or shares of GPUs, of which readings of whole GPUs say nothing."""
     found = read_gpu_labels(facts.labels)
-    return found.profile is not None or (found.replicas or 1) > 1
+    return found.profile is not None or found.shared_by is not None
 
 
 def _holders(

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from corral.kubernetes.cluster.client import Cluster
@@ -23,9 +24,10 @@ from corral.kubernetes.pods.stamped_lines import LogPosition, new_lines
 from corral.kubernetes.pods.state import LaunchedPod
 from corral.model.errors import BackendFailed, CorralError
 from corral.model.home import log_name
-from corral.model.launch import Launch, job_of, member_of
+from corral.model.launch import Launch, job_of, log_mark, member_of
 from corral.node.job_logs import JobLogs
 from corral.ports.node import LogChunk
+from corral.untrusted import Unread, guarded
 
 LOOK_S = 0.5
 """The API server is asked for a log at most so often."""
@@ -63,24 +65,33 @@ class PodLogs:
         self._copies: dict[str, _Copy] = {}
         self._may_follow = threading.BoundedSemaphore(MOST_FOLLOWED)
 
+    def own(self, launch: Launch) -> None:
+        """Have a log that is this job's own, before its pod is made. Raises BackendFailed."""
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._position_file(launch.id).unlink(missing_ok=True)
+        except OSError as error:
+            raise BackendFailed(f"cannot write {self._directory}: {error.strerror}") from None
+        self._logs.own(launch.job.id, launch.rank, log_mark(launch.job))
+
     def begin(self, launch: Launch) -> None:
         """Write the lines for the head of the log."""
         if launch.notes:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._logs.tell(launch.job.id, launch.notes, None, rank=launch.rank)
 
-    def read(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+    def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         """A piece of a member's log, with what its pod has written until now. Raises BackendFailed, Refused."""
         pod = self._pods.newest(job_id, rank)
         if pod is not None:
             # What is there already can be read also while the pod's node cannot be asked.
             with suppress(CorralError):
                 self.catch_up(pod)
-        return self._logs.read(job_id, rank, offset, max_bytes)
+        return self._logs.read(job_id, rank, offset, max_bytes, mark)
 
-    def written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+    def written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
         """As `corral.node.job_logs.JobLogs.written_since`, of what was read from pods."""
-        return self._logs.written_since(job_id, rank, ago_s)
+        return self._logs.written_since(job_id, rank, ago_s, mark)
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         """Write a line of Corral's own into the log."""
@@ -249,11 +260,18 @@ class PodLogs:
 
     def _position_of(self, launch_id: str) -> tuple[LogPosition, int]:
         """How far an earlier server had read it; from the beginning where that is not known."""
+        file = self._position_file(launch_id)
         try:
-            kept = json.loads(self._position_file(launch_id).read_bytes())
-            return LogPosition(str(kept["stamp"]), int(kept["lines"])), int(kept["written"])
-        except (OSError, ValueError, KeyError, TypeError):
+            kept = file.read_bytes()
+        except OSError:
             return LogPosition(), 0
+        found = guarded(str(file), partial(_position_in, kept))
+        return (LogPosition(), 0) if isinstance(found, Unread) else found
+
+
+def _position_in(kept: bytes) -> tuple[LogPosition, int]:
+    said = json.loads(kept)
+    return LogPosition(str(said["stamp"]), int(said["lines"])), int(said["written"])
 
 
 class _Copy:

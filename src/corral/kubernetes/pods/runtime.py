@@ -108,6 +108,7 @@ class PodRuntime:
         if self.pods.get(launch.id) is not None:
             return
         body = pod_of(launch, self.names, self.namespace, self._site, kill_grace_s=self._kill_grace_s)
+        self.logs.own(launch)
         with asked_again():
             if launch.members > 1 and launch.rank == 0:
                 self._make_service(launch)
@@ -207,13 +208,13 @@ class PodRuntime:
 
     # What its engine asks
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         """A piece of a member's log."""
-        return self.logs.read(job_id, rank, offset, max_bytes)
+        return self.logs.read(job_id, rank, offset, max_bytes, mark)
 
-    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
         """As `corral.ports.node.NodeAgent.log_written_since`."""
-        return self.logs.written_since(job_id, rank, ago_s)
+        return self.logs.written_since(job_id, rank, ago_s, mark)
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         """Write a line of Corral's own into the log of a member."""

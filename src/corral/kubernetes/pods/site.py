@@ -34,6 +34,16 @@ class PodSite:
         """A cluster runs nothing else."""
         return True
 
+    @property
+    def parts(self) -> bool:
+        """A cluster counts whole GPUs, or whole replicas of them."""
+        return False
+
+    @property
+    def reach_mps(self) -> bool:
+        """NVIDIA's device plugin sees to it."""
+        return True
+
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
         """The container with the site's image where it names none. Raises Refused, and Forbidden."""
         container = asked or Container()

@@ -50,7 +50,7 @@ def _comparable(match: re.Match[bytes]) -> str:
     """The time in UTC, written such that later ones sort behind it."""
     second, zone = match[1].decode(), match[3].decode()
     if zone != "Z":
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             second = datetime.fromisoformat(second + zone).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{second}.{(match[2] or b'').decode():0<9}"
 

@@ -9,6 +9,7 @@ from corral.kubernetes.services.manifests import GPUS_ANNOTATION, NODE_ANNOTATIO
 from corral.kubernetes.services.pod_rules import Affinity, affinity_in
 from corral.kubernetes.services.service_kinds import ServiceKind
 from corral.kubernetes.services.service_status import ServiceState, state_of
+from corral.model.units import is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def deployed_service(kind: ServiceKind, item: Mapping[str, Any]) -> DeployedServ
         str(metadata.get("name")),
         str(model.get("name") or model.get("storageUri") or ""),
         str(mapping(runtime).get("name") or (runtime if isinstance(runtime, str) else "")),
-        int(gpus) if gpus.isascii() and gpus.isdigit() else None,
+        int(gpus) if is_whole(gpus) else None,
         node if isinstance(node, str) else None,
         affinity_in(mapping(spec.get("engine")) or predictor),
         state_of(item),

@@ -14,11 +14,10 @@ from typing import Any
 from corral.kubernetes.cluster.client import Cluster
 from corral.kubernetes.cluster.errors import AlreadyExists, NoSuchObject
 from corral.kubernetes.cluster.objects import mapping
-from corral.kubernetes.cluster.resource import CONFIG_MAPS, NAMESPACES
+from corral.kubernetes.cluster.resource import CONFIG_MAPS, NAMESPACES, OWN_NAMESPACE
 from corral.kubernetes.services.holds import Hold, changes, holds_in
 from corral.model.errors import BackendFailed
 
-HOLDS_NAMESPACE = "corral-system"
 HOLDS_NAME = "corral-gpu-holds"
 
 
@@ -46,7 +45,7 @@ class HoldStore:
     def look(self) -> HoldsRead:
         """The holds, for who only looks: an object that is not there holds nothing, and is not made."""
         try:
-            found = self._cluster.get(CONFIG_MAPS, HOLDS_NAME, HOLDS_NAMESPACE)
+            found = self._cluster.get(CONFIG_MAPS, HOLDS_NAME, OWN_NAMESPACE)
         except NoSuchObject:
             return HoldsRead()
         return self._read(found) if found.get("data") else HoldsRead()
@@ -54,7 +53,7 @@ class HoldStore:
     def read(self) -> HoldsRead:
         """The holds, for who will add one: the object and its namespace are made if they are missing."""
         try:
-            found = self._cluster.get(CONFIG_MAPS, HOLDS_NAME, HOLDS_NAMESPACE)
+            found = self._cluster.get(CONFIG_MAPS, HOLDS_NAME, OWN_NAMESPACE)
         except NoSuchObject:
             found = self._made()
         return self._read(found)
@@ -71,7 +70,7 @@ class HoldStore:
 
     def _write(self, read: HoldsRead, data: dict[str, str | None]) -> None:
         body = {"metadata": {"resourceVersion": read.version}, "data": data}
-        self._cluster.patch(CONFIG_MAPS, HOLDS_NAME, body, HOLDS_NAMESPACE)
+        self._cluster.patch(CONFIG_MAPS, HOLDS_NAME, body, OWN_NAMESPACE)
 
     def _read(self, found: Mapping[str, Any]) -> HoldsRead:
         data, now = mapping(found.get("data")), self._server_time()
@@ -82,17 +81,17 @@ class HoldStore:
         body = {"metadata": {"name": HOLDS_NAME, "labels": {"app.kubernetes.io/managed-by": "corral"}}}
         with suppress(AlreadyExists):
             try:
-                return self._cluster.create(CONFIG_MAPS, body, HOLDS_NAMESPACE)
+                return self._cluster.create(CONFIG_MAPS, body, OWN_NAMESPACE)
             except NoSuchObject:
                 with suppress(AlreadyExists):
-                    self._cluster.create(NAMESPACES, {"metadata": {"name": HOLDS_NAMESPACE}})
-                return self._cluster.create(CONFIG_MAPS, body, HOLDS_NAMESPACE)
-        return self._cluster.get(CONFIG_MAPS, HOLDS_NAME, HOLDS_NAMESPACE)
+                    self._cluster.create(NAMESPACES, {"metadata": {"name": OWN_NAMESPACE}})
+                return self._cluster.create(CONFIG_MAPS, body, OWN_NAMESPACE)
+        return self._cluster.get(CONFIG_MAPS, HOLDS_NAME, OWN_NAMESPACE)
 
     def _server_time(self) -> float:
         """The API server's clock, from the time it gives an object that it is only asked to pretend to make."""
         pretended = self._cluster.create(
-            CONFIG_MAPS, {"metadata": {"name": f"{HOLDS_NAME}-now"}}, HOLDS_NAMESPACE, dry_run=True
+            CONFIG_MAPS, {"metadata": {"name": f"{HOLDS_NAME}-now"}}, OWN_NAMESPACE, dry_run=True
         )
         made_at = str(mapping(pretended.get("metadata")).get("creationTimestamp"))
         try:

@@ -10,6 +10,7 @@ from corral.kubernetes.cluster.objects import mapping, sequence
 from corral.kubernetes.services.parameters import asked_gpus, merged_arguments, runtime_arguments
 from corral.kubernetes.services.pod_rules import Rules, affinity_for
 from corral.model.errors import Refused
+from corral.model.units import is_whole
 
 OME_GROUP = "ome.io"
 KSERVE_GROUP = "serving.kserve.io"
@@ -150,7 +151,7 @@ def runtime_gpus(rules: Rules) -> int | None:
     """How many GPUs the containers of a runtime ask for themselves; None where that cannot be told."""
     containers = sequence(rules.get("containers")) or [mapping(rules.get("runner"))]
     asked = [mapping(mapping(one.get("resources")).get("limits")).get(GPU) for one in containers]
-    counts = [int(str(value)) for value in asked if value is not None and str(value).isdecimal()]
+    counts = [int(str(value)) for value in asked if value is not None and is_whole(str(value))]
     return sum(counts) if counts else None
 
 

@@ -5,8 +5,9 @@ import time
 from dataclasses import dataclass, replace
 
 from corral.kubernetes.cluster.errors import MissingRight, ObjectChanged
+from corral.kubernetes.cluster.resource import OWN_NAMESPACE
 from corral.kubernetes.services.cluster_gpus import ClusterGpus
-from corral.kubernetes.services.hold_store import HOLDS_NAMESPACE, HoldsRead, HoldStore
+from corral.kubernetes.services.hold_store import HoldsRead, HoldStore
 from corral.kubernetes.services.holds import HOLD_S, Hold, held_gpus
 from corral.kubernetes.services.idle_nodes import Fallback, NodeGpuSummary, best_node, summary_of
 from corral.kubernetes.services.manifests import NodeWish
@@ -72,7 +73,7 @@ def choose_node(gpus: ClusterGpus, store: HoldStore, wanted: NodeWanted, *, hold
             time.sleep(_jitter.uniform(0.01, 0.1))
         else:
             return choice
-    raise BackendFailed(f"the holds in namespace {HOLDS_NAMESPACE} were changed by others {TRIES} times; try again")
+    raise BackendFailed(f"the holds in namespace {OWN_NAMESPACE} were changed by others {TRIES} times; try again")
 
 
 def _unheld(choice: NodeChoice, error: MissingRight) -> NodeChoice:

@@ -1,0 +1,34 @@
+"""Deletes a pod of others, but never one that somebody else has bound."""
+
+from corral.clock import uptime_s
+from corral.kubernetes.binding.bound_mark import BoundMarks
+from corral.kubernetes.binding.pods_of_others import read
+from corral.kubernetes.cluster.client import Cluster
+from corral.kubernetes.cluster.errors import ClusterUnreachable, NoSuchObject
+from corral.kubernetes.cluster.resource import PODS
+from corral.model.pod_ref import PodRef
+
+
+def remove_unless_taken(cluster: Cluster, ref: PodRef, marks: BoundMarks, timeout_s: float) -> None:
+    """Delete the pod, if it is still there and this server bound it, or nobody has.
+
+    One that nobody has bound is deleted as it is: who binds it at the same time has it. Raises ObjectChanged where it
+    has just changed, so that it is to be looked at again.
+    Both requests together are given `timeout_s`, also while the machine is suspended.
+    """
+    until_s = uptime_s() + timeout_s
+    try:
+        item = cluster.get(PODS, ref.name, ref.namespace, timeout_s=timeout_s)
+    except NoSuchObject:
+        return
+    pod = read(item)
+    if pod.ref != ref or pod.facts.deleting_at_s is not None:
+        return
+    bound = pod.facts.node is not None
+    if bound and marks.launch_of(pod) is None:
+        return
+    version = None if bound else str(item["metadata"].get("resourceVersion") or "")
+    left_s = until_s - uptime_s()
+    if left_s <= 0:
+        raise ClusterUnreachable(f"pod {ref} is not deleted: to look at it took the {timeout_s:.1f} s that there were")
+    cluster.delete(PODS, ref.name, ref.namespace, uid=ref.uid, version=version, timeout_s=left_s)

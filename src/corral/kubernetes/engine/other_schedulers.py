@@ -1,0 +1,70 @@
+"""Looks, before a start, at what other schedulers have just bound: watches tell of it a moment later (decision 67)."""
+
+import logging
+import threading
+from collections.abc import Sequence
+from functools import partial
+
+from corral.clock import Clock
+from corral.kubernetes.cluster.client import Cluster, Selection
+from corral.kubernetes.cluster.errors import asked_again
+from corral.kubernetes.cluster.object_watch import ObjectWatch
+from corral.kubernetes.cluster.resource import PODS
+from corral.kubernetes.cluster.watch_state import Change
+from corral.kubernetes.engine.node_book import NodeBook
+from corral.kubernetes.inventory.occupants import keep_occupant
+from corral.kubernetes.inventory.pods_elsewhere import PodElsewhere, keep_elsewhere, warning_of
+
+log = logging.getLogger(__name__)
+
+RECENT_S = 1.0
+"""A node is asked for its pods where one of others has come so short a time ago, or one with GPUs was made."""
+
+ANSWER_S = 2.0
+
+
+class OtherSchedulers:
+    """The pods with GPUs that others bind, and what they have just bound. Safe from any thread.
+
+    `scheduler` and `tag` are this server's own.
+    """
+
+    def __init__(
+        self, cluster: Cluster, pods: ObjectWatch, book: NodeBook, clock: Clock, *, scheduler: str, tag: str
+    ) -> None:
+        self._cluster = cluster
+        self._book = book
+        self._clock = clock
+        self._scheduler = scheduler
+        self._lock = threading.Lock()
+        self._made_s = -RECENT_S
+        self._warned = False
+        self._pods = pods.cache(partial(keep_elsewhere, own_scheduler=scheduler, own_tag=tag))
+        self._pods.subscribe(self._hear)
+
+    def warning(self) -> str | None:
+        """What a person is to know of them, and do; None where there are none."""
+        return warning_of(self._pods.values(), self._scheduler)
+
+    def look(self, node: str) -> None:
+        """Have the book know what others have just bound to a node. Raises NodeUnreachable where nobody answers."""
+        since_s = self._clock.monotonic() - RECENT_S
+        with self._lock:
+            made = self._made_s > since_s
+        if not (made or self._book.others_came_since(node, since_s)):
+            return
+        self.warn()
+        with asked_again():
+            pods = self._cluster.list(PODS, Selection(fields=f"spec.nodeName={node}"), timeout_s=ANSWER_S)
+        self._book.note_ahead(node, [one for pod in pods if (one := keep_occupant(pod)) is not None])
+
+    def warn(self) -> None:
+        """Log the first of them, once."""
+        if not self._warned and (warning := self.warning()) is not None:
+            self._warned = True
+            log.warning("%s", warning)
+
+    def _hear(self, changes: Sequence[Change[PodElsewhere]]) -> None:
+        if any(old is None and new is not None and new.waits for old, new in changes):
+            with self._lock:
+                self._made_s = self._clock.monotonic()
