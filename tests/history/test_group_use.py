@@ -53,8 +53,14 @@ def test_a_device_counts_where_it_is_and_for_who_holds_it() -> None:
     found = of(site(("alice", "GPU-a", 1000)), sample("GPU-a", 80, 40_000, temperature_c=60, power_mw=300_000))
     whole = GroupUse(1, 80, 1, 50, 1, 60, 1, 300, 1, 1)
     assert found == dict.fromkeys(
-        [(POOL, ""), ("node", "n"), ("means", "mps"), ("user", "alice"), ("project", "p"), ("queue", "q")], whole
+        [(POOL, ""), ("node", "n"), ("means", "exclusive"), ("user", "alice"), ("project", "p"), ("queue", "q")], whole
     )
+
+
+def test_a_device_counts_by_how_it_is_held_whatever_its_setting() -> None:
+    for milli, means in ((1000, "exclusive"), (500, "mps")):
+        assert ("means", means) in of(site(("alice", "GPU-a", milli)), sample("GPU-a", 80))
+    assert ("means", "mps") in of(site(), sample("GPU-a", 0)), "held by nobody"
 
 
 def test_nobodys_device_is_granted_to_nobody() -> None:

@@ -119,8 +119,8 @@ def test_a_clock_that_was_set_back_merges_what_comes_twice(rig: Rig) -> None:
 def test_what_is_sampled_while_it_writes_is_taken_too(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     write = rig.file.write
 
-    def slow(blocks: Sequence[Block]) -> None:
-        write(blocks)
+    def slow(blocks: Sequence[Block], highest_job: int) -> None:
+        write(blocks, highest_job)
         rig.clock.advance(1.0)
         rig.sample(70)
 
@@ -176,7 +176,7 @@ def test_a_full_disk_is_logged_once_and_what_waited_is_written_later(
     assert sum(point.coverage * 2 for point in rig.points()) == pytest.approx(260)
 
 
-def fail(_blocks: object) -> None:
+def fail(_blocks: object, _highest_job: int) -> None:
     raise BackendFailed("database or disk is full")
 
 

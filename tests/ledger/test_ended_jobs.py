@@ -94,7 +94,7 @@ def test_jobs_are_told_by_whom_they_are_and_where_they_were(ledger: SqlLedger) -
     assert counted(KpiBy.PROJECT) == {"default": 1, "sft": 2}
     assert counted(KpiBy.QUEUE) == {"default": 1, "night": 2}
     assert counted(KpiBy.NODE) == {"n1": 2, "n2": 1}
-    assert counted(KpiBy.MEANS) == {"GPU-0": 1, "GPU-9": 1, None: 1}
+    assert counted(KpiBy.MEANS) == {"GPU-0 1000": 1, "GPU-9 1000": 1, None: 1}
     ledger.close()
 
 

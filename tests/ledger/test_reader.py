@@ -22,11 +22,11 @@ from corral.model.errors import Refused
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued, JobSubmitted
 from corral.model.job import Job, JobSpec
 from corral.model.job_sort import SORT_KEYS, JobSort, sorted_rows
-from corral.model.means import Enforcement, Level
+from corral.model.means import Enforcement, Level, Means
 from corral.model.phase import Phase
 from corral.model.run_history import AllocatedTime
-from corral.ports.ledger import JobQuery
-from tests.ledger.making import a_job, attempt, given_back, made, submitted, url_of, write
+from corral.ports.ledger import HeldBy, JobQuery
+from tests.ledger.making import a_job, attempt, ended, given_back, made, submitted, url_of, write
 
 PHASES = (Phase.PENDING, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED)
 
@@ -78,19 +78,51 @@ def test_several_users_queues_and_names_and_a_time_are_asked_for_at_once(ledger:
             number, user=("alice", "bob", "carol")[number % 3], name=("train-a", "train-b", "eval")[number % 4 % 3]
         )
         jobs.append(
-            replace(one, phase=PHASES[number % 4], spec=replace(one.spec, queue=("default", "night")[number % 2]))
+            replace(
+                one,
+                phase=PHASES[number % 4],
+                spec=replace(
+                    one.spec, queue=("default", "night")[number % 2], project=("default", "sft", "nlp")[number % 3]
+                ),
+            )
         )
     write(ledger, *map(submitted, jobs))
-    for users, queues, name, since, limit in product(
+    for users, queues, projects, name, since, limit in product(
         ((), ("alice", "carol"), tuple(f"u{number}" for number in range(80))),
-        ((), ("night",), ("default",), ("night", "default"), ("none",)),
+        ((), ("night",), ("night", "default"), ("none",)),
+        ((), ("sft", "default")),
         (None, "train-*", "eval,train-a", "[!t]*", "*[", "train-?"),
         (None, 1030.5, 5000.0),
         (None, 4),
     ):
-        query = JobQuery(users, name=name, queues=queues, since=since, limit=limit)
+        query = JobQuery(users, name=name, queues=queues, projects=projects, since=since, limit=limit)
         matching = [job for job in reversed(jobs) if query.has(job)]
         assert ledger.jobs(query) == tuple(matching[:limit]), query
+
+
+@pytest.mark.parametrize(
+    ("means", "ids"),
+    [
+        (Means.EXCLUSIVE, ["2", "1"]),
+        (Means.MIG, ["4"]),
+        (Means.MPS, ["3"]),
+        (Means.TIMESLICE, ["5"]),
+    ],
+)
+def test_jobs_are_found_by_how_they_hold_their_first_device_alive_and_over(
+    ledger: SqlLedger, means: Means, ids: list[str]
+) -> None:
+    had = [("GPU-0", 1000), ("GPU-gone", 1000), ("GPU-0", 250), ("MIG-1", 1000), ("replica", 1000)]
+    shared = {Means.MIG: "MIG-1", Means.MPS: "GPU-0", Means.TIMESLICE: "replica"}
+    held = HeldBy(means, frozenset({shared.get(means, "")}), frozenset({"MIG-1", "replica"}))
+    write(ledger, *(submitted(a_job(number)) for number in range(1, 6)))
+    made = []
+    for number, (uuid, milli) in enumerate(had, start=1):
+        grant = Grant(uuid, milli)
+        made.append(Allocation(f"{number}.1", str(number), "alice", Placement((Member("n1", (grant,)),)), 1000.0))
+        assert held.has(grant) == (str(number) in ids)
+    write(ledger, *(AllocationMade(one, at=1000.0, by="test") for one in made))
+    assert [job.id for job in ledger.jobs(JobQuery(limit=10, held=held))] == ids
 
 
 @pytest.mark.parametrize("key", SORT_KEYS)
@@ -150,6 +182,17 @@ def test_elements_of_an_array_come_by_index(ledger: SqlLedger, jobs: Sequence[Jo
     assert [(job.id, job.array_index) for job in ledger.find_array("7")] == [("14", 6), ("12", 8), ("11", 9)]
     assert ledger.find_array("8") == ()
     assert [job.id for job in ledger.jobs(JobQuery(array_id="7"))] == ["14", "12", "11"]
+
+
+def test_the_elements_of_an_array_are_as_they_are_now_whether_the_view_has_them_or_they_have_ended(
+    ledger: SqlLedger,
+) -> None:
+    elements = [a_job(number, array_id="10", array_index=number - 11) for number in (11, 12, 13)]
+    write(ledger, *map(submitted, elements))
+    write(ledger, ended("12", Phase.FAILED))
+    found = ledger.find_array("10")
+    assert [job.phase for job in found] == [Phase.PENDING, Phase.FAILED, Phase.PENDING]
+    assert found[0] is ledger.view().jobs["11"], "read from the disk 10,000 elements take half a second"
 
 
 def test_a_job_that_never_was_is_not_found(ledger: SqlLedger) -> None:

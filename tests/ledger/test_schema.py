@@ -38,6 +38,8 @@ def schema_of(path: Path) -> list[tuple[str, ...]]:
 @pytest.mark.filterwarnings("ignore:.*expression-based index")  # which the schemas are compared for below
 def test_the_migrations_lead_to_the_tables_that_a_new_ledger_gets(tmp_path: Path) -> None:
     made, migrated = Database(f"sqlite:///{tmp_path / 'made.db'}"), Database(f"sqlite:///{tmp_path / 'migrated.db'}")
+    for database in (made, migrated):
+        database.create()
     prepare(made)
     with migrated.writing() as connection:
         migrate(connection, migrated.path, None)
@@ -50,6 +52,7 @@ def test_the_migrations_lead_to_the_tables_that_a_new_ledger_gets(tmp_path: Path
 
 def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_what_it_holds(tmp_path: Path) -> None:
     database = Database(url_of(tmp_path))
+    database.create()
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     with database.writing() as connection:
@@ -68,6 +71,7 @@ def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_what_it_holds
 
 def test_a_ledger_from_before_there_was_accounting_tells_what_was_held_then(tmp_path: Path) -> None:
     database = Database(url_of(tmp_path))
+    database.create()
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     spec = '{"user": "alice", "queue": "night", "request": {"mig_profile": "1g.10gb"}}'
@@ -98,6 +102,7 @@ def test_the_newest_migration_is_the_one_the_code_expects() -> None:
 
 def test_a_migration_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:
     database = Database(url_of(tmp_path))
+    database.create()
     with database.writing() as connection:
         connection.exec_driver_sql("CREATE TABLE journal (mine INTEGER)")
     before = schema_of(database.path)

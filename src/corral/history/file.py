@@ -48,6 +48,13 @@ _blocks = Table(
     Column("start", Integer, primary_key=True),
     Column("data", LargeBinary, nullable=False),
 )
+_known = Table(
+    "known",
+    _metadata,
+    Column("name", String, primary_key=True),
+    Column("number", Integer, nullable=False),
+)
+"""What is asked by `corral.traces`, without a look at any block: the highest number of a job that has one."""
 # Made once: building a question takes longer than answering this one.
 _BETWEEN = (
     select(_blocks.c.start, _blocks.c.data)
@@ -57,6 +64,12 @@ _BETWEEN = (
         _blocks.c.start.between(bindparam("first"), bindparam("last")),
     )
     .order_by(_blocks.c.start)
+)
+
+
+_KNOW = insert(_known)
+_KNOW = _KNOW.on_conflict_do_update(
+    index_elements=["name"], set_={"number": func.max(_known.c.number, _KNOW.excluded.number)}
 )
 
 
@@ -95,8 +108,8 @@ class HistoryFile:
         with self.connection() as connection:
             return connection.execute(wanted).first() is not None
 
-    def write(self, blocks: Sequence[Block]) -> None:
-        """Write these blocks in place of those that there were, all or none."""
+    def write(self, blocks: Sequence[Block], highest_job: int = 0) -> None:
+        """Write these blocks, of jobs up to this number, in place of those that there were; all or none."""
         if not blocks:
             return
         statement = insert(_blocks)
@@ -105,6 +118,8 @@ class HistoryFile:
         )
         with self.connection() as connection:
             connection.execute(statement, [block._asdict() for block in blocks])
+            if highest_job:
+                connection.execute(_KNOW, {"name": "highest_job", "number": highest_job})
 
     def forget(self, ends: Iterable[tuple[int, int]], others: Sequence[int]) -> None:
         """Delete of each level (`step_s`) what starts before a time, and everything of levels not among `others`."""

@@ -16,6 +16,7 @@ from corral.model.errors import BackendFailed
 from corral.model.group_use import POOL, GroupUse, KpiBy, added_use
 from corral.model.job import Job
 from corral.model.job_samples import job_samples
+from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 
@@ -197,9 +198,16 @@ def group_use(
 def _places(view: View) -> Iterator[tuple[str, _Place]]:
     for name, node in view.nodes.items():
         for device in node.devices:
-            groups = ((POOL, ""), (KpiBy.NODE.value, name), (KpiBy.MEANS.value, device.means.value))
+            groups = ((POOL, ""), (KpiBy.NODE.value, name), (KpiBy.MEANS.value, _means_of(view, device).value))
             part = 1.0 if device.slice_milli is None else device.slice_milli / MILLI_PER_DEVICE
             yield device.uuid, _Place(device, groups, part)
+
+
+def _means_of(view: View, device: Device) -> Means:
+    """How a device is shared now: one that a job has whole is had alone, whatever its setting."""
+    allocations = [view.allocations[one] for one in view.holders.get(device.uuid, ()) if one in view.allocations]
+    grants = [grant for one in allocations for grant in one.placement.grants if grant.uuid == device.uuid]
+    return device.held_by(max((grant.share_milli for grant in grants), default=0))
 
 
 def _groups_of(job: Job) -> tuple[Group, Group, Group]:

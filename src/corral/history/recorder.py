@@ -79,7 +79,7 @@ class HistoryRecorder:
             keys = iter([*self._waiting.named, *self._waiting.jobs])
             while some := list(islice(keys, _AT_ONCE)):
                 with self._lock:
-                    self._file.write([block for key in some for block in self._blocks(key)])
+                    self._file.write([block for key in some for block in self._blocks(key)], self._waiting.highest_job)
                     for key in some:
                         self._waiting.done(key)
                 # So many devices take longer to write than they are sampled apart.

@@ -13,11 +13,13 @@ class Unwritten:
     Attributes:
         named: readings of devices, nodes, users and projects.
         jobs: readings of jobs that share their blocks.
+        highest_job: the highest number of a job of which there were readings.
     """
 
     def __init__(self) -> None:
         self.named: dict[str, list[DeviceReadings]] = {}
         self.jobs: dict[str, list[tuple[JobPart, DeviceReadings]]] = {}
+        self.highest_job = 0
         self._count = 0
 
     def add(self, new: NewReadings, devices: int) -> bool:
@@ -26,6 +28,7 @@ class Unwritten:
             self.named.setdefault(key, []).append(reading)
         for part, reading in new.jobs:
             self.jobs.setdefault(jobs_key(part.sequence), []).append((part, reading))
+            self.highest_job = max(self.highest_job, part.sequence)
         self._count += len(new.named) + len(new.jobs)
         if self._count > MOST_WAITING * devices:
             self._drop_oldest()

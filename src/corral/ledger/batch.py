@@ -19,10 +19,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Run `decide`, write what it decided, resolve `future`."""
+    """Run `decide`, which is about so many jobs, write what it decided, resolve `future`."""
 
     decide: Callable[[View], Decided[Any]]
     future: "Future[Any]"
+    jobs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Observe:
     """Advance the view by measurements."""
 
     observations: Sequence[Observation]
+    jobs: int = 1
 
 
 Operation = Commit | Observe
@@ -87,6 +89,7 @@ class Batch:
                 future.set_result(value)
 
     def _decide(self, decide: Callable[[View], Decided[Any]]) -> Any:
+        self._draft.cut_pools()
         decided = decide(self._draft.view)
         entries = journal_rows(self._last_entry + len(self.facts) + 1, decided.facts)
         self._advance(decided.facts)
@@ -96,10 +99,11 @@ class Batch:
 
     def _advance(self, deltas: Sequence[Delta]) -> None:
         try:
-            self._draft.apply(deltas)
+            # Nodes come thousands at a time, an operation each, and what pools have is cut from all nodes there are.
+            self._draft.apply_uncut(deltas)
         except Exception:
             # Half of them may have been applied: start again from what stood before.
             self._draft = ViewDraft(self._base)
-            self._draft.apply(self.deltas)
+            self._draft.apply_uncut(self.deltas)
             raise
         self.deltas += deltas

@@ -21,16 +21,17 @@ _KEYS: dict[KpiBy | None, ColumnElement[str]] = {
     KpiBy.PROJECT: func.coalesce(func.json_extract(_jobs.c.spec, "$.project"), "default"),
     KpiBy.QUEUE: tables.QUEUE,
     KpiBy.NODE: func.json_extract(_allocations.c.placement, "$.members[0].node"),
-    KpiBy.MEANS: func.json_extract(_allocations.c.placement, "$.members[0].grants[0].uuid"),
+    KpiBy.MEANS: tables.FIRST_DEVICE.concat(" ").concat(tables.FIRST_SHARE),
 }
 
 
 def ended_jobs(
     database: Database, since: float, until: float, by: KpiBy | None = None
 ) -> dict[str | None, EndedJobSums]:
-    """Jobs that ended from `since` up to `until`, by user and the like; by MEANS by the UUID of their first device.
+    """Jobs that ended from `since` up to `until`, by user and the like; MEANS has keys "UUID SHARE_MILLI".
 
-    A gang over several nodes is of its first member's. None is of jobs without any. Raises LedgerFailed.
+    That is of their first device, and a gang over several nodes is of its first member's node. None is of jobs
+    without any. Raises LedgerFailed.
     """
     with database.reading() as connection:
         return {key: EndedJobSums._make(sums) for key, *sums in connection.execute(question_of(since, until, by))}

@@ -31,6 +31,12 @@ class IdCounter:
             self._next += count
             return taken
 
+    def skip(self, number: int) -> bool:
+        """Give no number up to this one any more. Whether that changes anything."""
+        with self._lock:
+            before, self._next = self._next, max(self._next, number + 1)
+            return self._next > before
+
     def ceiling_due(self) -> int | None:
         """The ceiling that the next transaction should record, None while enough are reserved."""
         with self._lock:

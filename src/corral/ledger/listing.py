@@ -1,21 +1,25 @@
 """Questions to the table of jobs: which match, and in which order."""
 
+import json
 from itertools import product
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, literal_column, or_, select
 
 from corral.ledger import tables
 from corral.ledger.table_rows import stored_text
 from corral.model.job import DEFAULT_PRIORITY
+from corral.model.means import Means
 from corral.model.name_pattern import as_glob, name_patterns
 from corral.model.phase import Phase
-from corral.ports.ledger import JobQuery
+from corral.model.units import MILLI_PER_DEVICE
+from corral.ports.ledger import HeldBy, JobQuery
 
 MOST_QUESTIONS = 64
 """So many questions a page is made of, at most; with more users and phases one question asks for all of them."""
 
 _JOBS = tables.jobs
+_PROJECT: ColumnElement[str] = func.coalesce(func.json_extract(_JOBS.c.spec, "$.project"), "default")
 
 
 def pages(query: JobQuery) -> list[Select[Any]]:
@@ -52,6 +56,10 @@ def _matching(question: Select[Any], query: JobQuery) -> Select[Any]:
         question = question.where(_JOBS.c.array_id == stored_text(query.array_id))
     if query.queues:
         question = question.where(tables.QUEUE.in_([stored_text(queue) for queue in query.queues]))
+    if query.projects:
+        question = question.where(_PROJECT.in_([stored_text(project) for project in query.projects]))
+    if query.held is not None:
+        question = question.where(_held(query.held))
     if query.since is not None:
         # Those since then have the last numbers, but for a clock that was set back.
         first = select(func.min(_JOBS.c.sequence)).where(_JOBS.c.submitted_at >= query.since).scalar_subquery()
@@ -59,6 +67,21 @@ def _matching(question: Select[Any], query: JobQuery) -> Select[Any]:
     if query.before_sequence is not None:
         question = question.where(_JOBS.c.sequence < query.before_sequence)
     return question
+
+
+def _held(held: HeldBy) -> ColumnElement[bool]:
+    """Whether a job's last allocation holds its first device so."""
+    own, last = tables.allocations, tables.allocations.alias()
+    newest = select(func.max(last.c.entry)).where(last.c.job_id == _JOBS.c.id).correlate(_JOBS).scalar_subquery()
+    whole = and_(tables.FIRST_SHARE == MILLI_PER_DEVICE, ~_first_is_of(held.parts))
+    so_held = whole if held.means is Means.EXCLUSIVE else and_(~whole, _first_is_of(held.devices))
+    return select(own.c.entry).where(own.c.entry == newest, so_held).correlate(_JOBS).exists()
+
+
+def _first_is_of(devices: frozenset[str]) -> ColumnElement[bool]:
+    # One parameter, however many devices there are.
+    listed: Select[Any] = select(literal_column("value")).select_from(func.json_each(json.dumps(sorted(devices))))
+    return tables.FIRST_DEVICE.in_(listed)
 
 
 def _narrowed(question: Select[Any], users: Any, phases: Any) -> Select[Any]:
@@ -83,7 +106,7 @@ def _value_of(key: str, now: float) -> ColumnElement[Any]:
         "user": _JOBS.c.user,
         "state": _JOBS.c.phase,
         "queue": tables.QUEUE,
-        "project": func.coalesce(func.json_extract(_JOBS.c.spec, "$.project"), "default"),
+        "project": _PROJECT,
         "priority": func.coalesce(func.json_extract(_JOBS.c.spec, "$.priority"), DEFAULT_PRIORITY),
         "submitted": _JOBS.c.submitted_at,
         "started": _JOBS.c.started_at,

@@ -62,10 +62,18 @@ class Reader:
         chunks = [wanted[start : start + _IDS_A_QUESTION] for start in range(0, len(wanted), _IDS_A_QUESTION)]
         return self._read_jobs([select(tables.jobs).where(tables.jobs.c.id.in_(chunk)) for chunk in chunks])
 
-    def find_array(self, array_id: str) -> tuple[Job, ...]:
-        """The elements of an array by index."""
+    def find_array(self, array_id: str, active: Mapping[str, Job]) -> tuple[Job, ...]:
+        """The elements of an array by index; of those in `active` nothing is read, which takes most of the time."""
         table = tables.jobs
-        return self._read_jobs([select(table).where(table.c.array_id == array_id).order_by(table.c.array_index)])
+        phases = select(table.c.id, table.c.phase).where(table.c.array_id == array_id).order_by(table.c.array_index)
+        with self._database.reading() as connection:
+            rows = connection.execute(phases).all()
+            known = {row.id: active[row.id] for row in rows if row.id in active and active[row.id].phase == row.phase}
+            unknown = [row.id for row in rows if row.id not in known]
+            chunks = [unknown[start : start + _IDS_A_QUESTION] for start in range(0, len(unknown), _IDS_A_QUESTION)]
+            found = self._jobs(connection, [select(table).where(table.c.id.in_(chunk)) for chunk in chunks])
+            known.update((job.id, job) for job in found)
+        return tuple(known[row.id] for row in rows)
 
     def last_allocation(self, job_id: str) -> Allocation | None:
         """The newest allocation of a job."""

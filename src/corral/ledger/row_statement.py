@@ -1,22 +1,50 @@
 """Statements that are run with many rows: made into SQL once."""
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite import dialect
 from sqlalchemy.sql import Delete, Insert, Update
 
+MOST_VALUES = 999
+"""So many values one statement may have, by the least limit that SQLite is built with."""
+
+_VALUES = re.compile(r"VALUES (\((?:\?(?:, )?)+\))")
+
 
 class RowStatement:
-    """A statement whose values all come from rows. To have SQLAlchemy look at each row takes as long as to write it."""
+    """A statement whose values all come from rows. To have SQLAlchemy look at each row takes as long as to write it.
+
+    Of many rows a few dozen are inserted by one step of SQLite: for each step it lets go of Python's lock, and may get
+    it back only milliseconds later, where another thread computes.
+    """
 
     def __init__(self, statement: Insert | Update | Delete, values: Sequence[str] | None = None) -> None:
         """`values` are the columns that are written; None is all of them."""
-        named = dialect(paramstyle="named")
-        self._sql = str(statement.compile(dialect=named, column_keys=None if values is None else [*values]))
+        compiled = statement.compile(
+            dialect=dialect(paramstyle="qmark"), column_keys=None if values is None else [*values]
+        )
+        self._sql = str(compiled)
+        names = compiled.positiontup or []
+        # With a second name it gives a tuple for one column, too.
+        self._values_of, self._width = itemgetter(*names, names[0]), len(names)
+        self._rows_in_a_step = MOST_VALUES // self._width if isinstance(statement, Insert) else 1
+        self._many_sql = _VALUES.sub(lambda found: f"VALUES {', '.join([found[1]] * self._rows_in_a_step)}", self._sql)
 
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run it with each of the rows, which have all values by name. Nothing is done without rows."""
-        if rows:
-            connection.exec_driver_sql(self._sql, [*rows])
+        step = self._rows_in_a_step
+        many = len(rows) - len(rows) % step if step > 1 else 0
+        if many:
+            steps = (map(self._values, rows[first : first + step]) for first in range(0, many, step))
+            connection.exec_driver_sql(self._many_sql, [tuple(chain.from_iterable(values)) for values in steps])
+        if many < len(rows):
+            connection.exec_driver_sql(self._sql, [*map(self._values, rows[many:])])
+
+    def _values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        values: tuple[Any, ...] = self._values_of(row)
+        return values[: self._width]

@@ -1,12 +1,13 @@
 """Bringing a database to the tables of this version: a new file is made, an older one migrated, the rest refused."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, inspect
 
 from corral.ledger import tables
-from corral.ledger.database import Database
+from corral.ledger.database import Database, damaged
 from corral.model.errors import LedgerFailed
 
 if TYPE_CHECKING:
@@ -15,13 +16,18 @@ if TYPE_CHECKING:
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-def prepare(database: Database) -> None:
-    """Make or migrate the tables, in one transaction. Raises LedgerFailed for what is no ledger, or a newer one's."""
+def prepare(database: Database, before_making: Callable[[], None] = lambda: None) -> None:
+    """Make or migrate the tables, in one transaction. Raises LedgerFailed for what is no ledger, or a newer one's.
+
+    `before_making` is called where there are no tables at all, and nothing is made where it raises.
+    """
     with database.reading() as connection:
         found = revision(connection)
         empty = found is None and not inspect(connection).get_table_names()
     if found == tables.REVISION:
         return
+    if empty:
+        before_making()
     with database.writing() as connection:
         if empty:
             tables.metadata.create_all(connection)
@@ -31,7 +37,7 @@ def prepare(database: Database) -> None:
         elif found is None:
             raise LedgerFailed(
                 f"{database.path} is a database but no ledger of Corral's; "
-                "name another file, or move this one away to start with an empty ledger"
+                "put the ledger back in its place, or begin with an empty one: `corral up --anew` moves this one aside"
             )
         else:
             migrate(connection, database.path, found)
@@ -42,7 +48,7 @@ def revision(connection: Connection) -> str | None:
     known = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE name = 'alembic_version'").first()
     if known is None:
         return None
-    return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar())
+    return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() or "")
 
 
 def unknown_format(path: Path, found: str) -> str | None:
@@ -53,6 +59,8 @@ def unknown_format(path: Path, found: str) -> str | None:
 
     if found in {script.revision for script in ScriptDirectory.from_config(_migrations()).walk_revisions()}:
         return None
+    if not (found.isdecimal() and len(found) == len(tables.REVISION) and found > tables.REVISION):
+        return damaged(path, f"its format is {found!r:.40}, which no version of Corral has written")
     return (
         f"the ledger {path} was written by a newer Corral (its format is {found}, this one knows up to "
         f"{tables.REVISION}); install that version again, or put a backup from before it in its place"

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TypeVar
 
+from corral.fair_queue import SERVER
 from corral.ledger.batch import Commit, Observe
 from corral.ledger.database import Database
 from corral.ledger.ended_jobs import ended_jobs
@@ -15,6 +17,7 @@ from corral.ledger.schema import prepare
 from corral.ledger.tokens import TokenTable
 from corral.ledger.writer import Listener, Writer
 from corral.model.allocation import Allocation
+from corral.model.errors import LedgerFailed
 from corral.model.fact import Observation
 from corral.model.group_use import EndedJobSums, KpiBy
 from corral.model.job import Job
@@ -25,16 +28,19 @@ from corral.ports.ledger import Decided, JobQuery, JournalEntry
 T = TypeVar("T")
 
 
-def open_ledger(url: str, empty: View | None = None) -> "SqlLedger":
+def open_ledger(url: str, empty: View | None = None, before_making: Callable[[], None] = lambda: None) -> "SqlLedger":
     """Open the ledger at `url` (sqlite:////path/ledger.db), making or migrating it as needed.
 
-    `empty` is what the view is built upon: it says how fast what was used is forgiven.
+    `empty` is what the view is built upon: it says how fast what was used is forgiven. `before_making` is called where
+    there is none, and nothing is made where it raises.
     Raises LedgerFailed for a missing directory, a locked or damaged file, one that is no ledger or a newer Corral's.
     """
     database = Database(url)
+    if not database.has_content():
+        before_making()
     database.create()
     try:
-        prepare(database)
+        prepare(database, before_making)
         return SqlLedger(database, empty or View())
     except BaseException:
         database.close()
@@ -60,9 +66,18 @@ class SqlLedger:
         boot = self._reader.boot(empty)
         self._ids = IdCounter(boot.next_id)
         self._writer = Writer(database, boot.view, boot.last_entry, self._ids)
+        database.watch(lambda: self._writer.last_entry)
         self.tokens = TokenTable(database)
         self.experiments = ExperimentTable(database)
         self.commits = self._writer.figures
+
+    @property
+    def lost(self) -> str | None:
+        """What became of its files, where they are not what and where they were; None while they are. Looks."""
+        if self._database.lost is None:
+            with suppress(LedgerFailed):
+                self._database.look()
+        return self._database.lost
 
     @property
     def position(self) -> int:
@@ -73,15 +88,15 @@ class SqlLedger:
         """The newest published view."""
         return self._writer.view
 
-    def commit(self, decide: Callable[[View], Decided[T]]) -> "Future[T]":
-        """Decide on the writer's thread, write, publish, then resolve."""
+    def commit(self, decide: Callable[[View], Decided[T]], *, user: str = SERVER, jobs: int = 1) -> "Future[T]":
+        """Decide on the writer's thread when it is the user's turn, write, publish, then resolve."""
         future: Future[T] = Future()
-        self._writer.put(Commit(decide, future))
+        self._writer.put(Commit(decide, future, jobs), user)
         return future
 
     def observe(self, observations: Sequence[Observation]) -> None:
-        """Advance the view by measurements, in order with the commits; they are not written."""
-        self._writer.put(Observe(observations))
+        """Advance the view by measurements, in order with the commits of `SERVER`; they are not written."""
+        self._writer.put(Observe(observations), SERVER)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` on the writer's thread after each publication."""
@@ -95,6 +110,16 @@ class SqlLedger:
             taken = self._ids.take(count)
         return tuple(map(str, taken))
 
+    def skip_ids(self, number: int) -> bool:
+        """Give no id up to this number; a server that is killed before its next commit has to be told again."""
+        return self._ids.skip(number)
+
+    @property
+    def last_fact_at(self) -> float:
+        """When the newest fact was written (Unix seconds), 0 before the first."""
+        newest = self.journal(after=self.position - 1, limit=1) if self.position else ()
+        return newest[0].at if newest else 0.0
+
     def find_job(self, job_id: str) -> Job | None:
         """A job in any phase; one that has not ended is found in the view."""
         return self.view().jobs.get(job_id) or self._reader.find_job(job_id)
@@ -105,7 +130,7 @@ class SqlLedger:
 
     def find_array(self, array_id: str) -> tuple[Job, ...]:
         """The elements of an array in index order."""
-        return self._reader.find_array(array_id)
+        return self._reader.find_array(array_id, self.view().jobs)
 
     def last_allocation(self, job: Job) -> Allocation | None:
         """What the job has or had last."""

@@ -16,6 +16,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    func,
     literal_column,
 )
 
@@ -85,6 +86,10 @@ allocations = Table(
     Index("allocations_by_job", "job_id"),
     Index("allocations_by_end", "ended_at"),
 )
+FIRST_DEVICE: ColumnElement[str] = func.json_extract(allocations.c.placement, "$.members[0].grants[0].uuid")
+"""The first device of an allocation, null where it has none."""
+FIRST_SHARE: ColumnElement[int] = func.json_extract(allocations.c.placement, "$.members[0].grants[0].share_milli")
+"""How much of its first device an allocation has."""
 # One of each id holds devices at a time; also what makes finding the active ones quick.
 Index(
     "allocations_active",

@@ -1,12 +1,11 @@
 """The one writer: a thread that groups whatever waits into one transaction, and publishes after it is on disk."""
 
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
+from corral.fair_queue import FairQueue
 from corral.ledger.batch import Batch, Commit, Observe, Operation
 from corral.ledger.changes import move_ceiling
 from corral.ledger.database import Database, RowsRefused
@@ -17,7 +16,9 @@ from corral.model.view import View
 from corral.ports.ledger import CommitFigures
 
 BATCH_LIMIT = 256
-"""Operations in one transaction at most, so that the first of them does not wait for ever more behind it."""
+"""Operations in one transaction at most, and jobs that they are about, so that the first of them does not wait for ever
+more behind it. An operation about more jobs has a transaction of its own, between which those of others come.
+"""
 
 IDLE_S = 0.5
 """So long without an operation, and the write-ahead log is folded into the database while nobody waits for it."""
@@ -25,11 +26,10 @@ IDLE_S = 0.5
 Listener = Callable[[View, Sequence[Delta]], None]
 
 _log = logging.getLogger(__name__)
-_STOP = object()
 
 
 class Writer:
-    """Runs operations in the order in which they were put.
+    """Runs operations, for which users take turns; those for one user in the order in which they were put.
 
     After a batch: its transaction is on disk, then the view is published, listeners are called, futures resolve.
     """
@@ -40,11 +40,11 @@ class Writer:
         self.listeners: tuple[Listener, ...] = ()
         self.figures = CommitFigures()
         self._database = database
-        self._last_entry = last_entry
+        self.last_entry = last_entry
         self._ids = ids
         self._log_grew = False
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._closing = threading.Lock()
+        self._waiting: FairQueue[Operation] = FairQueue()
+        self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="corral-ledger", daemon=True)
         self._thread.start()
@@ -54,21 +54,21 @@ class Writer:
         """Whether the caller runs on the writer's thread."""
         return threading.current_thread() is self._thread
 
-    def put(self, operation: Operation) -> None:
-        """Queue an operation. After `close` a commit raises LedgerFailed through its future."""
-        with self._closing:
+    def put(self, operation: Operation, user: str) -> None:
+        """Queue an operation for a user. After `close` a commit raises LedgerFailed through its future."""
+        with self._changed:
             if not self._closed:
-                self._queue.put(operation)
+                self._waiting.put(user, operation)
+                self._changed.notify()
                 return
         if isinstance(operation, Commit):
             operation.future.set_exception(LedgerFailed("the ledger is closed; the server is stopping"))
 
     def close(self) -> None:
         """Finish what was queued, hand unused ids back, and stop. Further calls do nothing."""
-        with self._closing:
-            if not self._closed:
-                self._closed = True
-                self._queue.put(_STOP)
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
         self._thread.join()
 
     def _run(self) -> None:
@@ -83,26 +83,33 @@ class Writer:
                 _log.warning("some job numbers will be skipped: %s", error)
 
     def _batches(self) -> Iterator[list[Operation]]:
-        while True:
-            batch = []
-            operation = self._next()
-            while operation is not _STOP:
-                batch.append(operation)
-                if len(batch) == BATCH_LIMIT or self._queue.empty():
-                    break
-                operation = self._queue.get()
-            if batch:
-                yield batch
-            if operation is _STOP:
-                return
+        while self._wait():
+            yield self._batch()
 
-    def _next(self) -> Any:
-        if self._log_grew:
-            try:
-                return self._queue.get(timeout=IDLE_S)
-            except queue.Empty:
-                self._checkpoint()
-        return self._queue.get()
+    def _batch(self) -> list[Operation]:
+        """What is written together next."""
+        batch: list[Operation] = []
+        jobs = 0
+
+        def fits(operation: Operation) -> bool:
+            return not batch or jobs + operation.jobs <= BATCH_LIMIT
+
+        with self._changed:
+            while len(batch) < BATCH_LIMIT and (operation := self._waiting.pop(fits)) is not None:
+                batch.append(operation)
+                jobs += operation.jobs
+        return batch
+
+    def _wait(self) -> bool:
+        """Whether something waits to be done; False once all is done after `close`."""
+        while True:
+            with self._changed:
+                found = self._changed.wait_for(
+                    lambda: self._waiting or self._closed, IDLE_S if self._log_grew else None
+                )
+                if found:
+                    return len(self._waiting) > 0
+            self._checkpoint()
 
     def _checkpoint(self) -> None:
         self._log_grew = False
@@ -130,7 +137,7 @@ class Writer:
             batch.resolve()
 
     def _decided(self, operations: Sequence[Operation]) -> Batch:
-        batch = Batch(self.view, self._last_entry)
+        batch = Batch(self.view, self.last_entry)
         for operation in operations:
             batch.run(operation)
         return batch
@@ -148,7 +155,7 @@ class Writer:
         self.figures.seconds.add(time.perf_counter() - began_s)
         self.figures.facts.add(len(batch.facts))
         self._log_grew = True
-        self._last_entry += len(batch.facts)
+        self.last_entry += len(batch.facts)
         if ceiling is not None:
             self._ids.reserved(ceiling)
 
@@ -156,7 +163,7 @@ class Writer:
         if not deltas:
             return
         self.view = view
-        self.position = self._last_entry
+        self.position = self.last_entry
         for listener in self.listeners:
             try:
                 listener(view, deltas)

@@ -142,6 +142,11 @@ class Home:
         """What Corral adds to the PATH of jobs."""
         return self.root / "bin"
 
+    @property
+    def nodes(self) -> Path:
+        """The homes of the agents of a mock cluster, by the names of their nodes."""
+        return self.root / "nodes"
+
     def log_of(self, job_id: str, rank: int = 0) -> Path:
         """The log of one member of a job."""
         return self.logs / log_name(job_id, rank)
