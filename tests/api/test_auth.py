@@ -69,7 +69,7 @@ def test_a_connection_that_does_not_say_who_is_there_is_denied() -> None:
 
 
 def test_the_holder_of_the_token_is_the_servers_own_user() -> None:
-    found = caller(Authenticator(token=TOKEN), {"peer": None}, f"bearer {TOKEN}")
+    found = caller(Authenticator(token=TOKEN), {"peer": None, "tokens": set()}, f"bearer {TOKEN}")
     assert found.admin
     assert found.uid == os.geteuid()
 
@@ -89,13 +89,13 @@ def test_the_holder_of_the_token_is_the_servers_own_user() -> None:
 )
 def test_on_tcp_nobody_is_answered_without_a_token(authorization: str | None, said: str) -> None:
     with pytest.raises(Unauthenticated, match=said) as refused:
-        caller(Authenticator(token=TOKEN), {"peer": None}, authorization)
+        caller(Authenticator(token=TOKEN), {"peer": None, "tokens": set()}, authorization)
     assert TOKEN[:-1] not in str(refused.value)
 
 
 def test_a_server_without_a_token_answers_nobody_on_tcp() -> None:
     with pytest.raises(Unauthenticated, match="token is unknown here"):
-        caller(Authenticator(token=None), {"peer": None}, f"Bearer {TOKEN}")
+        caller(Authenticator(token=None), {"peer": None, "tokens": set()}, f"Bearer {TOKEN}")
 
 
 class OneToken:
@@ -124,7 +124,7 @@ class OneToken:
 
 def holder(tokens: OneToken, *, at: float = 50.0, server_uid: int = 0) -> Caller:
     server = Authenticator(token=None, tokens=tokens, clock=ManualClock(at), server_uid=server_uid)
-    return caller(server, {"peer": None}, f"Bearer {TOKEN}")
+    return caller(server, {"peer": None, "tokens": set()}, f"Bearer {TOKEN}")
 
 
 def test_the_holder_of_a_users_token_is_that_user_with_all_groups_and_no_more() -> None:

@@ -36,7 +36,7 @@ class HungNode(SimulatedNode):
         self._hang()
         return ()
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         self._hang()
         return LogChunk("", 0)
 

@@ -100,7 +100,8 @@ def test_the_twelve_figures_are_of_the_last_day_each_with_unit_and_formula(serve
         ("project", "sft", 80),
         ("queue", "night", 80),
         ("node", "here", 40),
-        ("means", "timeslice", 40),
+        # Whoever has a GPU whole has it alone; the other one nobody has.
+        ("means", "exclusive", 80),
     ],
 )
 def test_there_is_a_row_for_each_of_what_they_are_asked_for_by(
@@ -111,8 +112,9 @@ def test_there_is_a_row_for_each_of_what_they_are_asked_for_by(
     measure(served, begin + 60)
     end_it(served, begin + 1800)
     with Client(served.world.home.root) as client:
-        (row,) = client.kpis("2d", by=by).rows
+        row, *others = client.kpis("2d", by=by).rows
     assert row.name == name
+    assert [one.name for one in others] == (["timeslice"] if by == "means" else [])
     assert row.gpu_utilization.value == pytest.approx(utilization)
     assert row.compute_efficiency.value == pytest.approx(100)
     assert row.job_completion_time.value == pytest.approx(1800)

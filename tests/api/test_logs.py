@@ -30,7 +30,7 @@ def reader(path: Path) -> Read:
     logs = JobLogs(path.parent)
 
     async def read(offset: int) -> bytes:
-        return base64.b64decode(logs.read("7", 0, offset, PIECE_BYTES).data)
+        return base64.b64decode(logs.read("7", 0, offset, PIECE_BYTES, "").data)
 
     return read
 

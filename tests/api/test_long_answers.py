@@ -43,7 +43,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def waiting_for_a_turn() -> int:
-    return jobs._LONG_PAGES._turns.statistics().tasks_waiting
+    return jobs._LONG_PAGES._turns.waiting
 
 
 def test_a_stop_makes_no_long_answer_that_was_not_begun(served: Served, listings: SlowAnswers) -> None:
@@ -99,7 +99,7 @@ def test_a_stop_makes_no_dry_run_that_was_not_begun(served: Served, monkeypatch:
     ]
     for one in crowd:
         one.start()
-    wait_for(lambda: slow.begun == 2 and jobs._DRY_RUNS._turns.statistics().tasks_waiting == 3)
+    wait_for(lambda: slow.begun == 2 and jobs._DRY_RUNS._turns.waiting == 3)
     served.server.stop()
     slow.end.set()
     for one in crowd:

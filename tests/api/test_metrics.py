@@ -69,6 +69,12 @@ def test_requests_are_counted_by_route_and_not_by_what_clients_make_up(served: S
     )
 
 
+def test_the_name_of_the_cluster_is_a_label_of_its_own_series_where_it_has_one(served: Served) -> None:
+    assert named(scraped(served), "corral_cluster_info") == []
+    served.world.cluster_name = 'GPU-Cluster "01"'
+    assert named(scraped(served), "corral_cluster_info") == [({"cluster": 'GPU-Cluster "01"'}, 1.0)]
+
+
 def test_commits_of_the_ledger_are_counted(served: Served) -> None:
     before = dict_of(scraped(served))
     served.submit()

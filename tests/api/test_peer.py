@@ -1,19 +1,22 @@
 """uvicorn does not document what `PeerProtocol` leans on; these tests hold the pinned version to it."""
 
+import gc
 import json
 import os
 import socket
 import subprocess
 import sys
 import time
+import weakref
 from collections import deque
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from corral.api import peer
-from corral.api.peer import Peer, peer_of
+from corral.api import connection_limits, peer
+from corral.api.connection_limits import ConnectionLimits
+from corral.api.peer import Peer, PeerProtocol, peer_of
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
 
 CALL = """
@@ -159,3 +162,155 @@ def test_who_does_not_read_a_large_answer_is_let_go(served: Served, monkeypatch:
             time.sleep(0.01)
         received += b"".join(iter(lambda: connection.recv(65536), b""))
     assert 0 < len(received) < 800_000
+
+
+def submission_with(fields: bytes) -> bytes:
+    body = b'{"command": ["true"]}'
+    return b"POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n%b\r\n%b" % (len(body), fields, body)
+
+
+TOO_MUCH = {
+    "one long field": b"x: %b\r\n" % (b"x" * 189_000),
+    "long fields": b"".join(b"x-%d: %b\r\n" % (i, b"x" * 1900) for i in range(100)),
+    "many fields": b"a: b\r\n" * peer.MOST_FIELDS,
+}
+
+
+@pytest.mark.parametrize("fields", sorted(TOO_MUCH))
+def test_what_has_too_large_a_head_is_refused_and_not_done_though_all_of_it_came_at_once(
+    served: Served, fields: str
+) -> None:
+    with served.raw_connection() as connection, suppress(BrokenPipeError):
+        connection.sendall(submission_with(TOO_MUCH[fields]))
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 431 ")
+    assert served.call("GET", "/jobs?all=1").data["jobs"] == []
+
+
+def test_as_many_fields_as_are_allowed_are_no_problem(served: Served) -> None:
+    with served.raw_connection() as connection:
+        connection.sendall(submission_with(b"a: b\r\n" * (peer.MOST_FIELDS - 2)))
+        assert connection.recv(1000).startswith(b"HTTP/1.1 201 ")
+
+
+def wait_for(job: str) -> bytes:
+    """A request that is answered when the job has ended."""
+    body = json.dumps({"ids": [job], "timeout_s": PATIENCE_S}).encode()
+    return b"POST /api/v1/jobs/wait HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def the_connection(served: Served) -> PeerProtocol:
+    """The server's side of the only connection to it."""
+    while len(connections := served.server._server.server_state.connections) != 1:
+        time.sleep(0.001)
+    (connection,) = connections
+    assert isinstance(connection, PeerProtocol)
+    return connection
+
+
+@pytest.mark.parametrize("head", [b"x: %b\r\n" % (b"x" * 60_000), b""], ids=["large", "tiny"])
+def test_requests_that_wait_for_an_answer_are_neither_parsed_nor_received(served: Served, head: bytes) -> None:
+    job = served.submit()
+    waits = wait_for(job)
+    one = b"GET /api/v1/health HTTP/1.1\r\n%b\r\n" % head
+    with served.raw_connection() as connection:
+        connection.sendall(waits)
+        connection.setblocking(False)
+        sent, waited = 0, time.monotonic()
+        # Until the kernel takes no more either.
+        while time.monotonic() - waited < 0.3:
+            try:
+                sent += connection.send((one * 200)[sent % len(one) :])
+                waited = time.monotonic()
+            except BlockingIOError:
+                time.sleep(0.01)
+        near = the_connection(served)
+        assert len(near.pipeline) <= peer.PIECE_BYTES // len(b"GET / HTTP/1.1\r\n\r\n")
+        assert len(near._unparsed) <= 2 * peer._READ_BYTES
+        served.call("POST", f"/jobs/{job}/cancel")
+        connection.settimeout(PATIENCE_S)
+        answered, received = 0, b""
+        while answered < sent // len(one):
+            received = received[-20:].rpartition(b"}")[2] + connection.recv(65536)
+            answered += received.count(b'{"status":"ok"}')
+
+
+@pytest.mark.parametrize(
+    "broken", [b"BREW / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\na: b\r\n" + TOO_MUCH["many fields"] + b"\r\n"]
+)
+def test_a_refusal_is_not_taken_for_the_answer_to_the_request_before(served: Served, broken: bytes) -> None:
+    job = served.submit()
+    waits = wait_for(job)
+    with served.raw_connection() as connection:
+        connection.sendall(waits + broken)
+        served.call("POST", f"/jobs/{job}/cancel")
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert received.count(b"HTTP/1.1 ") == 1
+    assert received.startswith(b"HTTP/1.1 200 ")
+
+
+def test_long_heads_of_all_connections_count_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_limits, "MAX_HEADS_BYTES", 200_000)
+    served = Served(world)
+    unfinished = b"GET /api/v1/health HTTP/1.1\r\nx: " + b"x" * 60_000
+    try:
+        with served.raw_connection() as first:
+            first.sendall(unfinished)
+            with served.raw_connection() as second:
+                second.sendall(unfinished)
+                assert second.recv(1000).startswith(b"HTTP/1.1 503 ")
+            assert served.call("GET", "/health").status == 200
+            first.sendall(b"\r\n\r\n")
+            assert first.recv(1000).startswith(b"HTTP/1.1 200 ")
+        for _ in range(5):
+            with served.raw_connection() as later:
+                later.sendall(unfinished + b"\r\n\r\n")
+                assert later.recv(1000).startswith(b"HTTP/1.1 200 ")
+    finally:
+        served.stop()
+
+
+HANDSHAKE = (
+    b"GET /api/v1/events HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+    b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+CALLS = {
+    "an answer": b"GET /api/v1/health HTTP/1.1\r\nhost: x\r\n\r\n",
+    "no answer": b"GET /api/v1/health HTTP/1.1\r\nhost: x",
+    "a refusal": b"nonsense",
+    "a stream": b"GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n",
+    "a log": b"GET /api/v1/jobs/JOB/logs?follow=1 HTTP/1.1\r\nhost: x\r\n\r\n",
+    "a WebSocket": HANDSHAKE,
+    "a log's WebSocket": HANDSHAKE.replace(b"events", b"jobs/JOB/logs"),
+}
+
+
+@pytest.mark.parametrize("call", sorted(CALLS))
+def test_a_connection_that_has_gone_leaves_nothing_for_the_garbage_collector(served: Served, call: str) -> None:
+    job = served.submit()
+    with served.raw_connection() as connection:
+        connection.sendall(CALLS[call].replace(b"JOB", job.encode()))
+        if call != "no answer":
+            connection.recv(1000)
+        sides: list[object] = [*served.server._server.server_state.connections]
+        sides += [one for one in gc.get_objects() if type(one) is PeerProtocol]
+        gone = [weakref.ref(one) for one in sides]
+        del sides
+        gc.disable()
+    try:
+        patience_until = time.monotonic() + PATIENCE_S
+        while any(one() is not None for one in gone):
+            assert time.monotonic() < patience_until
+            time.sleep(0.01)
+    finally:
+        gc.enable()
+
+
+def test_one_user_leaves_connections_to_others() -> None:
+    limits = ConnectionLimits(8)
+    assert [limits.enter("greedy", count) for count in range(1, 9)] == [True] * 6 + [False] * 2
+    for _ in range(8):
+        limits.leave("greedy")
+    assert limits.enter("greedy", 1)
+    assert limits.enter("modest", 2)
+    assert not limits.enter("late", 9)

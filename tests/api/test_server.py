@@ -118,7 +118,7 @@ def test_a_stop_finishes_what_was_begun_and_lets_nobody_wait(served: Served) -> 
 
 def test_a_stop_breaks_off_a_followed_log_so_that_it_does_not_look_complete(served: Served) -> None:
     job_id = served.submit()
-    served.world.home.log_of(job_id).write_bytes(b"begun\n")
+    served.world.log_of(job_id).write_bytes(b"begun\n")
     with served.connection() as connection:
         connection.request("GET", f"/api/v1/jobs/{job_id}/logs?follow=1")
         response = connection.getresponse()

@@ -1,6 +1,8 @@
 """Logs of tasks and experiments, and what those are told who follow them over WebSockets."""
 
 import json
+import os
+import pwd
 import socket
 import threading
 import time
@@ -14,6 +16,7 @@ from wsproto.events import AcceptConnection, CloseConnection, RejectConnection, 
 from wsproto.events import Request as Handshake
 
 from corral.api import event_feed
+from corral.api.user_turns import whose_request
 from tests.api.test_autotuner_routes import ask
 from tests.api.test_tuning_routes import a_task, row_of, tried
 from tests.api.world import PATIENCE_S, Served
@@ -98,7 +101,7 @@ def test_an_experiment_has_the_log_of_its_job_whose_lines_cannot_make_events(ser
     job_id = served.submit()
     tried(served, task_id, 1, status="deploying", job_id=job_id)
     log = b"ready\rdata: forged\n\nevent: end\n" + b"x" * 20_000 + b"\nhalf"
-    (served.world.home.logs / f"{job_id}.log").write_bytes(log)
+    served.world.log_of(job_id).write_bytes(log)
     tried(served, task_id, 2)
     none = ask(served, "GET", f"/tasks/{task_id}/experiments/2/logs")
     assert (none.status, "without a job" in none.error["message"]) == (404, True)
@@ -204,6 +207,26 @@ def test_who_follows_an_experiment_hears_of_that_one_alone(served: Served) -> No
         served.call("PATCH", f"/experiments/{two['id']}", {"status": "failed", "error_message": "why"})
         told = client.next()
         assert (told["type"], told["experiment_id"], told["data"]["error_message"]) == ("experiment_failed", 2, "why")
+
+
+@pytest.mark.parametrize("kind", ["tasks", "experiments"])
+def test_who_opens_a_websocket_waits_for_the_ledger_in_their_own_turn(
+    served: Served, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    task_id = a_task(served, started=True)
+    experiment_id = tried(served, task_id, 1)["id"]
+    state, turns_of = served.app_state, list[str]()
+    access, name = (state.tasks, "task") if kind == "tasks" else (state.experiments, "find")
+    find = getattr(access, name)
+
+    def noted(*args: object) -> object:
+        turns_of.append(whose_request.get())
+        return find(*args)
+
+    monkeypatch.setattr(access, name, noted)
+    with listening(served, f"/api/ws/{kind}/{task_id if kind == 'tasks' else experiment_id}") as client:
+        assert client.status == 101
+    assert turns_of == [pwd.getpwuid(os.geteuid()).pw_name]
 
 
 @pytest.mark.parametrize("path", ["/api/ws/tasks/99", "/api/ws/experiments/99"])

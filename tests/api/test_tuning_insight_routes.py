@@ -169,3 +169,21 @@ def test_a_task_of_a_cluster_with_a_runtime_of_its_own_has_findings_and_a_comman
     tried(served, task_id, 1, **measured(1.0, 2.0))
     assert served.call("GET", f"/tasks/{task_id}/findings").data["command"].startswith("corral deploy llama ")
     assert served.call("GET", f"/tasks/{task_id}/export/submit").body.startswith(b"corral deploy ")
+
+
+@pytest.mark.parametrize("parameters", [
+    {f"p{i}": [1, 2] for i in range(1500)},
+    {"tp-size": list(range(5000))},
+    {"tp-size": {"type": "choice", "values": list(range(5000))}},
+], ids=["many parameters", "many values", "many values of a choice"])  # fmt: skip
+def test_a_task_of_too_many_parameters_is_refused_before_its_combinations_are_looked_at(
+    served: Served, parameters: dict[str, Any]
+) -> None:
+    for path in ("/tasks/estimate", "/tasks"):
+        refused = served.call("POST", path, {**TASK, "parameters": parameters})
+        assert (refused.status, refused.error["field"]) == (422, "parameters")
+
+
+def test_as_many_parameters_as_a_task_may_have_are_sized(served: Served) -> None:
+    parameters = {f"p{i}": list(range(40)) for i in range(64)}
+    assert served.call("POST", "/tasks/estimate", {**TASK, "parameters": parameters}).status == 200

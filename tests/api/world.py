@@ -49,7 +49,7 @@ from corral.history.file import HistoryFile
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ServerInfo
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
-from corral.model.fact import ConditionObserved, NodeObserved
+from corral.model.fact import ConditionObserved, JobChanged, NodeObserved
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
 from corral.model.price import Price
@@ -86,11 +86,11 @@ class NodeOfThisHost(SimulatedNode):
             return None
         return ProcessFound(ProcessIdentity(pid, 1, "boot"), os.stat(f"/proc/{pid}").st_uid, (pid,))
 
-    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
-        return self._logs.written_since(job_id, rank, ago_s)
+    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
+        return self._logs.written_since(job_id, rank, ago_s, mark)
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
-        return self._logs.read(job_id, rank, offset, max_bytes)
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
+        return self._logs.read(job_id, rank, offset, max_bytes, mark)
 
 
 class World:
@@ -143,6 +143,7 @@ class World:
             self.ledger, self.ledger.experiments, clock, self.tasks, self.experiments, sense=tuning_sense
         )
         self.alerts = AlertAccess(self.ledger, clock, lambda: {"hot": 3})
+        self.cluster_name: str | None = None
         self.metrics = Metrics(
             view=self.ledger.view,
             telemetry=hub,
@@ -158,6 +159,7 @@ class World:
             history_stopped=self.history.stopped,
             watch_failures={"alerts": 2},
             version="1",
+            cluster=lambda: self.cluster_name,
             started_at=clock.now(),
         )
 
@@ -167,7 +169,9 @@ class World:
         """As `corral.ports.telemetry.Samples` has it."""
         return dict(self.samples)
 
-    def app_state(self, authenticator: Authenticator, token_issuer: TokenIssuer) -> AppState:
+    def app_state(
+        self, authenticator: Authenticator, token_issuer: TokenIssuer, *, proxied_host: str | None = None
+    ) -> AppState:
         return AppState(
             service=self.service,
             submitter=Submitter(self.service),
@@ -181,6 +185,7 @@ class World:
                 LoopbackListener(self.home.page_port_file, None),
                 SystemClock(),
                 PageFiles(self.home.root / BUILT_PAGES),
+                proxied_host=proxied_host,
             ),
             events=self.events,
             reports=self.reports,
@@ -197,6 +202,13 @@ class World:
     def _about(self) -> ServerInfo:
         return ServerInfo(version="1", pid=os.getpid(), home=str(self.home.root))
 
+    def log_of(self, job_id: str, rank: int = 0) -> Path:
+        """Where a member of a job writes, which is launched once for that: a job that never was has no log."""
+        if not self.ledger.view().jobs[job_id].launches:
+            launched = JobChanged(job_id, {"launches": 1}, at=time.time(), by="test")
+            self.ledger.commit(lambda _: Decided((launched,), None)).result()
+        return self.home.log_of(job_id, rank)
+
     def close(self) -> None:
         self.replays.close()
         self.history.close()
@@ -207,7 +219,14 @@ class World:
 class Served:
     """A world that answers on a Unix socket and over TCP, encrypted where it is given a certificate."""
 
-    def __init__(self, world: World, *, server_uid: int | None = None, certificate: Certificate | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        server_uid: int | None = None,
+        certificate: Certificate | None = None,
+        proxied_host: str | None = None,
+    ) -> None:
         self.world = world
         self.path = world.home.socket
         uid = os.geteuid() if server_uid is None else server_uid
@@ -223,7 +242,7 @@ class Served:
         sockets = [unix_socket(self.path, for_everyone=True), *([] if certificate else [tcp])]
         tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
-        self.app_state = world.app_state(authenticator, token_issuer)
+        self.app_state = world.app_state(authenticator, token_issuer, proxied_host=proxied_host)
         self.server = ApiServer(create_app(self.app_state), sockets, world.ends, on_ready=self.ready.set, tls=tls)
         self.app_state.pages.listener.serve = self.server.serve_also
         self.thread = threading.Thread(target=self.server.run)

@@ -14,8 +14,10 @@ from tests.pages.conftest import PATIENCE_MS, Visit, visiting
 def test_a_link_signs_in_and_shows_each_device(visit: Visit) -> None:
     page = visit.page
     assert page.url == f"{visit.base}/"
+    # An alert may name a device, too.
+    devices = page.get_by_role("region", name="Devices")
     for index in range(4):
-        expect(page.get_by_role("link", name=f"GPU {index} ")).to_be_visible()
+        expect(devices.get_by_role("link", name=f"GPU {index} ")).to_be_visible()
     assert visit.errors == []
 
 
@@ -133,3 +135,12 @@ def test_an_address_within_the_pages_can_be_kept(visit: Visit, box: Box) -> None
     expect(page.get_by_role("checkbox")).to_be_checked()
     page.get_by_label("Name").fill("sweep-*")
     page.wait_for_url(re.compile(r"name=sweep-"))
+
+
+def test_the_title_and_the_frame_say_of_which_cluster_the_pages_are(chromium: Browser) -> None:
+    with serving(described(1), "cluster: {name: GPU-Cluster-01}\n") as box, visiting(chromium, box) as visit:
+        for address in ("/", "/queue"):
+            page = visit.go(address)
+            expect(page).to_have_title("GPU-Cluster-01 · Corral")
+            expect(page.get_by_role("banner").get_by_text("GPU-Cluster-01")).to_be_visible()
+        assert visit.errors == []

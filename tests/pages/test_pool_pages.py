@@ -1,6 +1,8 @@
 """The pages about the pool as people use them: alerts, comparison, and what who is no administrator is offered."""
 
+import re
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from getpass import getuser
 
 import pytest
@@ -85,6 +87,15 @@ def test_devices_are_compared_as_the_address_says(pool_visit: Visit) -> None:
     expect(page.get_by_role("button", name="Leave out")).to_have_count(2)
     page.get_by_role("button", name="7d").click()
     page.wait_for_url("**range=7d**")
+    page.get_by_role("button", name="from … to").click()
+    page.wait_for_url(re.compile(r"range=\d+-\d+"))
+    begin, end = page.get_by_label("From", exact=True), page.get_by_label("To", exact=True)
+    chosen = f"{datetime.now().astimezone() - timedelta(hours=1):%Y-%m-%dT%H:%M}"
+    begin.fill(chosen)
+    end.focus()
+    page.wait_for_url(re.compile(rf"range={int(datetime.fromisoformat(chosen).timestamp())}-\d+"))
+    expect(begin).to_have_value(chosen)
+    expect(page.get_by_role("img", name=re.compile("Utilization of .* from .* to "))).to_be_visible()
     assert pool_visit.errors == []
 
 

@@ -20,6 +20,7 @@ from corral.api.errors import Unauthenticated
 from corral.api.origins import must_be_of_no_other_page
 from corral.api.pages import cookies
 from corral.api.peer import Peer
+from corral.api.user_turns import whose_request
 from corral.clock import Clock, SystemClock
 from corral.control.token_issuer import digest_of
 from corral.files import read_whole
@@ -61,13 +62,21 @@ class Authenticator:
         self._stamp: tuple[float, Stamp] = (float("-inf"), ())
 
     async def caller_of(self, request: HTTPConnection) -> Caller:
-        """The caller. Raises Unauthenticated if it is unknown, Forbidden if this server does not serve them."""
+        """The caller, in whose turn the rest of the request is answered.
+
+        Raises Unauthenticated if it is unknown, Forbidden if this server does not serve them.
+        """
+        caller = await self._found(request)
+        whose_request.set(caller.user)
+        return caller
+
+    async def _found(self, request: HTTPConnection) -> Caller:
         state = request.scope.get("state", {})
         if "peer" not in state:
             raise Unauthenticated("this server cannot tell who you are here; use its Unix socket")
         peer: Peer | None = state["peer"]
         if peer is None:
-            return await self.holder_of(_secret_of(request))
+            return await self._holder_at(request)
         # The browser at the end of a tunnel to the socket has the rights of whoever dug it, without any cookie.
         must_be_of_no_other_page(request)
         if self._server_uid not in (0, peer.uid) and peer.uid != 0:
@@ -77,6 +86,23 @@ class Authenticator:
                 "administrator for one that runs as root"
             )
         return await self._caller(peer.uid, peer.gid)
+
+    def is_valid(self, digest: str) -> bool:
+        """Whether the token that has this digest is still good for anything."""
+        token = None if self._tokens is None else self._tokens.find(digest)
+        return token is not None and token.live(self._clock.now())
+
+    async def _holder_at(self, request: HTTPConnection) -> Caller:
+        cookie = None if "authorization" in request.headers else cookies.read(request)
+        if cookie is None:
+            secret = _secret_of(request)
+            caller, digest = await self.holder_of(secret), digest_of(secret)
+        else:
+            caller, digest = await self.session_of(cookie, request), cookies.digest(cookie, cookies.way(request))
+        if caller.token is not None:
+            # Whatever this request is for, and however long it takes, it ends with the token.
+            request.scope["state"]["tokens"].add(digest)
+        return caller
 
     def is_admin(self, uid: int) -> bool:
         """Whether this user administers the server."""
@@ -89,11 +115,21 @@ class Authenticator:
         digest = digest_of(secret)
         if self._own_digest is not None and hmac.compare_digest(digest, self._own_digest):
             return await self._caller(self._server_uid, os.getegid())
+        return await self._holder(
+            digest, "this token is unknown here; create one with `corral token create` on the server's machine"
+        )
+
+    async def session_of(self, secret: str, request: HTTPConnection) -> Caller:
+        """Whose session a cookie is. Raises Unauthenticated, and Forbidden where another user's process sends it."""
+        digest = cookies.digest(secret, cookies.way(request))
+        caller = await self._holder(digest, "there is no such session; open another with `corral dashboard`")
+        cookies.must_be_of(caller, request)
+        return caller
+
+    async def _holder(self, digest: str, unknown: str) -> Caller:
         token = None if self._tokens is None else self._tokens.find(digest)
         if self._tokens is None or token is None:
-            raise Unauthenticated(
-                "this token is unknown here; create one with `corral token create` on the server's machine"
-            )
+            raise Unauthenticated(unknown)
         now = self._clock.now()
         if not token.live(now):
             raise Unauthenticated(
@@ -125,9 +161,7 @@ class Authenticator:
 
 
 def _secret_of(request: HTTPConnection) -> str:
-    """The token that a request names, or that a browser has in its cookie."""
-    if "authorization" not in request.headers and (cookie := cookies.read(request)) is not None:
-        return cookie[1]
+    """The token that a request names."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise Unauthenticated(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,6 +18,7 @@ from corral.api.reading import read_body, read_object, read_query
 from corral.api.responses import gives, gives_many, gives_nothing
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import AppState, RequestContext, answer
+from corral.api.user_threads import on_worker
 from corral.control.tuning.experiment_access import ExperimentAccess
 from corral.control.tuning.task_access import TaskAccess
 from corral.control.tuning.task_checks import within
@@ -75,7 +75,7 @@ async def describe_task(request: Request, context: RequestContext, task_id: str)
 @router.delete("/tasks/{task_id}", answers=gives_nothing("The task is gone."))
 async def delete(request: Request, context: RequestContext, task_id: str) -> Response:
     """Forget a task that does not run, and its experiments."""
-    await to_thread.run_sync(_tasks(request).delete, task_id, context.caller)
+    await on_worker(_tasks(request).delete, task_id, context.caller)
     return Response(status_code=204)
 
 

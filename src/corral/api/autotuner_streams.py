@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable
 
-from anyio import to_thread
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
@@ -20,6 +19,7 @@ from corral.api.responses import gives_log
 from corral.api.route_table import RouteTable
 from corral.api.routing import AppState, RequestContext, json_response
 from corral.api.task_logs import TOPICS, event_response, followed_task_log, lines_of, task_log
+from corral.api.user_threads import on_worker
 from corral.model.answers.tuning import ExperimentRow
 from corral.model.errors import CorralError, NotFound
 from corral.wire import to_plain
@@ -64,7 +64,7 @@ async def logs(request: Request, context: RequestContext, task_id: str) -> Respo
     """Tell what happened to a task and its experiments, a line each. With `follow`, until nothing of it runs."""
     if read_query(request, tuning_shapes.TaskLogQuery).follow:
         return await followed_task_log(request, context.caller, task_id)
-    lines = await to_thread.run_sync(task_log, request.app.state.corral, task_id, context.caller)
+    lines = await on_worker(task_log, request.app.state.corral, task_id, context.caller)
     return json_response({"logs": "".join(f"{line}\n" for line in lines)})
 
 
@@ -74,7 +74,7 @@ async def experiment_logs(request: Request, context: RequestContext, task_id: st
     """Send what the server of an experiment wrote: the end of it, or with `follow` all until its job has ended."""
     follow = read_query(request, tuning_shapes.TaskLogQuery).follow
     state: AppState = request.app.state.corral
-    row = await to_thread.run_sync(state.experiments.of_number, task_id, number, context.caller)
+    row = await on_worker(state.experiments.of_number, task_id, number, context.caller)
     job_id = _job_of(row)
     if follow:
         return await event_response(request, lines_of(await log_chunks(context, job_id, shapes.LogQuery(follow=True))))
@@ -93,7 +93,7 @@ async def _followed(websocket: WebSocket, known: Callable[[Caller], AutotunerMes
         caller = await _reader(state, websocket)
         with state.events.client(caller.user, TOPICS):
             place = state.events.last
-            messages = await to_thread.run_sync(known, caller)
+            messages = await on_worker(known, caller)
             await websocket.accept()
             stream = EventStream(state.events, caller.user, TOPICS, place, allowed)
             await serve(websocket, stream, messages.of_batch, deaf=True)

@@ -52,9 +52,14 @@ _ANSWERS: tuple[tuple[type[CorralError], int, str], ...] = (
 )
 
 
-def error_body(message: str, *, kind: str, field: str | None = None) -> bytes:
+def error_body(
+    message: str, *, kind: str, field: str | None = None, descriptions: Mapping[str, str] | None = None
+) -> bytes:
     """The JSON of an error."""
-    return json.dumps({"error": {"message": message, "field": field, "kind": kind}}).encode()
+    told: dict[str, object] = {"message": message, "field": field, "kind": kind}
+    if descriptions:
+        told["descriptions"] = dict(descriptions)
+    return json.dumps({"error": told}).encode()
 
 
 Methods = Mapping[str, Collection[str]]
@@ -84,7 +89,10 @@ def response_to(error: CorralError) -> Response:
     headers = {"www-authenticate": "Bearer"} if status == 401 else None
     if isinstance(error, Busy):
         headers = {"retry-after": RETRY_AFTER_S}
-    return _answer(str(error), status, kind, field=getattr(error, "field", None), headers=headers)
+    if not isinstance(error, Refused):
+        return _answer(str(error), status, kind, headers=headers)
+    body = error_body(str(error), kind=kind, field=error.field, descriptions=error.descriptions)
+    return Response(body, status, headers=headers, media_type="application/json")
 
 
 async def _answer_corral_error(request: Request, error: Exception) -> Response:
@@ -114,8 +122,5 @@ async def _answer_fault(request: Request, error: Exception) -> Response:
     return _answer(said, 500, "internal")
 
 
-def _answer(
-    message: str, status: int, kind: str, *, field: str | None = None, headers: Mapping[str, str] | None = None
-) -> Response:
-    body = error_body(message, kind=kind, field=field)
-    return Response(body, status, headers=headers, media_type="application/json")
+def _answer(message: str, status: int, kind: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(error_body(message, kind=kind), status, headers=headers, media_type="application/json")

@@ -23,7 +23,8 @@ from corral.api.reading import read_query
 from corral.api.responses import gives_text
 from corral.api.route_table import RouteTable
 from corral.api.routing import AppState, RequestContext
-from corral.api.websockets import CLOSED_FORBIDDEN, CLOSED_MESSAGE, CLOSED_RESTART, CLOSED_SLOW, either
+from corral.api.until_gone import until_gone
+from corral.api.websockets import CLOSED_FORBIDDEN, CLOSED_MESSAGE, CLOSED_RESTART, CLOSED_SLOW
 from corral.control.events.rows_of_facts import JOURNAL_TOPICS, TOPICS
 from corral.model.errors import CorralError, Refused, nearest
 from corral.model.token import TokenScope
@@ -115,13 +116,13 @@ class EventStreamResponse(Response):
         self._stream = stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def until_gone() -> None:
+        async def gone() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
         with self._feed.client(self._user, self._stream.topics):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await either(until_gone, partial(self._tell, scope, send))
+            await until_gone(gone, partial(self._tell, scope, send))
 
     async def _tell(self, scope: Scope, send: Send) -> None:
         async def tell(data: bytes, *, more: bool = True) -> None:
@@ -148,7 +149,7 @@ async def serve(
     """
     said: list[str] = []
 
-    async def until_gone() -> None:
+    async def gone() -> None:
         said.append((await websocket.receive())["type"])
         while deaf and said[-1] == "websocket.receive":
             said[-1] = (await websocket.receive())["type"]
@@ -169,7 +170,7 @@ async def serve(
             except CorralError as error:
                 await websocket.close(CLOSED_FORBIDDEN, str(error).encode()[:_LONGEST_REASON].decode(errors="ignore"))
 
-    await either(until_gone, tell)
+    await until_gone(gone, tell)
     if said == ["websocket.receive"]:
         with suppress(WebSocketDisconnect):
             await websocket.close(CLOSED_MESSAGE, "nothing that is sent here is read")

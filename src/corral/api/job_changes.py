@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -11,6 +10,7 @@ from corral.api.reading import read_body
 from corral.api.responses import gives
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import RequestContext, answer, json_response
+from corral.api.user_threads import on_worker
 from corral.control.job_changes import Verb
 from corral.model.answers.job_changes import ChangedJobs
 from corral.model.job_choice import JobChoice
@@ -39,7 +39,7 @@ _DOES_TO_ONE = {
 async def update(request: Request, context: RequestContext, job_id: str) -> Response:
     """Change the priority, time limit, name or queue of a job, or of an array's elements that have not ended."""
     asked = await read_body(request, JobUpdate)
-    ids = await to_thread.run_sync(context.service.updating.update, job_id, asked, context.caller)
+    ids = await on_worker(context.service.updating.update, job_id, asked, context.caller)
     return json_response({"ids": ids})
 
 
@@ -53,7 +53,7 @@ def _change_many(verb: Verb) -> Callable[..., Awaitable[Response]]:
 
 def _change_one(verb: Verb) -> Callable[..., Awaitable[Response]]:
     async def change(request: Request, context: RequestContext, job_id: str) -> Response:
-        ids = await to_thread.run_sync(context.service.changes.one, verb, job_id, context.caller)
+        ids = await on_worker(context.service.changes.one, verb, job_id, context.caller)
         return json_response({"ids": ids})
 
     return change

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,18 +12,22 @@ from corral.access.caller import Caller
 from corral.api import shapes
 from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
 from corral.api.long_answers import LongAnswers
+from corral.api.origins import is_from_browser
 from corral.api.reading import read_body, read_query
 from corral.api.responses import gives
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import AppState, RequestContext, answer, json_response, read_only, to_json
 from corral.api.streams import PiecewiseResponse
+from corral.api.user_threads import on_worker
 from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
 from corral.model.answers.dry_run import DryRun
 from corral.model.answers.job_details import Explanation, JobDetail
+from corral.model.audience import Audience
 from corral.model.errors import Refused
 from corral.model.job import JobKind
 from corral.model.job_choice import OWN
 from corral.model.job_sort import parse_sort
+from corral.model.means import Means
 from corral.model.name_pattern import check_name_patterns
 from corral.model.submission import Submission
 from corral.ports.ledger import JobQuery
@@ -89,7 +92,7 @@ async def adopt(request: Request, context: RequestContext) -> Response:
     """Make a running process a job."""
     adoption = await read_body(request, shapes.AdoptRequest)
     submission = Submission(kind=JobKind.ADOPT, name=adoption.name, priority=adoption.priority)
-    job_id = await to_thread.run_sync(context.service.adopting.adopt, adoption.pid, context.caller, submission)
+    job_id = await on_worker(context.service.adopting.adopt, adoption.pid, context.caller, submission)
     return json_response({"id": job_id}, 201)
 
 
@@ -106,10 +109,10 @@ async def wait(request: Request, context: RequestContext) -> Response:
         )
     queries = context.service.queries
     with context.ends.waiter(asked_for.ids) as waiter:
-        if asked_for.timeout_s > 0 and not await to_thread.run_sync(queries.have_ended, asked_for.ids):
-            done_now = partial(to_thread.run_sync, EndedJobs(asked_for.ids, queries.is_live).all)
+        if asked_for.timeout_s > 0 and not await on_worker(queries.have_ended, asked_for.ids):
+            done_now = partial(on_worker, EndedJobs(asked_for.ids, queries.is_live).all)
             await wait_until(done_now, waiter, context.ends, min(asked_for.timeout_s, LONGEST_WAIT_S))
-        done, rows = await to_thread.run_sync(queries.ended, asked_for.ids)
+        done, rows = await on_worker(queries.ended, asked_for.ids)
     return await answer(lambda: {"done": done, "jobs": rows})
 
 
@@ -121,9 +124,9 @@ async def list_jobs(request: Request, context: RequestContext) -> Response:
         raise Refused(f"limit must be from 0 (all) to {shapes.MAX_PAGE}, not {asked_for.limit}", field="limit")
     query = _query(asked_for, context.caller)
     active_only = not (asked_for.all or asked_for.phase)
-    listing = partial(_page, context, active_only, asked_for.starts)
+    listing = partial(_page, context, active_only, asked_for.starts, asked_for.means)
     if asked_for.limit and asked_for.limit <= _LONG_PAGE:
-        rows, below = await to_thread.run_sync(listing, query)
+        rows, below = await on_worker(listing, query)
     else:
         rows, below = await _LONG_PAGES.make(request, partial(listing, query))
     if asked_for.limit or below is None:
@@ -133,7 +136,7 @@ async def list_jobs(request: Request, context: RequestContext) -> Response:
 
 def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
     """What a listing asks of the ledger. Raises Refused."""
-    for name, values in (("user", asked_for.user), ("queue", asked_for.queue)):
+    for name, values in (("user", asked_for.user), ("queue", asked_for.queue), ("project", asked_for.project)):
         if len(values) > shapes.MAX_VALUES:
             raise Refused(f"{name}: at most {shapes.MAX_VALUES} can be named, not {len(values)}", field=name)
     if asked_for.name is not None:
@@ -151,6 +154,7 @@ def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
         limit=asked_for.limit or _STREAMED_PAGE,
         before_sequence=asked_for.before,
         queues=asked_for.queue,
+        projects=asked_for.project,
         since=asked_for.since,
         sort=sort,
     )
@@ -170,16 +174,19 @@ async def job(request: Request, context: RequestContext, job_id: str) -> Respons
 @router.get("/jobs/{job_id}/why", answers=gives(Explanation))
 async def why(request: Request, context: RequestContext, job_id: str) -> Response:
     """Explain why a job waits, and when it is expected to start; of one that has ended, what its log's end says."""
-    explanation = await to_thread.run_sync(context.service.explanations.of, job_id)
+    audience = Audience.PAGE if is_from_browser(request) else Audience.COMMAND_LINE
+    explanation = await on_worker(context.service.explanations.of, job_id, audience)
     if explanation.phase.terminal:
         # The end of its log is read, on nodes that may hang.
-        call = partial(context.service.explanations.with_log_end, job_id, context.caller)
+        call = partial(context.service.explanations.with_log_end, job_id, context.caller, audience)
         explanation = await context.log_threads.run(context.caller, call)
     return await answer(lambda: explanation)
 
 
-def _page(context: RequestContext, active_only: bool, starts: bool, query: JobQuery) -> tuple[bytes, int | None]:
-    rows, below = context.service.queries.jobs(query, active_only=active_only, starts=starts)
+def _page(
+    context: RequestContext, active_only: bool, starts: bool, means: Means | None, query: JobQuery
+) -> tuple[bytes, int | None]:
+    rows, below = context.service.queries.jobs(query, active_only=active_only, starts=starts, means=means)
     return to_json(rows), below
 
 

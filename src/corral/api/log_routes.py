@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -21,7 +20,9 @@ from corral.api.responses import gives
 from corral.api.route_table import RouteTable
 from corral.api.routing import RequestContext, request_context
 from corral.api.streams import BrokenOff, PiecewiseResponse
-from corral.api.websockets import CLOSED_FAILED, CLOSED_RESTART, either
+from corral.api.until_gone import until_gone
+from corral.api.user_threads import on_worker
+from corral.api.websockets import CLOSED_FAILED, CLOSED_RESTART
 from corral.control.querying.member_logs import MemberLog
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.token import TokenScope
@@ -50,10 +51,10 @@ async def log_socket(websocket: WebSocket, job_id: str) -> None:
         await websocket.send_denial_response(response_to(error))
         return
     await websocket.accept()
-    await either(partial(_until_gone, websocket), partial(_pass_on, chunks, websocket))
+    await until_gone(partial(_gone, websocket), partial(_pass_on, chunks, websocket))
 
 
-async def _until_gone(websocket: WebSocket) -> None:
+async def _gone(websocket: WebSocket) -> None:
     while (await websocket.receive())["type"] != "websocket.disconnect":
         pass
 
@@ -73,14 +74,14 @@ async def _pass_on(chunks: AsyncIterator[bytes], websocket: WebSocket) -> None:
 
 async def log_chunks(context: RequestContext, job_id: str, asked_for: shapes.LogQuery) -> AsyncIterator[bytes]:
     """What is sent of a log, of which the first piece has been read. Raises what is in the way."""
-    members = await to_thread.run_sync(context.service.logs, job_id, context.caller)
+    members = await on_worker(context.service.logs, job_id, context.caller)
     if asked_for.rank != "all":
         members = (_of_rank(members, asked_for.rank, job_id),)
     chosen = [await _from_its_start(_Reading(member, context), asked_for) for member in members]
     pieces = AllLogs(chosen) if asked_for.rank == "all" else chosen[0]
 
     async def has_ended() -> bool:
-        return await to_thread.run_sync(members[0].has_ended)
+        return await on_worker(members[0].has_ended)
 
     # What is in the way is told now: once an answer has begun it is too late.
     first = await pieces.next()

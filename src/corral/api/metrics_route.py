@@ -2,7 +2,6 @@
 
 import time
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -10,6 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from corral.api.responses import gives_text
 from corral.api.route_table import RouteTable
 from corral.api.routing import AppState, RequestContext
+from corral.api.user_threads import on_worker
 from corral.control.metrics.exposition import CONTENT_TYPE
 from corral.control.metrics.request_counts import RequestCounts
 
@@ -20,7 +20,7 @@ router = RouteTable("devices and server")
 async def metrics(request: Request, context: RequestContext) -> Response:
     """Tell devices, jobs, queues, nodes and the server itself in numbers, for Prometheus."""
     state: AppState = request.app.state.corral
-    return Response(await to_thread.run_sync(state.metrics.text), media_type=CONTENT_TYPE)
+    return Response(await on_worker(state.metrics.text), media_type=CONTENT_TYPE)
 
 
 class RequestCounter:

@@ -1,6 +1,5 @@
 """Routes about the nodes."""
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -9,6 +8,7 @@ from corral.api.reading import read_body
 from corral.api.responses import gives
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import RequestContext, answer, json_response
+from corral.api.user_threads import on_worker
 
 router = RouteTable("nodes")
 
@@ -23,7 +23,7 @@ async def nodes(request: Request, context: RequestContext) -> Response:
 async def cordon(request: Request, context: RequestContext, node: str) -> Response:
     """Set a node apart: nothing more starts on it, and what runs there goes on."""
     reason = (await read_body(request, shapes.Cordon)).reason
-    row = await to_thread.run_sync(context.service.node_cordons.cordon, node, reason, context.caller)
+    row = await on_worker(context.service.node_cordons.cordon, node, reason, context.caller)
     return json_response({"nodes": [row]})
 
 
@@ -32,12 +32,12 @@ async def drain(request: Request, context: RequestContext, node: str) -> Respons
     """Empty a node: nothing more starts on it, and at the deadline what still runs goes back to its queue."""
     wanted = await read_body(request, shapes.Drain)
     cordons = context.service.node_cordons
-    row = await to_thread.run_sync(cordons.drain, node, wanted.reason, wanted.deadline_s, context.caller)
+    row = await on_worker(cordons.drain, node, wanted.reason, wanted.deadline_s, context.caller)
     return json_response({"nodes": [row]})
 
 
 @router.post("/nodes/{node}/uncordon", answers=gives(shapes.NodeList))
 async def uncordon(request: Request, context: RequestContext, node: str) -> Response:
     """Give a node back."""
-    row = await to_thread.run_sync(context.service.node_cordons.uncordon, node, context.caller)
+    row = await on_worker(context.service.node_cordons.uncordon, node, context.caller)
     return json_response({"nodes": [row]})

@@ -32,3 +32,8 @@ def _origin_place(origin: str) -> str | None:
 def _place(netloc: str) -> str:
     """Host and port as they compare, whatever stands between that ends TLS."""
     return netloc.lower().removesuffix(":80").removesuffix(":443")
+
+
+def is_from_browser(connection: HTTPConnection) -> bool:
+    """Whether a page asks: a session counts only for requests of which the browser says so."""
+    return "sec-fetch-site" in connection.headers

@@ -8,7 +8,7 @@ from dataclasses import fields
 from functools import cache, partial
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from starlette.requests import HTTPConnection, Request
 
 from corral import wire
@@ -16,15 +16,16 @@ from corral.api.bodies import Intake
 from corral.api.gpu_number import with_gpus_read
 from corral.api.nesting import refuse_unwieldy
 from corral.api.shapes import JobBatch
+from corral.api.user_turns import UserTurns, whose_request
 from corral.model.errors import Refused, nearest
 from corral.model.submission import Submission
 
 T = TypeVar("T")
 
-_QUICK_BYTES = 128 * 1024
+_QUICK_BYTES = 32 * 1024
 """Bodies up to this size are parsed about as fast as a worker thread starts, so they need none."""
 
-_LARGE = CapacityLimiter(1)
+_LARGE = UserTurns(1, of_a_user=1)
 """Python's JSON parser blocks all other threads. Large bodies are parsed one at a time, so small ones get a turn."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -48,7 +49,8 @@ async def _body(request: Request, read: Callable[[bytes], T]) -> T:
     intake: Intake = request.scope["state"]["intake"]
     raw = await intake.bytes_of(request)
     if len(raw) > _QUICK_BYTES:
-        return await to_thread.run_sync(read, raw, limiter=_LARGE)
+        async with _LARGE.turn(whose_request.get()):
+            return await to_thread.run_sync(read, raw)
     return read(raw)
 
 

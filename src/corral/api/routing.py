@@ -3,10 +3,8 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
-from anyio import to_thread
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
@@ -17,7 +15,7 @@ from corral.api.event_feed import EventFeed
 from corral.api.pages.dashboard import Dashboard
 from corral.api.route_table import ApiRoute
 from corral.api.submitting import Submitter
-from corral.api.user_threads import UserThreads
+from corral.api.user_threads import UserThreads, on_worker
 from corral.api.waiting import EndSignal, InputNotices
 from corral.control.alerting.alert_access import AlertAccess
 from corral.control.channels import ChannelAccess
@@ -120,7 +118,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=to_pl
 
 async def answer(call: Callable[..., Any], *args: Any, status: int = 200, **kwargs: Any) -> Response:
     """The JSON of what the call returns. Both are made on a worker thread, because either may take long."""
-    body = await to_thread.run_sync(partial(_json_of_call, call, args, kwargs))
+    body = await on_worker(_json_of_call, call, args, kwargs)
     return Response(body, status, media_type="application/json")
 
 

@@ -10,12 +10,14 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 
+from corral.api.connection_limits import ConnectionLimits
 from corral.api.peer import PeerProtocol
 from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
@@ -25,6 +27,9 @@ from corral.model.errors import Conflict, Refused
 KEEP_ALIVE_S = 30
 GRACE_S = 5
 """How long requests in progress may take to finish when the server stops."""
+
+TOKENS_LOOKED_AT_S = 1.0
+"""How often it is looked whether a connection's token has ended."""
 
 _BACKLOG = 1024
 _UNANSWERED_MS = 60_000
@@ -56,7 +61,7 @@ class ApiServer:
         config = uvicorn.Config(
             app,
             loop="asyncio",
-            http=PeerProtocol,
+            http=partial(PeerProtocol, ConnectionLimits(_most_connections())),  # type: ignore[arg-type]
             ws=_web_socket,  # type: ignore[arg-type]
             ws_max_size=_MOST_RECEIVED_BYTES,
             ws_per_message_deflate=False,
@@ -68,11 +73,10 @@ class ApiServer:
             server_header=False,
             date_header=False,
             backlog=_BACKLOG,
-            limit_concurrency=_most_connections(),
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
-        self._server = _Server(config, on_ready, tls)
+        self._server = _Server(config, on_ready, tls, app.state.corral.authenticator.is_valid)
 
     def run(self) -> None:
         """Serve. Returns after `stop`, when the requests in progress are done."""
@@ -81,6 +85,10 @@ class ApiServer:
     async def serve_also(self, listener: socket.socket) -> None:
         """Answer on this socket too, while serving. Called on the event loop."""
         await self._server.serve_also(listener)
+
+    def serve_also_soon(self, listener: socket.socket) -> None:
+        """As `serve_also`, from any thread."""
+        self._server.serve_also_soon(listener)
 
     def stop(self) -> None:
         """Accept no more requests, and let `run` return. Safe from any thread or signal handler, and before `run`."""
@@ -99,8 +107,16 @@ def _web_socket(**connection: Any) -> asyncio.Protocol:
 class _Server(uvicorn.Server):
     """uvicorn without its periodic tick, and without its signal handlers, which the whole process needs."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], tls: TlsAcceptor | None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        on_ready: Callable[[], None],
+        tls: TlsAcceptor | None,
+        is_valid: Callable[[str], bool],
+    ) -> None:
         super().__init__(config)
+        self._is_valid = is_valid
+        self._ended: frozenset[tuple[Any, str]] = frozenset()
         self._tls = tls
         self._on_ready = on_ready
         self._wakers = contextlib.ExitStack()
@@ -145,20 +161,43 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         self.servers.append(await loop.create_server(self._make_protocol, sock=listener, backlog=_BACKLOG))
 
+    def serve_also_soon(self, listener: socket.socket) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self.serve_also(listener), self._loop)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._tls is not None:
             self._tls.close()
         await super().shutdown(sockets)
         self._wakers.close()
 
-    def _make_protocol(self) -> PeerProtocol:
-        return PeerProtocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+    def _make_protocol(self) -> asyncio.Protocol:
+        make = self.config.http_protocol_class
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)  # type: ignore[call-arg]
 
     async def main_loop(self) -> None:
-        # The tick would keep the date header and look for the end ten times a second; neither is wanted.
+        # uvicorn's tick would keep the date header and look for the end ten times a second; neither is wanted.
         assert self._stopping is not None
-        if not self.should_exit:
-            await self._stopping.wait()
+        while not self.should_exit:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), TOKENS_LOOKED_AT_S)
+            self._cut_off_ended()
+
+    def _cut_off_ended(self) -> None:
+        """Break off connections whose request in progress was made with a token that has ended, whatever it is for.
+
+        They are when this is seen for the second time, so that those that say why can do so.
+        """
+        ended = frozenset(
+            (connection, digest)
+            for connection in self.server_state.connections
+            for digest in connection.app_state.get("tokens", ())
+            if not self._is_valid(digest)
+        )
+        for connection, _ in ended & self._ended:
+            # What is not sent yet is not waited for: who reads slowly would be told more for as long.
+            connection.transport.abort()
+        self._ended = ended - self._ended
 
 
 def unix_socket(path: Path, *, for_everyone: bool) -> socket.socket:
@@ -178,6 +217,11 @@ def unix_socket(path: Path, *, for_everyone: bool) -> socket.socket:
         path.unlink()
     elif path.exists():
         raise Refused(f"{path} is not a socket, but the server needs this path for its socket; move it away")
+    return bound_socket(path, for_everyone=for_everyone)
+
+
+def bound_socket(path: Path, *, for_everyone: bool) -> socket.socket:
+    """A listening Unix socket at `path`, where nothing is yet. Raises Refused."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # The file gets the mode of the socket it is made from, so there is no moment in which others may connect.

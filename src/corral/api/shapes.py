@@ -5,14 +5,16 @@ Requests are read into these classes (`corral.api.reading`). Those of answers on
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any
 
 from corral.model.answers.channels import ChannelRow
 from corral.model.answers.devices import DeviceRow, MappedDevice
 from corral.model.answers.jobs import JobRow
-from corral.model.answers.site import NodeRow, QueueRow
+from corral.model.answers.site import NodeRow, QueueRow, ResourceNameRow
 from corral.model.answers.tokens import TokenRow
 from corral.model.group_use import KpiBy
+from corral.model.means import Means
 from corral.model.phase import Phase
 from corral.model.run_history import ReportBy, UsageBy
 from corral.model.submission import Submission
@@ -130,9 +132,11 @@ class JobsQuery:
     `starts` adds the expected starts of waiting jobs; of those in a long queue that are not reached by the forecast,
     which is bounded, `expected_start_is` says "unforeseen".
 
-    `user`, `phase`, `queue` and `name` may be several, separated by commas. The user "me" is the caller, and * in a
-    name is any characters. `since` are those submitted then or later (Unix seconds). `sort`, such as "started" or
-    "-started" for the latest first, gives the first `limit` jobs in that order, and no next page.
+    `user`, `phase`, `queue`, `project` and `name` may be several, separated by commas. The user "me" is the caller,
+    and * in a name is any characters. `means` are those that hold their first GPU so, or did at last: exclusive is a
+    whole one, whatever the setting of the device. `since` are those submitted then or later (Unix seconds). `sort`,
+    such as "started" or "-started" for the latest first, gives the first `limit` jobs in that order, and no next
+    page.
     """
 
     all: bool = False
@@ -146,6 +150,8 @@ class JobsQuery:
     queue: tuple[str, ...] = ()
     since: int | None = None
     sort: str | None = None
+    project: tuple[str, ...] = ()
+    means: Means | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +322,13 @@ class QueueList:
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceNameList:
+    """Resource names of other systems, those of one group together."""
+
+    resources: tuple[ResourceNameRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class AllocMap:
     """The allocation map in node and index order, free devices included."""
 
@@ -369,11 +382,15 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetail:
-    """What is wrong, why, and what to do; `field` is the field to change in the request, if it is one."""
+    """What is wrong, why, and what to do; `field` is the field to change in the request, if it is one.
+
+    `descriptions` tell by language (en, zh) what that field is, where its definition does.
+    """
 
     message: str
     kind: str
     field: str | None = None
+    descriptions: Mapping[str, str] = dataclass_field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -12,6 +11,7 @@ from corral.api.reading import read_body, read_query
 from corral.api.responses import gives
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import RequestContext, answer, json_response, read_only
+from corral.api.user_threads import on_worker
 from corral.model.answers.devices import SlicePlan
 from corral.model.answers.site import ReloadedSettings, ServerInfo
 from corral.model.answers.usage import FairShares, Usage
@@ -33,14 +33,14 @@ async def devices(request: Request, context: RequestContext) -> Response:
 async def cordon(request: Request, context: RequestContext, device: str) -> Response:
     """Keep new jobs from starting on a device."""
     reason = (await read_body(request, shapes.Cordon)).reason
-    rows = await to_thread.run_sync(context.service.device_cordons.cordon, device, reason, context.caller)
+    rows = await on_worker(context.service.device_cordons.cordon, device, reason, context.caller)
     return json_response({"devices": rows})
 
 
 @router.post("/devices/{device:path}/uncordon", answers=gives(shapes.DeviceList))
 async def uncordon(request: Request, context: RequestContext, device: str) -> Response:
     """Let jobs start on a device again."""
-    rows = await to_thread.run_sync(context.service.device_cordons.uncordon, device, context.caller)
+    rows = await on_worker(context.service.device_cordons.uncordon, device, context.caller)
     return json_response({"devices": rows})
 
 
@@ -64,6 +64,12 @@ async def queues(request: Request, context: RequestContext) -> Response:
     """List the queues with their quotas and use, and what of them is left to the caller."""
     project = read_query(request, shapes.QueuesQuery).project
     return await answer(lambda: {"queues": context.service.queues.rows(context.caller, project)})
+
+
+@router.get("/resource-names", answers=gives(shapes.ResourceNameList))
+async def resource_names(request: Request, context: RequestContext) -> Response:
+    """List the resource names of other systems that submissions may use, with what one unit of each is."""
+    return await answer(lambda: {"resources": context.service.resource_names()})
 
 
 @router.get("/alloc-map", answers=gives(shapes.AllocMap))

@@ -12,6 +12,12 @@ class EventSocketProtocol(WSProtocol):
         super().connection_made(transport)
         self.app_state = {**self.app_state, "finish_within": self.finish_within}
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.app_state["left"]()
+        # They refer to this connection, which goes as soon as nobody uses it.
+        self.app_state, self.scope = {}, {}  # type: ignore[typeddict-item]
+
     def finish_within(self, timeout_s: float) -> None:
         """Take what is still to be sent though the client does not read; disconnect it after so long."""
         self.writable.set()

@@ -1,10 +1,12 @@
 """Answers that are sent piece by piece, and can break off so that they do not look complete."""
 
 import asyncio
+from functools import partial
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from corral.api.until_gone import until_gone
 from corral.model.errors import BackendFailed
 
 
@@ -17,7 +19,7 @@ class PiecewiseResponse(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            await until_gone(partial(self.listen_for_disconnect, receive), partial(self.stream_response, send))
         except (BrokenOff, BackendFailed):
             scope["state"]["hang_up"]()
             # The loop gets to close the connection before the server looks whether the answer was completed.

@@ -6,9 +6,21 @@ from functools import partial
 from corral.access.caller import Caller
 from corral.api.batch_results import BatchResults
 from corral.api.user_threads import UserThreads
+from corral.api.user_turns import UserTurns
 from corral.control.service import Service
 from corral.control.submitting.file_findings import FileFindings
+from corral.control.submitting.new_jobs import jobs_needed
 from corral.model.submission import Submission
+
+JOBS_ON_THE_LOOP = 1
+"""More are numbered and checked on a thread: on the event loop all others would wait for it."""
+
+MANY_OF_A_USER = 2
+"""So many submissions of more are made at once for a user: one more is checked while the one before is written."""
+
+SUBMITS = 128
+SUBMITS_OF_A_USER = 32
+"""So many wait for the disk together, which is as quick as one; another user's comes between these and the next."""
 
 
 class Submitter:
@@ -21,16 +33,19 @@ class Submitter:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._threads = UserThreads()
+        self._threads_of_many = UserThreads(MANY_OF_A_USER)
+        self._turns = UserTurns(SUBMITS, SUBMITS_OF_A_USER)
         self._results = BatchResults()
 
     async def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """The ids of all jobs, once they are on disk. Raises as `Service.submit` does; then none was accepted."""
-        if len(submissions) > 1 or any(submission.sweep is not None for submission in submissions):
-            return await self._threads.run(caller, partial(self._service.submit, submissions, caller))
-        findings = self._service.file_findings.cached(submissions, caller)
-        if findings is None:
-            findings = await self.inspect(submissions, caller)
-        return await self._results.of(self._service.submit_inspected(submissions, caller, findings))
+        if sum(map(jobs_needed, submissions)) > JOBS_ON_THE_LOOP or any(one.sweep is not None for one in submissions):
+            return await self._threads_of_many.run(caller, partial(self._service.submit, submissions, caller))
+        async with self._turns.turn(caller.user):
+            findings = self._service.file_findings.cached(submissions, caller)
+            if findings is None:
+                findings = await self.inspect(submissions, caller)
+            return await self._results.of(self._service.submit_inspected(submissions, caller, findings))
 
     async def inspect(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...]:
         """What the files of each submission tell, as far as the caller may read them."""

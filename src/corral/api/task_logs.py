@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -14,6 +13,7 @@ from corral.api.event_stream import EventStream
 from corral.api.routing import AppState
 from corral.api.streams import BrokenOff, PiecewiseResponse
 from corral.api.tuning_shapes import MAX_MEASURED_PAGE
+from corral.api.user_threads import on_worker
 from corral.control.tuning.task_log import Row, TaskLog
 from corral.model.errors import CorralError
 from corral.wire import to_plain
@@ -88,7 +88,7 @@ async def _lines(request: Request, caller: Caller, task_id: str) -> AsyncGenerat
 
     with state.events.client(caller.user, TOPICS):
         log, place = TaskLog(task_id), state.events.last
-        yield log.of_records(*await to_thread.run_sync(_records, state, task_id, caller))
+        yield log.of_records(*await on_worker(_records, state, task_id, caller))
         stream = EventStream(state.events, caller.user, TOPICS, place, allowed)
         try:
             async with aclosing(stream.batches()) as batches:
@@ -97,7 +97,7 @@ async def _lines(request: Request, caller: Caller, task_id: str) -> AsyncGenerat
                     lines: list[str] = []
                     for event in batch.events_of(stream.topics):
                         if event.topic == "reset":
-                            lines += log.of_records(*await to_thread.run_sync(_records, state, task_id, caller))
+                            lines += log.of_records(*await on_worker(_records, state, task_id, caller))
                         elif event.topic in TOPICS:
                             lines += log.of_event(json.loads(event.data))
                     yield lines

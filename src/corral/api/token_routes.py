@@ -1,6 +1,5 @@
 """Routes about tokens: create, list, revoke."""
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -9,6 +8,7 @@ from corral.api.reading import read_body, read_query
 from corral.api.responses import gives
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import RequestContext, answer, json_response
+from corral.api.user_threads import on_worker
 from corral.model.answers.tokens import MadeToken
 
 router = RouteTable("tokens")
@@ -35,4 +35,4 @@ async def tokens(request: Request, context: RequestContext) -> Response:
 @router.post("/tokens/{token_id}/revoke", answers=gives(shapes.TokenIds))
 async def revoke(request: Request, context: RequestContext, token_id: str) -> Response:
     """Revoke a token and all tokens created with it, at once."""
-    return json_response({"ids": await to_thread.run_sync(context.token_issuer.revoke, token_id, context.caller)})
+    return json_response({"ids": await on_worker(context.token_issuer.revoke, token_id, context.caller)})

@@ -1,6 +1,5 @@
 """Routes about tasks of the autotuner and their experiments. The tuner itself uses the same ones as people."""
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -10,6 +9,7 @@ from corral.api.responses import gives, gives_log
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import AppState, RequestContext, answer
 from corral.api.task_logs import followed_task_log, task_log
+from corral.api.user_threads import on_worker
 from corral.control.tuning.experiment_access import MOST_METRICS_BYTES, ExperimentAccess
 from corral.control.tuning.task_access import TaskAccess
 from corral.model.answers.tuning import ExperimentList, ExperimentRow, TaskDetail, TaskList, TaskRow
@@ -47,7 +47,7 @@ async def logs(request: Request, context: RequestContext, task_id: str) -> Respo
     """Tell what happened to a task and its experiments, a line each. With `follow`, until nothing of it runs."""
     if read_query(request, tuning_shapes.TaskLogQuery).follow:
         return await followed_task_log(request, context.caller, task_id)
-    lines = await to_thread.run_sync(task_log, request.app.state.corral, task_id, context.caller)
+    lines = await on_worker(task_log, request.app.state.corral, task_id, context.caller)
     return PlainTextResponse("".join(f"{line}\n" for line in lines))
 
 

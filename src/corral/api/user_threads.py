@@ -1,27 +1,43 @@
-"""Threads for what may take long, such as a read on a host that hangs: one user gets only some of them."""
+"""Threads for what takes a while, such as reading the ledger, or a file on a host that hangs: a user gets only some."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
 from corral.access.caller import Caller
+from corral.api.user_turns import UserTurns, whose_request
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS = 16
 THREADS_OF_A_USER = 4
-"""A user whose files hang (NFS), or whose node does, leaves enough threads for everybody else."""
+"""A user whose files hang (NFS), or whose node does, leaves enough threads for everybody else; and one who asks for
+much has no more than these compute, each of which keeps the others waiting for Python's lock.
+"""
 
 
 class UserThreads:
-    """At most THREADS calls at a time, and THREADS_OF_A_USER for each user; the others wait without a thread."""
+    """At most THREADS calls at a time, and `of_a_user` for each user; the others wait without a thread."""
 
-    def __init__(self) -> None:
-        self._all = CapacityLimiter(THREADS)
-        self._of_user: dict[str, CapacityLimiter] = {}
+    def __init__(self, of_a_user: int = THREADS_OF_A_USER) -> None:
+        self._limiter = CapacityLimiter(THREADS)
+        self._turns = UserTurns(THREADS, of_a_user)
 
     async def run(self, caller: Caller, call: Callable[[], T]) -> T:
         """What the call returns, or raises."""
-        async with self._of_user.setdefault(caller.user, CapacityLimiter(THREADS_OF_A_USER)):
-            return await to_thread.run_sync(call, limiter=self._all)
+        return await self._run(caller.user, call)
+
+    async def _run(self, user: str, call: Callable[[], T]) -> T:
+        async with self._turns.turn(user):
+            return await to_thread.run_sync(call, limiter=self._limiter)
+
+
+_WORKERS = UserThreads()
+
+
+async def on_worker(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What the call returns, or raises, on one of the threads that answer requests."""
+    return await _WORKERS._run(whose_request.get(), partial(call, *args, **kwargs))

@@ -2,11 +2,14 @@
 
 import os
 import pwd
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.api.pages.browser import Browser, link_of
+from corral.api.user_turns import whose_request
+from corral.control.token_issuer import TokenIssuer
+from tests.api.pages.browser import OWN, Browser, link_of
 from tests.api.world import TOKEN, Served
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -67,11 +70,53 @@ def test_who_signs_out_ends_the_token_of_the_link(served: Served) -> None:
     assert browser.call("GET", "/session").status == 401
 
 
+def test_who_signs_in_and_out_waits_for_the_ledger_in_their_own_turn(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns_of: list[tuple[str, str]] = []
+    make, revoke = TokenIssuer.make, TokenIssuer.revoke
+
+    def made(*args: Any, **more: Any) -> Any:
+        turns_of.append(("make", whose_request.get()))
+        return make(*args, **more)
+
+    def revoked(*args: Any) -> Any:
+        turns_of.append(("revoke", whose_request.get()))
+        return revoke(*args)
+
+    browser = Browser(f"http://127.0.0.1:{served.port}")
+    monkeypatch.setattr(TokenIssuer, "make", made)
+    monkeypatch.setattr(TokenIssuer, "revoke", revoked)
+    assert browser.call("POST", "/session", {"token": TOKEN}).status == 200
+    assert browser.call("DELETE", "/session").status == 204
+    assert turns_of == [("make", ME), ("revoke", ME)]
+
+
 def test_who_signs_out_keeps_the_token_that_was_pasted(served: Served) -> None:
     browser = Browser(f"http://127.0.0.1:{served.port}")
     browser.call("POST", "/session", {"token": TOKEN})
     assert browser.call("DELETE", "/session").status == 204
     assert served.call_tcp("GET", "/jobs").status == 200
+
+
+def test_over_the_unix_socket_nobody_signs_in_and_the_link_stays_good(served: Served) -> None:
+    link = urlsplit(link_of(served))
+    own = {**OWN, "host": link.netloc, "origin": f"http://{link.netloc}"}
+    for body in ({"code": link.fragment}, {"token": TOKEN}):
+        answer = served.call("POST", "/session", body, headers=own)
+        assert (answer.status, answer.headers["set-cookie"]) == (403, None)
+        assert "Unix socket" in answer.error["message"]
+    assert served.call("GET", "/session", headers=own).data["user"] == ME
+    assert Browser(f"http://{link.netloc}").call("POST", "/session", {"code": link.fragment}).status == 200
+
+
+def test_over_the_unix_socket_a_cookie_is_taken_back_and_its_session_lasts(served: Served) -> None:
+    browser = Browser.opened(served)
+    host = urlsplit(browser.url).netloc
+    own = {**OWN, "host": host, "origin": browser.url, "cookie": browser.cookie or ""}
+    answer = served.call("DELETE", "/session", headers=own)
+    assert (answer.status, "Max-Age=0" in answer.headers["set-cookie"]) == (204, True)
+    assert browser.call("GET", "/session").status == 200
 
 
 def test_signing_out_without_a_session_is_no_error(served: Served) -> None:
@@ -142,7 +187,7 @@ def test_of_two_sessions_none_counts(served: Served) -> None:
 def test_servers_of_one_machine_keep_their_own_sessions(served: Served) -> None:
     browser = Browser.opened(served)
     assert browser.cookie is not None
-    assert browser.cookie.startswith(f"corral_session_{urlsplit(browser.url).port}=link.")
+    assert browser.cookie.startswith(f"corral_session_{urlsplit(browser.url).port}=")
 
 
 def test_who_signs_in_again_ends_the_session_before(served: Served) -> None:

@@ -4,10 +4,13 @@ A browser sends a cookie with requests that another site, or another port of thi
 counts only where the browser says that the request is one of the page's own (RFC 6454, Fetch Metadata).
 """
 
+import hmac
 from enum import StrEnum
 
 from starlette.requests import HTTPConnection
 
+from corral.access.caller import Caller
+from corral.api.far_end import FarEnd
 from corral.api.origins import OWN_SITES
 from corral.model.address import is_loopback
 from corral.model.errors import Forbidden
@@ -21,16 +24,55 @@ LONGEST_S = 12 * 3600
 _HARMLESS = ("GET", "HEAD")
 
 
-class Kind(StrEnum):
-    """Where a cookie's token is from: a link, which made it for this session alone, or the user, who pasted it."""
+class Way(StrEnum):
+    """How a session's requests come. A session that began one way counts on no other."""
 
-    LINK = "link"
-    TOKEN = "token"
+    ENCRYPTED = "encrypted"
+    THIS_MACHINE = "this machine"
+    OTHER_MACHINE = "other machine"
 
 
-def made(kind: Kind, secret: str, connection: HTTPConnection) -> str:
-    """The `Set-Cookie` header for a token."""
-    return f"{name(connection)}={kind}.{secret}; Max-Age={LONGEST_S}; {_attributes(connection)}"
+def way(connection: HTTPConnection) -> Way:
+    """How a request comes. Raises Forbidden on the Unix socket, where no session counts."""
+    if _encrypted(connection):
+        return Way.ENCRYPTED
+    far_end: FarEnd | None = connection.scope["state"]["far_end"]
+    if far_end is None:
+        raise Forbidden(
+            "no session counts on the server's Unix socket, where the kernel says who you are; use the pages without "
+            "signing in, or forward the port of the link instead of the socket"
+        )
+    return Way.THIS_MACHINE if far_end.on_this_machine else Way.OTHER_MACHINE
+
+
+def must_be_of(caller: Caller, connection: HTTPConnection) -> None:
+    """Raises Forbidden unless the caller's own process made the request, where others of this machine could have.
+
+    Browsers send a cookie to every port of this machine, so other users may have come to know it.
+    """
+    if way(connection) is not Way.THIS_MACHINE:
+        return
+    uid = connection.scope["state"]["far_end"].uid
+    if uid is None:
+        raise Forbidden(
+            "the kernel does not say which user this connection is from, so no session counts on it; have the server "
+            "listen with a certificate (corral up --listen HOST:PORT --tls-cert FILE --tls-key FILE)"
+        )
+    if uid != caller.uid:
+        raise Forbidden(
+            f"this session is of another user than the process that connects, which is of user id {uid}; open the link "
+            "of `corral dashboard` in a browser of your own. A reverse proxy connects with TLS: see docs/dashboard.md"
+        )
+
+
+def digest(secret: str, by: Way) -> str:
+    """What is kept of a session's secret. No token that is sent in a header has it."""
+    return hmac.new(f"session, {by}".encode(), secret.encode(errors="surrogateescape"), "sha256").hexdigest()
+
+
+def made(secret: str, connection: HTTPConnection) -> str:
+    """The `Set-Cookie` header for a session's secret."""
+    return f"{name(connection)}={secret}; Max-Age={LONGEST_S}; {_attributes(connection)}"
 
 
 def removed(connection: HTTPConnection) -> str:
@@ -48,8 +90,8 @@ def name(connection: HTTPConnection) -> str:
     return f"{'__Host-' if _encrypted(connection) else ''}{NAME}{suffix}"
 
 
-def read(connection: HTTPConnection) -> tuple[Kind, str] | None:
-    """The kind and the token of the request's cookie, None where there is none.
+def read(connection: HTTPConnection) -> str | None:
+    """The secret in the request's cookie, None where there is none.
 
     Raises Forbidden where there is one, and the request is not the page's own.
     """
@@ -57,14 +99,13 @@ def read(connection: HTTPConnection) -> tuple[Kind, str] | None:
     if value is None:
         return None
     must_be_own(connection)
-    kind, _, secret = value.partition(".")
-    return (Kind(kind), secret) if kind in tuple(Kind) and secret else None
+    return value
 
 
 def must_be_own(connection: HTTPConnection) -> None:
     """Raises Forbidden unless a page of this server made the request, or a person who typed its address."""
     headers, host = connection.headers, connection.headers.get("host", "")
-    if is_loopback(_server(connection)) and not _names_loopback(host):
+    if is_loopback(_server(connection)) and not _names_loopback(host) and not _is_proxied(connection, host):
         raise Forbidden(f"this server listens on this machine alone, and is not {host!r:.80}; open it as 127.0.0.1")
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None and site not in OWN_SITES:
@@ -104,3 +145,9 @@ def _names_loopback(host: str) -> bool:
     """Whether a Host header names this machine as only it does. Another name may be made to mean 127.0.0.1 later."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     return name == "localhost" or is_loopback(name.strip("[]"))
+
+
+def _is_proxied(connection: HTTPConnection, host: str) -> bool:
+    """Whether a Host header names this server as its reverse proxy does, which must connect with TLS."""
+    proxied: str | None = connection.app.state.corral.pages.proxied_host
+    return proxied is not None and _encrypted(connection) and host.lower() == proxied.lower()

@@ -10,9 +10,13 @@ from corral.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """The pages of one server."""
+    """The pages of one server.
+
+    `proxied_host` is the name under which a reverse proxy of this machine shows them, None where there is none.
+    """
 
     listener: LoopbackListener
     clock: Clock
     files: PageFiles = field(default_factory=PageFiles)
     links: LoginLinks = field(default_factory=LoginLinks)
+    proxied_host: str | None = None

@@ -1,11 +1,15 @@
 """The port of this machine on which its own browsers reach the pages, opened when somebody asks for them.
 
-It stays the same over restarts of the server, so that open pages find it again.
+A page that was loaded from a port may go on there for good, and another user's would act in the name of whoever looks
+at it as soon as the server has that port again. So the port stays the same over restarts of the server, for open pages,
+where no other user can take it in between: below those that anybody may listen on (ip(7)).
+Any other is used by one server.
 """
 
 import contextlib
 import logging
 import os
+import random
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +19,10 @@ from corral.files import read_whole
 from corral.model.errors import Refused
 
 _MOST_BYTES = 16
+_PORTS_OF_ROOT = range(700, 980)
+"""Browsers open no pages at some of the ports that only root may listen on. All these they do."""
+
+_FIRST_OPEN_PORT = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +45,9 @@ class LoopbackListener:
         self._url = own_url
 
     def reopened(self) -> tuple[socket.socket, ...]:
-        """The socket that the server before had, if it had one and the port is still free."""
+        """The socket that the server before had, if the port is free, and no other user could have had it since."""
         port = None if self._url else self._remembered()
-        if port is None:
+        if port is None or port >= _first_open_port():
             return ()
         try:
             return (self._bound(port),)
@@ -50,11 +58,18 @@ class LoopbackListener:
     async def url(self) -> str:
         """Where browsers of this machine reach the server, such as http://127.0.0.1:40213."""
         if self._url is None:
-            listener = self._bound(0)
+            listener = self._bound_anywhere()
             await self.serve(listener)
             self._remember(listener.getsockname()[1])
         assert self._url is not None
         return self._url
+
+    def _bound_anywhere(self) -> socket.socket:
+        if os.geteuid() == 0 and _first_open_port() >= _PORTS_OF_ROOT.stop:
+            for port in random.sample(_PORTS_OF_ROOT, len(_PORTS_OF_ROOT)):
+                with contextlib.suppress(Refused):
+                    return self._bound(port)
+        return self._bound(0)
 
     def _bound(self, port: int) -> socket.socket:
         listener = tcp_socket(f"127.0.0.1:{port}")
@@ -73,3 +88,11 @@ class LoopbackListener:
         with contextlib.suppress(OSError):  # pages that are open then end with this server, and nothing else
             fresh.write_text(f"{port}\n")
             os.replace(fresh, self._port_file)
+
+
+def _first_open_port() -> int:
+    """Every user may listen on this port and those above."""
+    try:
+        return int(_FIRST_OPEN_PORT.read_text())
+    except (OSError, ValueError):
+        return 0

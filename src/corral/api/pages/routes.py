@@ -1,6 +1,7 @@
 """Routes of the pages: their files, the link that opens them, and the session of a browser."""
 
-from anyio import to_thread
+from functools import partial
+
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -17,9 +18,11 @@ from corral.api.reading import read_body
 from corral.api.responses import gives, gives_nothing
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import AppState, RequestContext, json_response
+from corral.api.user_threads import on_worker
+from corral.api.user_turns import whose_request
 from corral.control.querying.wall_times import in_wall_time
 from corral.model.answers.tokens import PageLink, PageSession
-from corral.model.errors import Conflict, Refused
+from corral.model.errors import Conflict, Forbidden, Refused
 from corral.model.token import TokenScope
 
 router = RouteTable("pages")
@@ -72,24 +75,29 @@ async def session(request: Request, context: RequestContext) -> Response:
 async def login(request: Request) -> Response:
     """Begin the session of a browser with the code of a link, or with a token, and answer with a cookie."""
     cookies.must_be_own(request)
+    way = cookies.way(request)
     wanted = await _login_body(request)
     if (wanted.code is None) == (wanted.token is None):
         raise Refused("a session begins with the code of a link or with a token; send one of them")
     state = _state(request)
-    if wanted.code is None:
-        kind, secret = cookies.Kind.TOKEN, wanted.token or ""
+    if wanted.code is not None:
+        asked = state.pages.links.take(wanted.code)
+        if asked is None:
+            raise Unauthenticated("this link was used or is too old; make another with `corral dashboard`")
     else:
-        kind, secret = cookies.Kind.LINK, await _token_for(wanted.code, state)
-    caller = await state.authenticator.holder_of(secret)
+        asked = await state.authenticator.holder_of(wanted.token or "")
+    cookies.must_be_of(asked, request)
+    secret = await _begun_session(asked, request, way)
+    caller = await state.authenticator.session_of(secret, request)
     await _end_session(request)
     response = json_response(_session(request, caller))
-    response.headers["set-cookie"] = cookies.made(kind, secret, request)
+    response.headers["set-cookie"] = cookies.made(secret, request)
     return response
 
 
 @login_router.delete("/session", answers=gives_nothing("The session has ended."))
 async def logout(request: Request) -> Response:
-    """End the session of a browser. A token that a link made ends with it; one that was pasted stays valid."""
+    """End the session of a browser. A token that it was begun with stays valid."""
     await _end_session(request)
     return Response(status_code=204, headers={"set-cookie": cookies.removed(request)})
 
@@ -117,17 +125,19 @@ def _sent(request: Request, file: PageFile) -> Response:
 
 
 async def _end_session(request: Request) -> None:
-    """Revoke the token that a link made for the session of this browser, if it has one."""
-    kind, secret = cookies.read(request) or (cookies.Kind.TOKEN, "")
-    if kind is not cookies.Kind.LINK:
+    """Revoke the token of the session of this browser, if it has one that counts here."""
+    secret = cookies.read(request)
+    if secret is None:
         return
     state = _state(request)
     try:
-        caller = await state.authenticator.holder_of(secret)
-    except Unauthenticated:
+        caller = await state.authenticator.session_of(secret, request)
+    except Forbidden:
+        # It is unknown, has ended, or is of another user of this browser's machine, and stays theirs.
         return
     if caller.token is not None:
-        await to_thread.run_sync(state.token_issuer.revoke, caller.token.id, caller)
+        whose_request.set(caller.user)
+        await on_worker(state.token_issuer.revoke, caller.token.id, caller)
 
 
 async def _login_body(request: Request) -> shapes.Login:
@@ -140,14 +150,14 @@ async def _login_body(request: Request) -> shapes.Login:
         intake.close()
 
 
-async def _token_for(code: str, state: AppState) -> str:
-    """The secret of a new token for whoever asked for the link."""
-    caller = state.pages.links.take(code)
-    if caller is None:
-        raise Unauthenticated("this link was used or is too old; make another with `corral dashboard`")
+async def _begun_session(caller: Caller, request: Request, way: cookies.Way) -> str:
+    """The secret of a new session of this caller."""
     # The kernel names callers without a token, who may do all that they may: for most that is to submit.
     scope = TokenScope.SUBMIT if caller.scope is TokenScope.ADMIN and not caller.admin else caller.scope
-    made = await to_thread.run_sync(state.token_issuer.make, None, scope, float(cookies.LONGEST_S), caller)
+    digest = partial(cookies.digest, by=way)
+    make = partial(_state(request).token_issuer.make, None, scope, float(cookies.LONGEST_S), caller, digest=digest)
+    whose_request.set(caller.user)
+    made = await on_worker(make)
     return made.token
 
 
