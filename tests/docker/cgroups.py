@@ -3,10 +3,18 @@
 import contextlib
 import os
 import time
+import uuid
 from pathlib import Path
+
+from tests.host_state import RUN
 
 CGROUPS = Path("/sys/fs/cgroup")
 STOP_S = 20.0
+
+
+def cgroup_name() -> str:
+    """A new one, by which those of this run are known."""
+    return f"corral-test-{RUN}-{uuid.uuid4().hex[:8]}"
 
 
 def remove_cgroups(name: str) -> None:

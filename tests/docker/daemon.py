@@ -11,22 +11,22 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from corral.runtimes.process.killing import kill_descendants
 from corral.runtimes.process.procfs import descendants
-from tests.docker.cgroups import CGROUPS, remove_cgroups
+from tests.docker.cgroups import CGROUPS, cgroup_name, remove_cgroups
 from tests.docker.image import IMAGE, write_image
 
 START_S = 60.0
 STOP_S = 20.0
 _ROOT = Path(__file__).parents[2]
 _SCRIPT = Path(__file__).with_name("dockerd.sh")
-_PROGRAMS = ("dockerd", "docker", "containerd", "runc", "unshare", "mount", "sed")
+_PROGRAMS = ("dockerd", "docker", "containerd", "runc", "unshare", "mount", "ip", "sed")
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_CLONE_NEWNET = 0x40000000
 
 
 def why_no_dockerd() -> str | None:
@@ -38,9 +38,11 @@ def why_no_dockerd() -> str | None:
         return f"no {', no '.join(missing)}"
     if not (CGROUPS / "memory").is_dir():
         return "no cgroups of version 1, the only one with which dockerd was tried here"
-    tried = subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/run"], capture_output=True)
+    tried = subprocess.run(
+        ["unshare", "--mount", "--net", "mount", "-t", "tmpfs", "tmpfs", "/run"], capture_output=True
+    )
     if tried.returncode != 0:
-        return f"no namespace of its own may be made here ({tried.stderr.decode(errors='replace').strip()})"
+        return f"no namespaces of its own may be made here ({tried.stderr.decode(errors='replace').strip()})"
     return None
 
 
@@ -67,6 +69,19 @@ class DockerDaemon:
         )
         return done.stdout
 
+    @contextmanager
+    def network(self) -> Iterator[None]:
+        """Meanwhile this thread is in the daemon's network, with what it starts and with the sockets that it opens.
+
+        There a registry is found by the daemon, and a container by its address.
+        """
+        with Path("/proc/thread-self/ns/net").open() as before, Path(f"/proc/{self._pid()}/ns/net").open() as its_own:
+            _enter_network(its_own.fileno())
+            try:
+                yield
+            finally:
+                _enter_network(before.fileno())
+
     def containers(self) -> list[str]:
         """The names of all there are."""
         return self.docker("ps", "--all", "--format", "{{.Names}}").split()
@@ -76,6 +91,18 @@ class DockerDaemon:
         before = self._pid()
         os.kill(before, signum)
         self.wait(lambda: self._pid() != before)
+
+    @contextmanager
+    def down(self) -> Iterator[None]:
+        """Meanwhile there is no dockerd; its containers run on."""
+        stays_down = self._directory / "down"
+        stays_down.touch()
+        os.kill(self._pid(), signal.SIGKILL)
+        try:
+            yield
+        finally:
+            stays_down.unlink()
+            self.wait()
 
     @contextmanager
     def without_live_restore(self) -> Iterator[None]:
@@ -109,10 +136,15 @@ class DockerDaemon:
         return log.read_text()[-3000:] if log.exists() else ""
 
 
+def _enter_network(namespace: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, _CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "the network of dockerd cannot be entered")
+
+
 @contextmanager
 def docker_daemon(directory: Path) -> Iterator[DockerDaemon]:
     """A dockerd of its own, all of whose containers end with it."""
-    cgroup = f"corral-test-{uuid.uuid4().hex[:12]}"
+    cgroup = cgroup_name()
     with (directory / "keeper.log").open("wb") as log:
         keeper = subprocess.Popen(
             [sys.executable, "-m", __name__, str(directory), f"/{cgroup}"],
@@ -138,7 +170,7 @@ def _keep(directory: str, cgroup: str) -> None:
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    command = ["unshare", "--mount", str(_SCRIPT), directory, cgroup]
+    command = ["unshare", "--mount", "--net", str(_SCRIPT), directory, cgroup]
     host = subprocess.Popen(command, preexec_fn=_unblock)  # noqa: PLW1509 - there is no other thread
     # The kernel reaps them: a dockerd takes a containerd that has ended, and was not reaped, for one that runs.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

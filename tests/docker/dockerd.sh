@@ -1,11 +1,12 @@
 #!/bin/sh
-# dockerd.sh DIRECTORY CGROUP: a dockerd that is started again whenever it ends, with mounts of its own. Its containers are
-# processes of this host like any others.
+# dockerd.sh DIRECTORY CGROUP: a dockerd that is started again whenever it ends, with mounts and a network of its own: in the
+# host's it would remove a docker0 that is there. Its containers are processes of this host like any others.
 set -eu
 directory=$1 cgroup=$2
 here=$(dirname "$0")
 
 mount --make-rprivate /
+ip link set lo up
 # Where these programs keep what they cannot be told to keep elsewhere.
 mount -t tmpfs tmpfs /run
 mkdir "$directory/state"
@@ -26,4 +27,5 @@ while :; do
         --config-file "$directory/daemon.json" >>"$directory/dockerd.log" 2>&1 || true
     # What a killed one leaves keeps the next from starting.
     rm -f "$directory/docker.pid"
+    while [ -e "$directory/down" ]; do sleep 0.05; done
 done

@@ -75,6 +75,22 @@ def test_a_container_is_taken_over_by_the_next_server_and_nothing_of_its_log_is_
     box.until(lambda: set(dockerd.containers()) <= others)
 
 
+def test_while_docker_is_down_ps_and_why_say_that_nobody_knows_how_a_container_is(
+    box: Box, dockerd: DockerDaemon
+) -> None:
+    job = box.submit("--image", IMAGE, "--", "sh", "-c", "while :; do sleep 0.1; done")
+    box.until_phase(job, "RUNNING")
+    unseen = "the Docker daemon does not answer"
+    assert unseen not in box.ok("ps")
+    with dockerd.down():
+        box.until(lambda: unseen in " ".join(box.ok("ps").split()))
+        assert unseen in " ".join(box.ok("why", job).split())
+        assert box.job(job)["phase"] == "RUNNING"
+    box.until(lambda: unseen not in " ".join(box.ok("ps").split()))
+    box.ok("cancel", job)
+    assert box.ended(job)["phase"] == "CANCELLED"
+
+
 def test_a_container_that_is_cancelled_is_gone(box: Box, dockerd: DockerDaemon) -> None:
     others = set(dockerd.containers())
     job = box.submit("--image", IMAGE, "--", "sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.1; done")

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -19,6 +20,10 @@ from corral.model.launch import Again, DeviceUse, LaunchPhase
 from corral.model.phase import Phase
 from corral.model.tenant import Tenant
 from corral.runtimes.docker.body import container_name
+from corral.runtimes.docker.daemon_calls import process
+from corral.runtimes.docker.opened_volumes import Wanted, stage
+from corral.runtimes.docker.records import ContainerRecords, Fault, HostUser, RunnerState
+from corral.runtimes.process.runtime import CONTAINER
 from tests.docker.daemon import DockerDaemon
 from tests.docker.image import IMAGE
 from tests.runtimes.contract import MembersContract, RuntimeContract
@@ -114,6 +119,8 @@ def test_a_time_limit_is_kept_while_no_server_runs(rig: DockerRig, docker_host: 
     name = container_name(rig.tag, launch.id)
     rig.restart(meanwhile=lambda: rig.until(lambda: name not in docker_host.docker("ps", "--format", "{{.Names}}")))
     assert rig.end_of(launch).ending is Phase.TIMED_OUT
+    # The site's grace: what its runner has beyond it is nothing to the job.
+    assert "SIGTERM was sent, SIGKILL follows in 0.2s" in rig.log(launch)
 
 
 def test_what_its_supervisor_leaves_when_it_is_killed_is_killed_before_the_launch_is_over(
@@ -246,6 +253,32 @@ def test_a_volume_is_shown_unless_a_directory_above_it_is_closed_to_the_user(
     assert report.ending is ending
     assert ("what is in it" in open_rig.log(launch)) == (ending is Phase.SUCCEEDED)
     assert ("is no directory here that you can reach" in (report.reason or "")) == (ending is Phase.FAILED)
+
+
+def test_what_a_killed_runner_has_left_staged_is_released_with_its_launch(open_rig: DockerRig) -> None:
+    launch = open_rig.launch_with("true", container=open_rig.container, **NOBODY)
+    open_rig.runtime.launch(launch)
+    open_rig.end_of(launch)
+
+    def staged() -> bool:
+        return name in Path(f"/proc/{process()}/mountinfo").read_text()
+
+    name = container_name(open_rig.tag, launch.id)
+    assert not staged()
+    who = HostUser(os.geteuid(), os.getegid(), [])
+    stage(name, [Wanted(str(open_rig.work))], who, [str(open_rig.work)], process())
+    assert staged()
+    open_rig.runtime.forget(launch.id)
+    assert not staged()
+    assert open_rig.work.is_dir()
+
+
+def test_while_the_runner_of_a_container_that_never_began_ends_nothing_of_it_has_run(rig: DockerRig) -> None:
+    launch = rig.launch_of()
+    rig.start_of(launch)
+    said = RunnerState(ended=True, reason="image i:1 cannot be pulled", exit_code=125, fault=Fault.PASSING)
+    ContainerRecords(rig.home.launches / f"{CONTAINER}{launch.id}").write_state(said)
+    assert rig.report(launch).phase is LaunchPhase.CLAIMED
 
 
 def test_a_container_runs_as_its_user_who_gains_no_power_in_it(rig: DockerRig) -> None:

@@ -53,8 +53,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def registry(tmp_path: Path) -> Iterator[str]:
-    """The address of a registry that knows alice."""
+def registry(docker_host: DockerDaemon, tmp_path: Path) -> Iterator[str]:
+    """The address of a registry that knows alice, in the daemon's network."""
     program = shutil.which("docker-registry")
     if program is None:
         pytest.skip("no docker-registry")

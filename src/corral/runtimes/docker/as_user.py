@@ -7,9 +7,11 @@ need not be able to reach the server's Python.
 import os
 import select
 import signal
+import socket
 import time
 from collections.abc import Callable
 
+from corral.as_login import become
 from corral.runtimes.docker.records import HostUser
 
 _ANSWER_S = 5.0
@@ -23,26 +25,61 @@ def said_as(who: HostUser, look: Callable[[], bytes]) -> bytes | None:
     if child == 0:
         _tell(who, look, writer)
     os.close(writer)
+    said = answer_of(child, reader, _ANSWER_S)
+    return said[1:] if said else None
+
+
+def answer_of(child: int, reader: int, limit_s: float) -> bytes | None:
+    """All that the child writes before it ends, which it then has; None where that takes longer. Closes `reader`."""
     try:
-        said = _read(reader, time.monotonic() + _ANSWER_S)
+        said = _read(reader, time.monotonic() + limit_s)
     finally:
         os.close(reader)
         os.kill(child, signal.SIGKILL)
-    if said is None:
-        # It may hang in the kernel, where it can be neither killed nor reaped.
-        os.waitpid(child, os.WNOHANG)
-    else:
-        os.waitpid(child, 0)
-    return said[1:] if said else None
+    _reap(child, answered=said is not None)
+    return said
+
+
+def opened_as(who: HostUser, look: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes] | None:
+    """The descriptor and the few words that `look` returns in a child that is this user; None as for `said_as`."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    child = os.fork()
+    if child == 0:
+        try:
+            _become(who)
+            fd, words = look()
+            socket.send_fds(theirs, [words], [fd])
+        finally:
+            os._exit(0)
+    theirs.close()
+    fds: list[int] = []
+    answered = True
+    try:
+        ours.settimeout(_ANSWER_S)
+        said, fds, _, _ = socket.recv_fds(ours, _PIECE_BYTES, 1)
+    except TimeoutError:
+        answered = False
+    finally:
+        ours.close()
+        os.kill(child, signal.SIGKILL)
+    _reap(child, answered=answered)
+    return (fds[0], said) if fds else None
+
+
+def _become(who: HostUser) -> None:
+    if os.geteuid() == 0 and who.uid != 0:
+        become(who.uid, who.gid, who.groups)
+
+
+def _reap(child: int, *, answered: bool) -> None:
+    # One that hangs in the kernel can be neither killed nor reaped.
+    os.waitpid(child, 0 if answered else os.WNOHANG)
 
 
 def _tell(who: HostUser, look: Callable[[], bytes], writer: int) -> None:
     """All that the child does. A byte goes before what it says, so that nothing said is not taken for a failure."""
     try:
-        if os.geteuid() == 0 and who.uid != 0:
-            os.setgroups(who.groups)
-            os.setresgid(who.gid, who.gid, who.gid)
-            os.setresuid(who.uid, who.uid, who.uid)
+        _become(who)
         said = b"+" + look()
         while said:
             said = said[os.write(writer, said) :]

@@ -4,11 +4,13 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from corral.model.device import ContainerOfOthers
 from corral.model.printable import printable
 from corral.runtimes.docker.presence import socket_there
+from corral.untrusted import Unread, guarded
 
 _GOOD_S = 60.0
 """A container may be given another name, so that what is known is asked again after so long."""
@@ -76,8 +78,9 @@ def _asked(container_ids: list[str]) -> dict[str, _Answer]:
             daemon = Daemon(LOOK_TIMEOUT_S)
             try:
                 for container_id in container_ids:
-                    named = called(daemon.inspect(container_id))
-                    answers[container_id] = _Answer(named, time.monotonic() + _GOOD_S)
+                    named = guarded(f"container {container_id}", partial(called, daemon.inspect(container_id)))
+                    if not isinstance(named, Unread):
+                        answers[container_id] = _Answer(named, time.monotonic() + _GOOD_S)
             finally:
                 daemon.close()
         except (DaemonUnreachable, DaemonRefused):

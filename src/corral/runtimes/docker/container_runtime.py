@@ -5,7 +5,6 @@ log, its limits and its exit record are as those of processes. What is added is 
 launch, what is over has none that runs, and it is removed when the launch is forgotten.
 """
 
-import hashlib
 import os
 import signal
 import sys
@@ -19,7 +18,7 @@ from corral.model.container import Pull
 from corral.model.errors import BackendFailed, NodeLacks, Refused
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
-from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage, log_mark
 from corral.runtimes.docker.after_end import Found, ended_report, own_exit_code
 from corral.runtimes.docker.body import body_of, container_name
 from corral.runtimes.docker.records import ContainerRecords, HostUser, RunnerOrders, RunnerState
@@ -28,6 +27,7 @@ from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
 from corral.runtimes.process.process_launches import ProcessLaunches
 from corral.runtimes.process.procfs import LocalProcess, descendants
 from corral.runtimes.process.runtime import CONTAINER, ProcessRuntime
+from corral.runtimes.process.still_running import tag_of
 
 if TYPE_CHECKING:
     from corral.runtimes.docker.daemon_calls import Daemon
@@ -54,7 +54,7 @@ class DockerRuntime:
         self._site = site
         self._kill_grace_s = kill_grace_s
         self._log_max_bytes = log_max_bytes
-        self.tag = hashlib.sha256(os.fsencode(home.root.resolve())).hexdigest()[:12]
+        self.tag = tag_of(home.root)
         self._ended: dict[str, Found] = {}
         """Launches of whose containers Docker says that none runs any more, and what it had of them."""
         self._mains: dict[str, ProcessIdentity] = {}
@@ -105,13 +105,15 @@ class DockerRuntime:
             env={name: os.environ[name] for name in (*_DOCKERS_OWN, "PATH") if name in os.environ},
             workdir="/",
             log_path=str(self._home.log_of(launch.job.id, launch.rank)),
+            log_of=log_mark(launch.job),
             scratch_path=str(self._home.scratch_of(launch.job.id)),
             uid=who.uid if become else None,
             gid=who.gid if become else None,
             groups=tuple(who.groups) if become else None,
             acts_for_user=True,
             time_limit_s=spec.time_limit_s,
-            kill_grace_s=self._kill_grace_s + RUNNER_S,
+            kill_grace_s=self._kill_grace_s,
+            spare_s=RUNNER_S,
             notes=launch.notes,
             append=spec.open_mode == "append" or (spec.open_mode is None and launch.job.attempts > 0),
             checkpoint_signal=0 if spec.checkpoint_signal is None else int(signal.SIGTERM),
@@ -141,11 +143,14 @@ class DockerRuntime:
         return ended_report(told, state, found)
 
     def _of_running(self, told: LaunchReport) -> LaunchReport:
-        """That of a runner that runs: until the container has begun the launch is only claimed."""
+        """That of a runner that runs: until the container has begun the launch is only claimed.
+
+        So is one whose container will never begin, while its runner ends: it has not run.
+        """
         state = self._state(told.launch_id)
-        if state.main is None and not state.ended:
+        if state.main is None:
             return replace(told, phase=LaunchPhase.CLAIMED, started_at=None, reason=state.waits_for or told.reason)
-        return told
+        return replace(told, reason=state.waits_for) if state.waits_for else told
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
         return self._runners.declare_lost(_runner(launch_id), ran=ran)
@@ -162,6 +167,7 @@ class DockerRuntime:
         if phase in (LaunchPhase.EXITED, LaunchPhase.DEAD):
             with _docker(f"the container of launch {launch_id} cannot be removed") as daemon:
                 daemon.remove(container_name(self.tag, launch_id))
+            _release(container_name(self.tag, launch_id))
         self._runners.forget(_runner(launch_id))
         self._ended.pop(launch_id, None)
         self._mains.pop(launch_id, None)
@@ -169,7 +175,9 @@ class DockerRuntime:
     def pids(self, launch_id: str) -> frozenset[int]:
         """The processes of the container, by the numbers that they have on this host."""
         main = self._main(launch_id)
-        return frozenset() if main is None else frozenset({main.pid, *descendants(main.pid)})
+        found = frozenset[int]() if main is None else frozenset({main.pid, *descendants(main.pid)})
+        # Looked at again: what descends from a later process of its number is not the container's.
+        return frozenset() if self._main(launch_id) is None else found
 
     def main_pids(self, launch_id: str) -> frozenset[int]:
         main = self._main(launch_id)
@@ -248,6 +256,14 @@ def _refuse_mps(launch: Launch) -> None:
             "ask for a whole one with --gpus 1, or run the job without --image",
             field="image",
         )
+
+
+def _release(name: str) -> None:
+    """What a runner that was killed has left mounted for a container."""
+    from corral.runtimes.docker.daemon_calls import process
+    from corral.runtimes.docker.released_volumes import release_apart
+
+    release_apart(name, process())
 
 
 def _pull_policy(launch: Launch) -> str:

@@ -1,6 +1,8 @@
 """Calls to the Docker daemon of this host. Docker's own variables say where it is (DOCKER_HOST and its like)."""
 
 import os
+import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,6 +19,7 @@ T = TypeVar("T")
 TIMEOUT_S = 60.0
 LOOK_TIMEOUT_S = 10.0
 """How long a server waits for an answer; what is not known then is asked again."""
+_CREDENTIALS = struct.Struct("3i")
 _PAUSE_S = 0.2
 _MOST_PAUSE_S = 2.0
 _IN_TROUBLE = 500
@@ -27,6 +30,22 @@ _UNREACHABLE = (requests.RequestException, urllib3.exceptions.HTTPError, OSError
 def address() -> str:
     """Where the daemon is, in words."""
     return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+
+
+def process() -> int | None:
+    """A process of the daemon's, or of what listens for it on this host; None where that is not known."""
+    scheme, _, path = address().partition("://")
+    if scheme != "unix":
+        return None
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.settimeout(LOOK_TIMEOUT_S)
+            asking.connect(path)
+            said = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        except OSError:
+            return None
+    pid: int = _CREDENTIALS.unpack(said)[0]
+    return pid or None
 
 
 class DaemonUnreachable(Exception):
@@ -65,6 +84,19 @@ class Daemon:
             except NotFound:
                 return False
             return True
+
+    def workdir_of(self, image: str) -> str:
+        """In which directory its containers begin. Raises DaemonRefused, also where there is no such image."""
+        with _told():
+            return str(dict(self._api.inspect_image(image).get("Config") or {}).get("WorkingDir") or "/")
+
+    def running(self, tag: str) -> list[str]:
+        """The names of the containers of the server with this tag that have not ended."""
+        from corral.runtimes.docker.body import SERVER
+
+        with _told():
+            found = self._api.containers(filters={"label": f"{SERVER}={tag}"})
+        return [str(one["Names"][0]).removeprefix("/") for one in found if one.get("Names")]
 
     def pull(self, image: str, credentials: dict[str, str] | None) -> Iterator[dict[str, Any]]:
         """Have the image fetched; what the daemon tells of it meanwhile."""

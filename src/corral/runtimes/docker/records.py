@@ -12,11 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from corral.model.job import ProcessIdentity
-from corral.runtimes.process.whole_files import Unreadable, decode_record, read_record, temporary_beside, write_new
+from corral.runtimes.process.claim import a_process
+from corral.runtimes.process.whole_files import (
+    Unreadable,
+    a_count,
+    a_flag,
+    a_text,
+    decode_record,
+    read_record,
+    temporary_beside,
+    write_new,
+)
 
 _ORDERS, _STATE = "container.json", "state.json"
 _ORDERS_LIMIT_BYTES = 64 << 20
 _WORDS_LIMIT = 2000
+_CODE_LIMIT = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +84,8 @@ class RunnerState:
     """How far a runner is.
 
     Attributes:
-        waits_for: what keeps the container from beginning, a sentence without its full stop; "" where nothing does.
+        waits_for: what keeps the container from beginning, or its runner from seeing it, a sentence without its full
+            stop; "" where nothing does.
         main: the container's first process on this host, None before it began.
         ended: it has ended, or will never begin: Docker has nothing that runs.
         reason: why it failed, where that is known; "" where its exit code is all there is to say.
@@ -133,11 +145,16 @@ class ContainerRecords:
 def _decoded(said: Any) -> RunnerState:
     main, code = said["main"], said.get("exit_code")
     return RunnerState(
-        str(said["waits_for"])[:_WORDS_LIMIT],
-        None if main is None else ProcessIdentity(int(main["pid"]), int(main["start_ticks"]), str(main["boot_id"])),
-        bool(said["ended"]),
-        str(said["reason"])[:_WORDS_LIMIT],
-        None if code is None else int(code),
+        _words(said["waits_for"]),
+        None if main is None else ProcessIdentity(*a_process(main)),
+        a_flag(said["ended"]),
+        _words(said["reason"]),
+        None if code is None else a_count(code, -_CODE_LIMIT, _CODE_LIMIT),
         Fault(said.get("fault", Fault.JOB)),
-        bool(said.get("stopped", False)),
+        a_flag(said.get("stopped", False)),
     )
+
+
+def _words(value: Any) -> str:
+    """A text for others to store, with what is no UTF-8 as escapes. Raises ValueError."""
+    return a_text(value, _WORDS_LIMIT).encode(errors="backslashreplace").decode()

@@ -11,14 +11,14 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from corral.model.container import is_below
 from corral.model.job import ProcessIdentity
-from corral.runtimes.docker.as_user import said_as
 from corral.runtimes.docker.body import cdi_devices, device_requests, mount
-from corral.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnreachable, patiently
+from corral.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnreachable, patiently, process
+from corral.runtimes.docker.opened_volumes import NotShown, release, stage, wanted_of
 from corral.runtimes.docker.output import OutputCopy
 from corral.runtimes.docker.plain_words import FAILED, explained
 from corral.runtimes.docker.pulling import ImageMissing, get_image
@@ -105,6 +105,13 @@ class Runner:
     def _begin(self) -> str:
         """The id of the container, which has begun. Raises NotBegun."""
         try:
+            return self._begun()
+        finally:
+            # A container has its mounts of its own, once it has begun.
+            release(self._orders.name, process())
+
+    def _begun(self) -> str:
+        try:
             self._daemon = patiently(Daemon, for_s=BEGIN_S)
             container = patiently(self._made, for_s=BEGIN_S)
             patiently(lambda: self._start(container), for_s=BEGIN_S)
@@ -136,20 +143,20 @@ class Runner:
         known = cdi_devices(self._daemon.info()) if uuids else ()
         asked = self._orders.body["HostConfig"]
         scratch = mount(self._orders.scratch, self._orders.scratch)
-        mounts = [scratch, *(self._resolved(one) for one in asked["Mounts"])]
+        mounts = [scratch, *self._staged(asked["Mounts"])]
         host = {**asked, "Mounts": mounts, "DeviceRequests": device_requests(uuids, known)}
         return {**self._orders.body, "HostConfig": host}
 
-    def _resolved(self, volume: dict[str, Any]) -> dict[str, Any]:
-        """The mount with the directory that its source leads to: a link of the user's may lead anywhere."""
-        # Whom a directory above it keeps out it would else let in: within the container there is none above it.
-        found = said_as(self._orders.owner, lambda: _reached(volume["Source"]))
-        if found is None:
-            raise NotBegun(FAILED, f"volume: {volume['Source']} is no directory here that you can reach; see ls -ld")
-        source = os.fsdecode(found)
-        if not is_below(source, map(os.path.realpath, self._orders.host_paths)):
-            raise NotBegun(FAILED, f"volume: {volume['Source']} leads to {source}, which is not shown to jobs here")
-        return {**volume, "Source": source}
+    def _staged(self, mounts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The volumes by paths that lead to what their user can reach now: a link of the user's may lead anywhere."""
+        orders = self._orders
+        workdir = orders.body.get("WorkingDir") or (self._daemon.workdir_of(orders.body["Image"]) if mounts else "/")
+        volumes = wanted_of(mounts, [orders.scratch], workdir)
+        try:
+            sources = stage(orders.name, volumes, orders.owner, orders.host_paths, process())
+        except NotShown as refusal:
+            raise NotBegun(FAILED, str(refusal)) from None
+        return [{**one, "Source": source} for one, source in zip(mounts, sources, strict=True)]
 
     def _start(self, container: str) -> None:
         found = self._daemon.inspect(container)
@@ -179,9 +186,9 @@ class Runner:
         while True:
             try:
                 self._write(container, follow=True)
-            except DaemonUnreachable:
+            except DaemonUnreachable as error:
                 # The daemon is being restarted: what follows tells.
-                self._was_out_of_sight = True
+                self._lose_sight(str(error))
                 time.sleep(_LOOK_S)
             except DaemonRefused:
                 # The container is gone, or its log cannot be read for now.
@@ -217,13 +224,21 @@ class Runner:
     def _looked_at(self, container: str) -> dict[str, Any] | None:
         try:
             found = self._daemon.inspect(container)
-        except DaemonUnreachable:
-            self._was_out_of_sight = True
+        except DaemonUnreachable as error:
+            self._lose_sight(str(error))
             raise
-        if found is not None and found["State"]["Running"]:
+        if found is not None and found["State"]["Running"] and self._was_out_of_sight:
             # The daemon was away, and has kept it.
             self._was_out_of_sight = False
+            self._tell_state(RunnerState(main=self._main, stopped=self._to_stop))
         return found
+
+    def _lose_sight(self, why: str) -> None:
+        """The daemon does not answer: that is told once, for whether the container still runs nobody knows."""
+        if not self._was_out_of_sight:
+            self._was_out_of_sight = True
+            words = f"the Docker daemon does not answer ({why}), so nobody knows how the container is"
+            self._tell_state(RunnerState(waits_for=words, main=self._main, stopped=self._to_stop))
 
     def _write(self, container: str, *, follow: bool) -> None:
         for is_error, data in self._copy.new(self._daemon.output(container, self._copy.since, follow=follow)):
@@ -289,13 +304,6 @@ class Runner:
                 words = f"corral: cannot write down how far the container is: {error.strerror}"
                 print(words, file=sys.stderr, flush=True)
         _notify(*self._orders.notify)
-
-
-def _reached(path: str) -> bytes:
-    """The directory that a path leads to. Raises OSError where whoever asks cannot reach it."""
-    found = os.path.realpath(path, strict=True)
-    os.stat(found)
-    return os.fsencode(found)
 
 
 def _notify(address: str, launch_id: str) -> None:

@@ -36,6 +36,16 @@ class DockerSite:
         """Hosts run processes, too."""
         return False
 
+    @property
+    def parts(self) -> bool:
+        """Docker shows a container the whole device, and hosts share it."""
+        return True
+
+    @property
+    def reach_mps(self) -> bool:
+        """The daemon of MPS is the host's: its clients must see its directory, and its processes."""
+        return False
+
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
         """The container as it was asked for.
 
