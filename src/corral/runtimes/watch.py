@@ -11,14 +11,15 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from corral.clock import Clock
 from corral.model.errors import BackendFailed
 from corral.model.job import Job, JobKind, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
 from corral.model.phase import Phase
+from corral.pidfd import exit_status, send_if
 from corral.ports.host import Processes
-from corral.runtimes.pidfd import exit_status
 
 LOOK_AGAIN_S = 0.05
 REAPED_WITHIN_S = 1.0
@@ -280,6 +281,6 @@ class WatchRuntime:
     def _signal(self, watch: _Watch, number: signal.Signals) -> None:
         """Signal what is left of the family as it was when the stop began."""
         for member in watch.family:
-            if self._processes.alive(member):
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(member.pid, number)
+            # Without a descriptor left: it is signalled on the next round.
+            with contextlib.suppress(OSError):
+                send_if(member.pid, number, partial(self._processes.alive, member))

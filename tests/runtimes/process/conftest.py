@@ -106,7 +106,7 @@ class Machine:
             argv=argv,
             env=env,
             workdir=workdir,
-            log_path=str(self.home / "logs" / f"{name}.log"),
+            log_path=more.pop("log_path", str(self.home / "logs" / f"{name}.log")),
             scratch_path=str(self.home / "scratch" / name),
             **more,
         )

@@ -1,3 +1,4 @@
+import contextlib
 import os
 import signal
 import subprocess
@@ -5,13 +6,16 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from corral.model.launch import LaunchPhase
-from corral.runtimes.process import killing, procfs
-from tests.runtimes.process.conftest import EVENT_S, PATH, Machine, alive, root_only, stopped, until
+from corral.runtimes.process import killing, native_supervisor, procfs
+from tests.runtimes.process.conftest import EVENT_S, PATH, Machine, alive, no_descriptors, root_only, stopped, until
+from tests.seccomp import forbid
 
 DAEMONISE_TWICE = textwrap.dedent("""
     import os, signal, sys, time
@@ -95,6 +99,55 @@ def test_nothing_of_a_job_survives_its_cancel(machine_of_each_kind: Machine, scr
     assert machine.runtime.pids(name) == []
 
 
+@pytest.mark.parametrize("descriptors", [True, False])
+def test_a_number_that_is_not_listed_again_is_signalled_no_more(descriptors: bool) -> None:
+    mine, strangers = (subprocess.Popen(["sleep", "60"]) for _ in range(2))
+    try:
+        with contextlib.nullcontext() if descriptors else no_descriptors():
+            killing.signal_listed([strangers.pid, mine.pid], lambda: [mine.pid], signal.SIGKILL)
+        assert mine.wait(EVENT_S) == -signal.SIGKILL
+        assert strangers.poll() is None
+    finally:
+        for process in (mine, strangers):
+            process.kill()
+            process.wait()
+
+
+def test_what_got_the_number_of_a_process_that_was_held_is_not_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, later = (subprocess.Popen(["sleep", "60"]) for _ in range(2))
+    handle = os.pidfd_open(held.pid)
+    held.kill()
+    held.wait()
+    # As if the number that was listed had been reused since: it is `later`'s, and what is held is gone.
+    monkeypatch.setattr(os, "pidfd_open", lambda pid: os.dup(handle))
+    try:
+        killing.signal_listed([later.pid], lambda: [later.pid], signal.SIGKILL)
+        assert later.poll() is None
+    finally:
+        os.close(handle)
+        later.kill()
+        later.wait()
+
+
+@pytest.mark.skipif(not os.access(native_supervisor.PATH, os.X_OK), reason="the supervisor is not compiled here")
+@pytest.mark.parametrize("forbidden", ["kill", "pidfd_open"])
+def test_the_supervisor_in_c_signals_by_descriptors_and_by_numbers_where_the_kernel_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forbidden: str
+) -> None:
+    filtered = partial(subprocess.Popen, preexec_fn=partial(forbid, forbidden))
+    monkeypatch.setattr(subprocess, "Popen", filtered)
+    machine = Machine(tmp_path, use_cgroup=False)
+    try:
+        name = machine.launch("sh", "-c", "trap '' TERM; sleep 60 & echo up; wait; sleep 60")
+        machine.wait_for_log(name, "up")
+        machine.runtime.stop(name)
+        exit_ = machine.wait(name).exit
+        assert exit_ is not None
+        assert (exit_.exit_code, exit_.reason) == (137, "cancelled")
+    finally:
+        machine.shut()
+
+
 def test_what_the_main_process_leaves_behind_is_killed(machine_of_each_kind: Machine) -> None:
     machine = machine_of_each_kind
     name = machine.launch("sh", "-c", "trap '' TERM; (setsid sleep 60 &) ; sleep 60 & echo $!; exit 3")
@@ -109,6 +162,7 @@ def test_what_shows_no_mark_any_more_and_is_not_dead_yet_counts_as_left(monkeypa
     child = os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
     found = [[child], [], []]
     monkeypatch.setattr(killing, "marked", lambda mark, uid: found.pop(0))
+    monkeypatch.setattr(killing, "carries_mark", lambda pid, mark: True)
     monkeypatch.setattr(killing, "_signal_exactly", lambda process, signum: None)
     dying: dict[procfs.LocalProcess, None] = {}
     left = killing.Left("MARK=1", None, os.getuid())

@@ -29,7 +29,7 @@ def test_the_notice_lies_within_a_limit_that_is_longer(
 class Told:
     """A job's escalation by a clock that is set by hand, and what its processes are told."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, limit_s: float | None) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, limit_s: float | None, spare_s: float = 0.0) -> None:
         self.now = 1000.0
         self.signals: list[tuple[float, int]] = []
         self.notes: list[str] = []
@@ -40,6 +40,7 @@ class Told:
             *("1.1", "", "", -1, -1, limit_s, 10.0, 0, [], None, [], None),
             checkpoint_signal=int(signal.SIGUSR1),
             checkpoint_grace_s=30.0,
+            spare_s=spare_s,
         )
         self.of = Escalation(orders, self.notes.append)
         self.of.started(self.now, os.getpid())
@@ -68,6 +69,15 @@ def test_a_job_is_told_once_and_stopped_at_its_limit(monkeypatch: pytest.MonkeyP
         "its time limit of 1m 40s was reached at TIME: SIGTERM was sent, SIGKILL follows in 10s"
     )
     assert told.of.stop_reason == "timed_out"
+
+
+def test_the_log_tells_the_grace_that_the_job_has_and_not_what_its_program_has_beyond_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Told(monkeypatch, 100.0, spare_s=5.0)
+    told.until(1100.0)
+    assert told.notes[-1].endswith("SIGKILL follows in 10s")
+    assert told.of.wait_ms() == pytest.approx(15_000, abs=2)
 
 
 def test_a_limit_that_is_shortened_has_its_notice_at_once_where_it_should_have_been_before(

@@ -28,14 +28,15 @@ def test_the_zygote_loads_nothing_of_corral_but_its_own_few_modules() -> None:
     *python, boot = zygote.command(0, "/nowhere")
     listing = boot.rpartition(";")[0] + ";print(*sorted(sys.modules))"
     modules = subprocess.run([*python, listing], capture_output=True, text=True, check=True).stdout.split()
-    own = {name for name in modules if name.partition(".")[0] == "process"}
+    own = {name for name in modules if name.partition(".")[0] == "corral"}
     modules_of_ours = (
         "cgroup claim claimed_list escalation job_input joblog killing launch_records log_marks numa output_disks"
-        " outputs procfs pseudo_terminal start_program streams supervisor supervisor_orders time_limit whole_files"
-        " zygote"
+        " outputs own_log procfs pseudo_terminal start_program streams supervisor supervisor_orders time_limit"
+        " whole_files zygote"
     )
-    assert own == {"process"} | {f"process.{name}" for name in modules_of_ours.split()}
-    assert not {"corral", "dataclasses", "inspect", "subprocess", "asyncio", "site", "shutil"} & set(modules)
+    above = {"corral", "corral.as_login", "corral.pidfd", "corral.runtimes", "corral.runtimes.process"}
+    assert own == above | {f"corral.runtimes.process.{name}" for name in modules_of_ours.split()}
+    assert not {"dataclasses", "inspect", "subprocess", "asyncio", "site", "shutil"} & set(modules)
 
 
 def test_a_supervisor_costs_about_a_mebibyte_in_python_and_a_tenth_of_it_in_c(machine_of_python_or_c: Machine) -> None:

@@ -72,7 +72,8 @@ def _encode_started(started: Started) -> bytes:
     return f'\n{{"process": {_encode_process(started.process)}, "started_at": {started.started_at}}}'.encode()
 
 
-def _decode_process(data: Any) -> LocalProcess:
+def a_process(data: Any) -> LocalProcess:
+    """A process of a record. Raises LookupError, TypeError or ValueError for what is none."""
     return LocalProcess(
         a_count(data["pid"], 1, _PID_LIMIT),
         a_count(data["start_ticks"], 0, _TICKS_LIMIT),
@@ -83,7 +84,7 @@ def _decode_process(data: Any) -> LocalProcess:
 def _decode_claim(data: Any) -> Claim:
     claim = Claim(
         a_moment(data["claimed_at"]),
-        None if data["holder"] is None else _decode_process(data["holder"]),
+        None if data["holder"] is None else a_process(data["holder"]),
         a_flag(data["declared_lost"]),
         a_text(data["message"], MESSAGE_LIMIT),
         a_flag(data.get("ran", False)),
@@ -94,7 +95,7 @@ def _decode_claim(data: Any) -> Claim:
 
 
 def _decode_started(data: Any) -> Started:
-    return Started(_decode_process(data["process"]), a_moment(data["started_at"]))
+    return Started(a_process(data["process"]), a_moment(data["started_at"]))
 
 
 class ClaimFile:

@@ -98,7 +98,7 @@ class Escalation:
         """SIGTERM to all of the job; SIGKILL follows when its grace is over. Only the first reason counts."""
         if self.stop_reason is None:
             self.stop_reason = reason
-            self._deadline = uptime_s() + self._orders.kill_grace_s
+            self._deadline = uptime_s() + self._orders.kill_grace_s + self._orders.spare_s
             terminate_descendants(self._own_pid)
             if self._orders.terminal is not None:
                 # As when a terminal is closed: a shell at one takes no notice of SIGTERM.

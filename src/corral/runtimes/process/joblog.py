@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from .log_marks import SPACING_S, LogMarks
+from .own_log import open_own_log
 from .whole_files import open_regular
 
 TAIL_BYTES = 64 * 1024
@@ -79,8 +80,12 @@ class JobLog:
         boot_at: float | None = None,
         *,
         of_terminal: bool = False,
+        job: str = "",
     ) -> None:
-        """`boot_at` is when this boot began in the server's time, by which it is noted when what was written."""
+        """`boot_at` is when this boot began in the server's time, by which it is noted when what was written.
+
+        `job` is of which job it is, as `open_own_log` has it.
+        """
         self.error = ""
         self.dropped_bytes = 0
         self._tail_limit = min(TAIL_BYTES, max_bytes // 2)
@@ -95,7 +100,7 @@ class JobLog:
         try:
             # A retry goes on in the same file. No O_APPEND: splice refuses it, so the end is looked for each time:
             # the server writes lines of its own to it.
-            self._fd = open_regular(path, os.O_RDWR | os.O_CREAT)
+            self._fd = open_own_log(path, job)
             if owner != (-1, -1):
                 os.fchown(self._fd, *owner)
             size = os.lseek(self._fd, 0, os.SEEK_END)

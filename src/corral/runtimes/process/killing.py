@@ -6,17 +6,20 @@ moved to init, and only the cgroup and the mark in their environment still tell 
 that cleared its environment is then out of reach.
 """
 
-import contextlib
 import os
+import resource
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from corral.pidfd import send_if
+
 from . import cgroup
-from .procfs import LocalProcess, ancestry, boot_id, descendants, marked, start_ticks
+from .procfs import LocalProcess, ancestry, boot_id, carries_mark, descendants, descendants_of, marked, start_ticks
 
 # Each round can only miss what was forked during the round before; what forks faster is met again by the caller.
 _FREEZE_ROUNDS = 10
+_MOST_HANDLES = 1024
 
 
 class Left(NamedTuple):
@@ -31,29 +34,59 @@ class Left(NamedTuple):
     others: Callable[[], frozenset[LocalProcess]] = frozenset
 
 
-def _signal(pid: int, signum: int) -> None:
+def signal_listed(listed: Iterable[int], list_again: Callable[[], Iterable[int]], *signums: int) -> None:
+    """Signal processes that were listed a moment ago, whoever lists them.
+
+    By now a number may mean another process, of anybody's: so each is held by a descriptor, and signalled if its number
+    is then listed again. Where no descriptor is left the second look alone must do.
+    """
+    waiting = list(listed)
+    most = max(1, min(_MOST_HANDLES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
+    for start in range(0, len(waiting), most):
+        held = _held(waiting[start : start + most])
+        try:
+            now = set(list_again())
+            for pid, handle in held:
+                if pid in now:
+                    _send(pid, handle, signums)
+        finally:
+            for _, handle in held:
+                if handle is not None:
+                    os.close(handle)
+
+
+def _held(pids: Sequence[int]) -> list[tuple[int, int | None]]:
+    """Those that exist, with a descriptor where there is one."""
+    held: list[tuple[int, int | None]] = []
+    for pid in pids:
+        try:
+            held.append((pid, os.pidfd_open(pid)))
+        except ProcessLookupError:
+            continue
+        except OSError:
+            held.append((pid, None))
+    return held
+
+
+def _send(pid: int, handle: int | None, signums: Sequence[int]) -> None:
     try:
-        os.kill(pid, signum)
+        for signum in signums:
+            if handle is None:
+                os.kill(pid, signum)
+            else:
+                signal.pidfd_send_signal(handle, signum)
     except (ProcessLookupError, PermissionError):
         return
 
 
 def _signal_exactly(process: LocalProcess, signum: int) -> None:
-    """Signal this process and never another that got its pid."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        handle = os.pidfd_open(process.pid)
-        try:
-            if process.is_alive():
-                signal.pidfd_send_signal(handle, signum)
-        finally:
-            os.close(handle)
+    """Signal this process and never another that got its number. Raises OSError where no descriptor is left."""
+    send_if(process.pid, signum, process.is_alive)
 
 
 def terminate_descendants(root: int) -> None:
     """Ask every process below `root` to end; a stopped one is woken so that it can."""
-    for pid in descendants(root):
-        _signal(pid, signal.SIGTERM)
-        _signal(pid, signal.SIGCONT)
+    signal_listed(descendants(root), lambda: descendants(root), signal.SIGTERM, signal.SIGCONT)
 
 
 def tell_descendants(root: int, signum: int) -> None:
@@ -63,9 +96,7 @@ def tell_descendants(root: int, signum: int) -> None:
 
 def tell_some_descendants(root: int, signum: int, meant: Callable[[int], bool]) -> None:
     """Send a signal to the processes below `root` that are meant."""
-    for pid in descendants(root):
-        if meant(pid):
-            _signal(pid, signum)
+    signal_listed(filter(meant, descendants(root)), lambda: descendants(root), signum)
 
 
 def main_pids(pid: int, *, wrapped: bool) -> list[int]:
@@ -75,23 +106,24 @@ def main_pids(pid: int, *, wrapped: bool) -> list[int]:
 
 def kill_descendants(root: int) -> None:
     """Kill every process below `root`. They are stopped first, so that none forks while its siblings die."""
+    _kill_listed(lambda: descendants(root))
+
+
+def _kill_listed(list_them: Callable[[], list[int]]) -> None:
     frozen: dict[int, None] = {}
     for _ in range(_FREEZE_ROUNDS):
-        fresh = [pid for pid in descendants(root) if pid not in frozen]
+        fresh = [pid for pid in list_them() if pid not in frozen]
         if not fresh:
             break
-        for pid in fresh:
-            _signal(pid, signal.SIGSTOP)
-            frozen[pid] = None
-    for pid in frozen:
-        _signal(pid, signal.SIGKILL)
+        signal_listed(fresh, list_them, signal.SIGSTOP)
+        frozen.update(dict.fromkeys(fresh))
+    signal_listed(frozen, list_them, signal.SIGKILL)
 
 
 def kill_with_supervisor(supervisor: LocalProcess) -> None:
     """Kill a supervisor that does not end its job, after every process of that job."""
     _signal_exactly(supervisor, signal.SIGSTOP)
-    if supervisor.is_alive():
-        kill_descendants(supervisor.pid)
+    _kill_listed(lambda: descendants_of(supervisor))
     _signal_exactly(supervisor, signal.SIGKILL)
 
 
@@ -101,15 +133,22 @@ def orphans(left: Left) -> list[LocalProcess]:
     An environment is what its process says of itself, so the mark counts only for a process of the job's own user, and
     of none that descends from a living supervisor of another job.
     """
-    found = dict.fromkeys(cgroup.pids(left.cgroup)) if left.cgroup else {}
-    bearers = marked(left.mark.encode(), left.uid)
+    mark = left.mark.encode()
+    bearers = marked(mark, left.uid)
     others = left.others() if bearers else frozenset()
+    bearers = [pid for pid in bearers if others.isdisjoint(ancestry(pid))]
+    ticks = {pid: start_ticks(pid) for pid in _with_bearers(left, bearers)}
+    # Looked for again: a number may have come to mean another process before its start was read.
+    still = _with_bearers(left, [pid for pid in bearers if carries_mark(pid, mark)])
+    return [LocalProcess(pid, start, boot_id()) for pid, start in ticks.items() if start is not None and pid in still]
+
+
+def _with_bearers(left: Left, bearers: Iterable[int]) -> set[int]:
+    """The bearers of the mark, what descends from them, and what is in the cgroup; never the caller itself."""
+    found = set(cgroup.pids(left.cgroup)) if left.cgroup else set[int]()
     for pid in bearers:
-        if others.isdisjoint(ancestry(pid)):
-            found.update(dict.fromkeys([pid, *descendants(pid)]))
-    found.pop(os.getpid(), None)
-    ticks = {pid: start_ticks(pid) for pid in found}
-    return [LocalProcess(pid, start, boot_id()) for pid, start in ticks.items() if start is not None]
+        found.update((pid, *descendants(pid)))
+    return found - {os.getpid()}
 
 
 def kill_orphans(left: Left, dying: dict[LocalProcess, None]) -> bool:

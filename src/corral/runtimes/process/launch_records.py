@@ -24,6 +24,7 @@ from .supervisor_orders import Command, Orders, decode_command, decode_orders, e
 from .whole_files import (
     Unreadable,
     a_count,
+    a_flag,
     a_moment,
     a_text,
     decode_record,
@@ -39,6 +40,7 @@ from .whole_files import (
 _EXIT_ROOM_BYTES = 4096
 _BLANK = b" " * _EXIT_ROOM_BYTES
 _REASON_LIMIT = 100
+_UID_LIMIT = (1 << 32) - 1
 # Far more than the kernel hands over to a program, escaped as JSON may have to be.
 _SPEC_LIMIT_BYTES = 64 * 1024 * 1024
 CLAIMED_LIST = "claims"
@@ -84,6 +86,15 @@ def _decode_exit(data: Any) -> Exit:
     if exit_.started_at is not None and exit_.ended_at < exit_.started_at:
         raise ValueError("it ends before it begins")
     return exit_
+
+
+def _checked_orders(data: Any) -> Orders:
+    orders = Orders(*data)
+    a_count(orders.uid, -1, _UID_LIMIT)
+    a_flag(orders.wrapped)
+    if orders.cgroup is not None and "\0" in a_text(orders.cgroup, os.pathconf("/", "PC_PATH_MAX")):
+        raise ValueError("no path")
+    return orders
 
 
 def _decode_limit(data: Any) -> float:
@@ -139,6 +150,14 @@ class LaunchRecords:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(_SPEC))
         text = data.decode()
         return decode_orders(text), decode_command(text)
+
+    def read_orders(self) -> Orders:
+        """The first line, with what a server relies on checked. Raises OSError when there is none, or Unreadable."""
+        path = self._path(_SPEC)
+        data = read_record(path, _SPEC_LIMIT_BYTES)
+        if data is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return decode_record(path, data.partition(b"\n")[0], _checked_orders)
 
     def list_as_claimed(self) -> None:
         """Write down outside of this directory, too, that the launch was claimed."""

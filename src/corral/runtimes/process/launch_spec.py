@@ -27,7 +27,9 @@ class LaunchSpec:
     that is longer; 0 is none. `numa_nodes` and `numa_cpus` are what the job is bound to, () for nothing. With `stdin`
     the program's input comes from outside (`job_input`), and with `terminal` it runs at one of so many rows and
     columns. What `acts_for_user` is Corral's own program: log and scratch are the user's, and it stays who the server
-    is. None in `kill_grace_s` and `log_max_bytes` takes the runtime's default.
+    is, and ends the job itself within `kill_grace_s`; SIGKILL comes `spare_s` later. `log_of` names the job as no other
+    is named, so that it gets no log of another's. None in `kill_grace_s` and
+    `log_max_bytes` takes the runtime's default.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -62,6 +64,8 @@ class LaunchSpec:
     numa_nodes: tuple[int, ...] = ()
     numa_cpus: tuple[int, ...] = ()
     acts_for_user: bool = False
+    spare_s: float = 0.0
+    log_of: str = ""
 
     def __post_init__(self) -> None:
         if not LAUNCH_ID.fullmatch(self.launch_id):
@@ -137,11 +141,13 @@ class LaunchSpec:
             checkpoint_grace_s=self.checkpoint_grace_s,
             checkpoint_target=self.checkpoint_target,
             wrapped=self.wrapped,
+            spare_s=self.spare_s,
             boot_at=boot_at,
             stdin=self.stdin,
             terminal=None if self.terminal is None else list(self.terminal),
             numa_nodes=list(self.numa_nodes) or None,
             numa_cpus=list(self.numa_cpus) or None,
+            log_of=self.log_of,
         )
 
 

@@ -17,7 +17,7 @@ MOST = 2048
 """With so many marks, every second one is dropped, and the spacing is doubled."""
 
 _WIDTH = len("1700000000.123 000000000000000\n")
-_LATEST = 1e10
+_LATEST, _LARGEST = 1e10, 10**15
 
 
 def marks_path(log_path: str) -> str:
@@ -131,10 +131,12 @@ def written_since(log_path: str, at: float) -> int | None:
 
 def _mark_of(line: bytes) -> tuple[float, int]:
     try:
-        at, size = line.decode("ascii").split(" ")
-        return float(at), max(0, int(size))
+        at, size = line[:_WIDTH].decode("ascii").split(" ")
+        if size.isdecimal() and int(size) <= _LARGEST:
+            return float(at), int(size)
     except ValueError:
-        return _LATEST, 0
+        pass
+    return _LATEST, 0
 
 
 def _append(path: str, at: float, size: int, create: int) -> None:

@@ -1,7 +1,6 @@
 """Jobs as processes of this machine, as the server sees them: launch, stop, status, recovery after a crash."""
 
 import contextlib
-import hashlib
 import logging
 import os
 import time
@@ -21,8 +20,9 @@ from .launch_records import CLAIMED_LIST, Exit, LaunchRecords
 from .launch_spec import LAUNCH_ID, LaunchError, LaunchSpec
 from .leftovers import LeftoverKiller
 from .limits import lowered
-from .procfs import LocalProcess, descendants
+from .procfs import LocalProcess, descendants_of
 from .removal import remove_tree
+from .still_running import tag_of
 from .verification import LaunchVerifier
 from .watcher import Watcher
 
@@ -56,7 +56,7 @@ class LaunchState:
 def _first_time_limit_s(records: LaunchRecords) -> float | None:
     """The time limit that the launch came with, None where it had none or its record makes no sense."""
     try:
-        return records.read_spec()[0].time_limit_s
+        return records.read_orders().time_limit_s
     except (OSError, ValueError, TypeError):
         return None
 
@@ -96,8 +96,7 @@ class ProcessLaunches:
         self._kill_grace_s = kill_grace_s
         self._use_cgroup = use_cgroup
         self._boot_at = boot_at
-        # With the home in it: two servers on one machine may both have a launch 1.1.
-        tag = hashlib.sha256(os.fsencode(self._home)).hexdigest()[:12]
+        tag = tag_of(self._home)
         self._cgroups = JobCgroups(f"corral-{tag}", root)
         self._watcher = Watcher(
             self._home, on_supervisor=self._is_news, on_failed=self._on_launch_failed, on_news=on_event
@@ -127,7 +126,11 @@ class ProcessLaunches:
         self._watcher.start()
         living = supervisors(str(self._launches))
         for launch_id in self.list_launches():
-            self._adopt(launch_id, living.get(launch_id, []))
+            try:
+                self._adopt(launch_id, living.get(launch_id, []))
+            except OSError as error:
+                # It is looked at again and again, and hides none of the others.
+                log.warning("the records of launch %s cannot be read yet: %s", launch_id, error)
 
     def _adopt(self, launch_id: str, living: list[LocalProcess]) -> None:
         claim = self._verifier.claim(launch_id)
@@ -340,7 +343,7 @@ class ProcessLaunches:
         if claim is None or claim.holder is None:
             return []
         if claim.holder.is_alive():
-            return descendants(claim.holder.pid)
+            return descendants_of(claim.holder)
         return self._verifier.orphan_pids(launch_id)
 
     def main_pids(self, launch_id: str) -> list[int]:
@@ -352,7 +355,7 @@ class ProcessLaunches:
         started = records.claim.read_started()
         if started is None or not started.process.is_alive():
             return []
-        return main_pids(started.process.pid, wrapped=records.read_spec()[0].wrapped)
+        return main_pids(started.process.pid, wrapped=records.read_orders().wrapped)
 
     def supervisor(self, launch_id: str) -> LocalProcess | None:
         """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""

@@ -129,6 +129,12 @@ def descendants(root: int) -> list[int]:
     return list(found)
 
 
+def descendants_of(process: LocalProcess) -> list[int]:
+    """Every process below this very one; none once it has ended, whoever has its number then."""
+    found = descendants(process.pid)
+    return found if process.is_alive() else []
+
+
 def carries_mark(pid: int, mark: bytes) -> bool:
     """Whether the process was started with the environment entry `mark` (NAME=value)."""
     try:
@@ -147,11 +153,23 @@ def marked(mark: bytes, uid: int | None = None) -> list[int]:
 
 def uid_of(pid: int) -> int | None:
     """The real user id of a process, None when it does not exist. (Its entry in /proc may be root's all the same.)"""
+    uids = _uids(pid)
+    return uids[0] if uids else None
+
+
+def uids_of(pid: int) -> set[int]:
+    """All its user ids: real, effective, saved, and that of its files; none when it does not exist."""
+    return set(_uids(pid))
+
+
+def _uids(pid: int) -> list[int]:
     try:
         status = read_file(f"/proc/{pid}/status")
     except OSError:
-        return None
-    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith(b"Uid:")), None)
+        return []
+    return next(
+        ([int(uid) for uid in line.split()[1:]] for line in status.splitlines() if line.startswith(b"Uid:")), []
+    )
 
 
 def ancestry(pid: int) -> list[LocalProcess]:

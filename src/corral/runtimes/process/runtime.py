@@ -9,7 +9,7 @@ from corral.model.checkpoint_signal import CheckpointSignal
 from corral.model.errors import BackendFailed
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
-from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage, log_mark
 from corral.model.phase import Phase
 from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
 from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
@@ -49,6 +49,7 @@ class ProcessRuntime:
                     env=self._with_srun(launch.env),
                     workdir=spec.workdir,
                     log_path=str(self._home.log_of(launch.job.id, launch.rank)),
+                    log_of=log_mark(launch.job),
                     scratch_path=str(self._home.scratch_of(launch.job.id)),
                     umask=spec.umask,
                     uid=spec.uid if become else None,
@@ -201,7 +202,7 @@ def _report(launch_id: str, state: LaunchState) -> LaunchReport:
     record = state.exit
     if record is None:
         return LaunchReport(
-            launch_id, state.phase, started_at=state.started_at, reason=state.message or None, age_s=state.age_s
+            launch_id, state.phase, started_at=state.started_at, reason=_said(state.message), age_s=state.age_s
         )
     ending = _ENDING_BY_REASON.get(record.reason or "")
     if ending is None:
@@ -214,5 +215,10 @@ def _report(launch_id: str, state: LaunchState) -> LaunchReport:
         exit_code=record.exit_code,
         signal=record.signal,
         ending=ending,
-        reason=record.message or None,
+        reason=_said(record.message),
     )
+
+
+def _said(message: str) -> str | None:
+    """A message of a record for others to store: bytes of paths that are no UTF-8, and what a job wrote, as escapes."""
+    return message.encode(errors="backslashreplace").decode() or None

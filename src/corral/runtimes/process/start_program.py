@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable
 from typing import NoReturn
 
+from corral.as_login import take_identity, take_login_standing, take_own_keyring
+
 from . import cgroup
 from .outputs import OutputFailed, close_outputs, open_outputs
 from .pseudo_terminal import take
@@ -36,11 +38,11 @@ def start(command: Command, streams: Streams, cgroup_path: str | None, groups: l
     The pid, once it surely runs. Raises StartFailed.
 
     A job of the server's own user is spawned, at a third of what a fork costs: the supervisor takes on the job's
-    directory, umask, limits and cgroup for a moment, and the new process inherits them. To become another user it takes
-    a process that gives up its rights for good, so then one is forked; and so it is to enter `groups`, cgroups that the
-    job must not run outside of, and to take a terminal.
+    directory, umask, limits and cgroup for a moment, and the new process inherits them. Of root's server it takes a
+    process that gives up what is the server's for good, so then one is forked; and so it is to enter `groups`, cgroups
+    that the job must not run outside of, and to take a terminal.
     """
-    if command.uid is not None or groups or streams.is_terminal:
+    if command.uid is not None or os.geteuid() == 0 or groups or streams.is_terminal:
         return _fork(command, streams, cgroup_path, groups)
     usual_umask = os.umask(command.umask)
     usual_limits = _lower_limits(command)
@@ -160,9 +162,13 @@ def _become(command: Command, streams: Streams, report: int, cgroup_path: str | 
             cgroup.join(path)
         step = "limits"
         _lower_limits(command)
-        step = "identity"
+        step, of_root = "identity", os.geteuid() == 0
+        take_login_standing()
         if command.uid is not None:
             become_user(command)
+        step = "keyring"
+        if of_root:
+            take_own_keyring()
         os.umask(command.umask)
         step = "workdir"
         os.chdir(command.workdir)
@@ -187,9 +193,7 @@ def become_user(command: Command) -> None:
     assert command.uid is not None
     assert command.gid is not None
     assert command.groups is not None
-    os.setgroups(command.groups)
-    os.setresgid(command.gid, command.gid, command.gid)
-    os.setresuid(command.uid, command.uid, command.uid)
+    take_identity(command.uid, command.gid, command.groups)
 
 
 def _explain(step: str, error: OSError, command: Command) -> StartFailed:
@@ -199,6 +203,8 @@ def _explain(step: str, error: OSError, command: Command) -> StartFailed:
         return StartFailed(None, f"cannot hold the job to its part of the host: {why}")
     if step == "identity":
         return StartFailed(CANNOT_RUN, f"cannot become user {command.uid}, group {command.gid}: {why}; only root can")
+    if step == "keyring":
+        return StartFailed(None, f"cannot give the job a keyring of its own: {why} (see kernel.keys in sysctl)")
     if step == "workdir":
         return StartFailed(CANNOT_RUN, f"cannot enter the working directory {_shown(command.workdir)}: {why}")
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):

@@ -179,6 +179,7 @@ class Supervision:
             orders.log_max_bytes,
             orders.boot_at,
             of_terminal=orders.terminal is not None,
+            job=orders.log_of,
         )
         for line in orders.notes:
             self._log.note(line)

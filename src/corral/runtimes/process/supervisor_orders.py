@@ -33,7 +33,9 @@ class Orders(NamedTuple):
     `wrapped` where the main process is Corral's own around a script: that script's process counts as the main one, too.
     `numa_nodes` and `numa_cpus` are what the job is bound to, None where it may use all.
     With `stdin` the program's input comes from outside; with `terminal` it runs at one of so many rows and columns.
+    SIGKILL comes `spare_s` after the grace: a program that ends the job itself says meanwhile how that has ended.
     `boot_at` is when this boot began as the server counts time, None where it goes by the wall clock.
+    `log_of` names the job as no other is named: what another has left in the place of its log is moved aside.
     """
 
     launch_id: str
@@ -57,6 +59,8 @@ class Orders(NamedTuple):
     terminal: list[int] | None = None
     checkpoint_target: str = ""
     wrapped: bool = False
+    spare_s: float = 0.0
+    log_of: str = ""
 
 
 class Command(NamedTuple):

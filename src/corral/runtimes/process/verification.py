@@ -16,7 +16,7 @@ from .launch_records import CLAIMED_LIST, LaunchRecords
 from .launch_spec import LAUNCH_ID, LaunchError
 from .procfs import LocalProcess, boot_id
 
-_MARK_NAME = "CORRAL_LAUNCH"
+MARK_NAME = "CORRAL_LAUNCH"
 
 
 class LaunchVerifier:
@@ -115,19 +115,19 @@ class LaunchVerifier:
 
     def mark(self, launch_id: str) -> str:
         """The entry of their environment (NAME=value) by which the launch's processes are known."""
-        return f"{_MARK_NAME}={self._tag}/{launch_id}"
+        return f"{MARK_NAME}={self._tag}/{launch_id}"
 
     def processes_left(self, launch_id: str) -> Left:
         """By what the processes of the launch are known once its supervisor is gone."""
-        mark, group, uid = self.mark(launch_id), self._cgroups.path(launch_id), os.geteuid() or None
+        mark, group, uid = self.mark(launch_id), self._cgroups.path(launch_id), os.geteuid()
 
         def others() -> frozenset[LocalProcess]:
             return self._living_supervisors() - {self.supervisor(launch_id)}
 
         try:
-            orders = self.records(launch_id).read_spec()[0]
-        except (OSError, ValueError, TypeError):
-            # A job that runs as another user than the server's cannot have removed it.
+            orders = self.records(launch_id).read_orders()
+        except (OSError, ValueError):
+            # A job that runs as another user than the server's cannot have removed it: what says so is not of it.
             return Left(mark, group, uid, others)
         # The cgroup rather than this server's place for them: the one that launched it may have been started elsewhere.
         # It must be this launch's all the same, for what is in it is killed, and the job may have written the record.

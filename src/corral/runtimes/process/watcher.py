@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 _SOCKET_PATH_LIMIT_BYTES = 107
 _NOTICE_BYTES = 256
+_NOTICES_AT_ONCE = 256
 _RESCAN_S = 0.5
 _WAKE_S = 2.0
 _RESTART_LIMIT = 5
@@ -257,11 +258,10 @@ class Watcher:
         self._events.append((launch_id, True))
 
     def _on_notices(self) -> None:
-        try:
-            while True:
+        # A job that sends without end has the others wait for a moment, and not for ever: the rest is heard next.
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(_NOTICES_AT_ONCE):
                 self._on_notice(self._notices.recv(_NOTICE_BYTES))
-        except BlockingIOError:
-            pass
 
     def _on_notice(self, notice: bytes) -> None:
         """A supervisor says that its job runs. Where the server is not root's any of its jobs may say anything."""

@@ -9,11 +9,17 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
+
+from corral.as_login import leave_login
 
 from . import cgroup
 from .launch_records import LaunchRecords
 from .supervisor import name_process, run_launch, supervise
 from .supervisor_orders import NEW_TIME_LIMIT, Command, Orders
+
+NAME = b"corral-zygote"
+"""What every zygote calls itself."""
 
 # The interpreter adapts a function to its arguments on the eighth call.
 _REHEARSALS = 10
@@ -30,8 +36,11 @@ def main(socket_fd: int, launches: str) -> None:
     """Serve launch requests from the socket until it closes."""
     server = socket.socket(fileno=socket_fd)
     os.set_inheritable(socket_fd, False)
-    name_process(b"corral-zygote")
+    name_process(NAME)
     cgroup.own_directory()
+    # Where it fails a job that needs it says so.
+    with suppress(OSError):
+        leave_login()
     _prepare_signals(reaper_pid=0)
     _rehearse(launches)
     _prepare_signals(reaper_pid=os.getpid())
@@ -125,11 +134,13 @@ def _fork_supervisor(server: socket.socket, launches: str, launch_id: str) -> No
 
 def command(socket_fd: int, launches: str) -> list[str]:
     """The command line that runs `main` with as little of Python as possible, and without the rest of Corral."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    above = os.path.abspath(__file__)
+    for _ in range(4):
+        above = os.path.dirname(above)
     boot = (
         "import sys;"
-        f"sys.path.append({os.path.dirname(here)!r});"
-        f"from {os.path.basename(here)} import zygote;"
+        f"sys.path.append({above!r});"
+        "from corral.runtimes.process import zygote;"
         f"zygote.main({socket_fd}, {launches!r})"
     )
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", boot]

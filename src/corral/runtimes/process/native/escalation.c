@@ -122,7 +122,7 @@ void escalation_stop(struct escalation *escalation, const char *reason) {
     if (escalation->stop_reason[0] != '\0')
         return;
     snprintf(escalation->stop_reason, sizeof escalation->stop_reason, "%s", reason);
-    set_deadline(escalation, uptime_s() + escalation->orders->kill_grace_s);
+    set_deadline(escalation, uptime_s() + escalation->orders->kill_grace_s + escalation->orders->spare_s);
     terminate_job();
     if (escalation->orders->has_terminal)
         /* As when a terminal is closed: a shell at one takes no notice of SIGTERM. */

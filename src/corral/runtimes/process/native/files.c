@@ -94,6 +94,10 @@ bool path_in(char path[PATH_BYTES], const char *directory, const char *name) {
     return fits(snprintf(path, PATH_BYTES, "%s/%s", directory, name));
 }
 
+bool path_with(char path[PATH_BYTES], const char *start, const char *ending) {
+    return fits(snprintf(path, PATH_BYTES, "%s%s", start, ending));
+}
+
 bool sync_directory(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)

@@ -28,6 +28,9 @@ bool temporary_beside(char temporary[PATH_BYTES], const char *path);
 /* "directory/name". False, with ENAMETOOLONG, where it is too long. */
 bool path_in(char path[PATH_BYTES], const char *directory, const char *name);
 
+/* "startending". False, with ENAMETOOLONG, where it is too long. */
+bool path_with(char path[PATH_BYTES], const char *start, const char *ending);
+
 /* Flush the names in a directory to disk. */
 bool sync_directory(const char *path);
 

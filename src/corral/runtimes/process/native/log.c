@@ -21,6 +21,7 @@ enum {
     NOTE_BYTES = 8192,
     MARK_BYTES = 31, /* "1700000000.123 000000000000000\n" */
     MOST_MARKS = 2048,
+    JOB_BYTES = 256,
 };
 
 static const double SPACING_S = 5.0;
@@ -40,8 +41,7 @@ double now_s(void) {
 /* Marks */
 
 static bool marks_path(const struct log *log, char path[PATH_BYTES]) {
-    int length = snprintf(path, PATH_BYTES, "%s.times", log->marks.log_path);
-    return length >= 0 && length < PATH_BYTES;
+    return path_with(path, log->marks.log_path, ".times");
 }
 
 /* Drop every second mark. */
@@ -126,14 +126,53 @@ static void give_up(struct log *log) {
     log->room = 0;
 }
 
+/* Whose it is: own_log.py has the reasons. */
+
+static bool is_of(const char *mark, const char *job) {
+    char found[JOB_BYTES];
+    ssize_t length = readlink(mark, found, sizeof found);
+    return length >= 0 && (size_t)length == strlen(job) && memcmp(found, job, (size_t)length) == 0;
+}
+
+static bool move_aside(const char *path) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const char *const endings[] = {"", ".times"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        char found[PATH_BYTES], aside[PATH_BYTES], until[64];
+        snprintf(until, sizeof until, ".until-%lld%09ld%s", (long long)now.tv_sec, now.tv_nsec, endings[i]);
+        if (!path_with(found, path, endings[i]) || !path_with(aside, path, until))
+            return false;
+        if (rename(found, aside) != 0 && errno != ENOENT)
+            return false;
+    }
+    return true;
+}
+
+static int open_own_log(const char *path, const char *job) {
+    char mark[PATH_BYTES];
+    if (job[0] == '\0')
+        return open_regular(path, O_RDWR | O_CREAT);
+    if (!path_with(mark, path, ".of"))
+        return -1;
+    if (is_of(mark, job))
+        return open_regular(path, O_RDWR | O_CREAT);
+    if (!move_aside(path))
+        return -1;
+    int fd = open_regular(path, O_RDWR | O_CREAT | O_EXCL);
+    if (fd >= 0 && symlink(job, mark) != 0 && errno == EEXIST && unlink(mark) == 0)
+        (void)!symlink(job, mark);
+    return fd;
+}
+
 void log_open(struct log *log, const char *path, long uid, long gid, long long max_bytes, const double *boot_at,
-              bool of_terminal) {
+              bool of_terminal, const char *job) {
     *log = (struct log){.fd = -1, .max_bytes = max_bytes, .of_terminal = of_terminal, .spliceable = !of_terminal};
     log->tail_limit = max_bytes / 2 < TAIL_BYTES ? (size_t)(max_bytes / 2) : TAIL_BYTES;
     log->room = max_bytes - (long long)log->tail_limit;
     /* A retry goes on in the same file. No O_APPEND: splice refuses it, so the end is looked for each time: the server
        writes lines of its own to it. */
-    int fd = open_regular(path, O_RDWR | O_CREAT);
+    int fd = open_own_log(path, job);
     log->fd = fd;
     if (fd < 0 || (uid != -1 && fchown(fd, (uid_t)uid, (gid_t)gid) != 0)) {
         give_up(log); /* where it is open, its end is written all the same */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "files.h"
+#include "login.h"
 #include "records.h"
 #include "supervisor.h"
 
@@ -98,6 +99,7 @@ int main(int count, char **words) {
     prctl(PR_SET_NAME, "corral-zygote");
     /* It reaps what a supervisor that was killed leaves behind. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    leave_login();
     if (!read_boot_id()) {
         dprintf(2, "corral-supervisor: /proc/sys/kernel/random/boot_id cannot be read: %s\n", strerror(errno));
         return 1;

@@ -109,6 +109,9 @@ static bool read_kept(const struct json *line, struct orders *orders) {
     const char *target = text_or_none(&fields);
     orders->checkpoint_target = target == NULL ? '\0' : target[0];
     orders->wrapped = flag(&fields);
+    number(&fields, &orders->spare_s);
+    const char *log_of = text_or_none(&fields);
+    orders->log_of = log_of == NULL ? "" : log_of;
     return !fields.wrong && fields.next == NULL;
 }
 

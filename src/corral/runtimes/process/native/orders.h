@@ -29,6 +29,8 @@ struct orders {
     int rows, columns;
     char checkpoint_target; /* '\0': all processes, 'B': the main process, 'S': all but that */
     bool wrapped;
+    double spare_s; /* so long after the grace SIGKILL comes */
+    const char *log_of;    /* "": of any job */
 };
 
 /* Needed until the program runs. */

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "files.h"
@@ -18,6 +20,8 @@ enum { FREEZE_ROUNDS = 10, STAT_BYTES = 1024, PORTION_BYTES = 4096 };
 
 /* The kernel has no more: a walk ends, however fast a job forks meanwhile. */
 enum { MOST_PIDS = 1 << 22 };
+
+enum { MOST_HANDLES = 1024 };
 
 void pids_free(struct pids *pids) {
     free(pids->of);
@@ -152,6 +156,16 @@ static int by_number(const void *left, const void *right) {
     return (one > other) - (one < other);
 }
 
+static void sort(struct pids *pids) {
+    if (pids->count > 0)
+        qsort(pids->of, pids->count, sizeof *pids->of, by_number);
+}
+
+/* Of numbers in order. */
+static bool listed_in(const struct pids *sorted, pid_t pid) {
+    return sorted->count > 0 && bsearch(&pid, sorted->of, sorted->count, sizeof *sorted->of, by_number) != NULL;
+}
+
 struct pids descendants(pid_t root) {
     if (!kernel_lists_children())
         return descendants_by_parent(root);
@@ -163,12 +177,52 @@ struct pids descendants(pid_t root) {
     return found;
 }
 
-static void signal_one(pid_t pid, int signum) {
-    kill(pid, signum);
+/* How many processes are held at a time: half of the descriptors that there are, and not so many that memory matters. */
+static size_t most_handles(void) {
+    struct rlimit files;
+    size_t most = getrlimit(RLIMIT_NOFILE, &files) == 0 ? (size_t)files.rlim_cur / 2 : 1;
+    return most < 1 ? 1 : most > MOST_HANDLES ? MOST_HANDLES : most;
+}
+
+static void send_to(pid_t pid, int handle, int signum) {
+    if (signum == 0)
+        return;
+    if (handle >= 0)
+        syscall(SYS_pidfd_send_signal, handle, signum, NULL, 0);
+    else
+        kill(pid, signum);
+}
+
+/* Signal processes that were listed below this one. By now a number may mean another process, of anybody's: so each is
+   held by a descriptor, and signalled if its number is then listed again. Where a descriptor cannot be had, as on a kernel
+   before Linux 5.3, the second look alone must do. `second` may be 0, for none. */
+static void signal_listed(const struct pids *listed, int first, int second) {
+    int handles[MOST_HANDLES];
+    bool gone[MOST_HANDLES];
+    size_t most = most_handles();
+    for (size_t from = 0, count; from < listed->count; from += count) {
+        count = listed->count - from < most ? listed->count - from : most;
+        const pid_t *held = listed->of + from;
+        for (size_t i = 0; i < count; i++) {
+            handles[i] = (int)syscall(SYS_pidfd_open, held[i], 0);
+            gone[i] = handles[i] < 0 && errno == ESRCH;
+        }
+        struct pids now = descendants(getpid());
+        sort(&now);
+        for (size_t i = 0; i < count; i++) {
+            if (!gone[i] && listed_in(&now, held[i])) {
+                send_to(held[i], handles[i], first);
+                send_to(held[i], handles[i], second);
+            }
+            if (handles[i] >= 0)
+                close(handles[i]);
+        }
+        pids_free(&now);
+    }
 }
 
 void tell_job(int signum, char target, pid_t main_pid, bool wrapped) {
-    struct pids mains = {0};
+    struct pids mains = {0}, meant = {0};
     if (target != '\0') {
         add(&mains, main_pid);
         if (wrapped) {
@@ -181,40 +235,37 @@ void tell_job(int signum, char target, pid_t main_pid, bool wrapped) {
     struct pids job = descendants(getpid());
     for (size_t i = 0; i < job.count; i++)
         if (target == '\0' || pids_have(&mains, job.of[i]) == (target == 'B'))
-            signal_one(job.of[i], signum);
+            add(&meant, job.of[i]);
+    signal_listed(&meant, signum, 0);
+    pids_free(&meant);
     pids_free(&job);
     pids_free(&mains);
 }
 
 void terminate_job(void) {
     struct pids job = descendants(getpid());
-    for (size_t i = 0; i < job.count; i++) {
-        signal_one(job.of[i], SIGTERM);
-        signal_one(job.of[i], SIGCONT);
-    }
+    signal_listed(&job, SIGTERM, SIGCONT);
     pids_free(&job);
 }
 
 void kill_job(void) {
     struct pids frozen = {0};
     for (int round = 0; round < FREEZE_ROUNDS; round++) {
-        struct pids job = descendants(getpid());
-        size_t before = frozen.count;
-        qsort(job.of, job.count, sizeof *job.of, by_number);
-        for (size_t i = 0; i < job.count; i++) {
-            bool twice = i > 0 && job.of[i] == job.of[i - 1];
-            bool known = before > 0 && bsearch(&job.of[i], frozen.of, before, sizeof *frozen.of, by_number) != NULL;
-            if (twice || known)
-                continue;
-            signal_one(job.of[i], SIGSTOP);
-            add(&frozen, job.of[i]);
-        }
+        struct pids job = descendants(getpid()), fresh = {0};
+        sort(&job);
+        for (size_t i = 0; i < job.count; i++)
+            if ((i == 0 || job.of[i] != job.of[i - 1]) && !listed_in(&frozen, job.of[i]))
+                add(&fresh, job.of[i]);
         pids_free(&job);
-        if (frozen.count == before)
+        signal_listed(&fresh, SIGSTOP, 0);
+        for (size_t i = 0; i < fresh.count; i++)
+            add(&frozen, fresh.of[i]);
+        bool all = fresh.count == 0;
+        pids_free(&fresh);
+        if (all)
             break;
-        qsort(frozen.of, frozen.count, sizeof *frozen.of, by_number);
+        sort(&frozen);
     }
-    for (size_t i = 0; i < frozen.count; i++)
-        signal_one(frozen.of[i], SIGKILL);
+    signal_listed(&frozen, SIGKILL, 0);
     pids_free(&frozen);
 }

@@ -22,6 +22,7 @@
 #include "cgroups.h"
 #include "files.h"
 #include "log.h"
+#include "login.h"
 
 enum {
     NOT_FOUND = 127,
@@ -120,12 +121,14 @@ static bool lower_limits(const struct command *command, struct start_failure *fa
     return true;
 }
 
-/* Take on the job's user and groups, for good. */
+/* Take on the job's user and groups, for good, and no more than such a user has. */
 static bool become_user(const struct command *command) {
     uid_t uid = (uid_t)command->uid;
     gid_t gid = (gid_t)command->gid;
-    return !command->becomes_user || (setgroups(command->group_count, command->groups) == 0 &&
-                                      setresgid(gid, gid, gid) == 0 && setresuid(uid, uid, uid) == 0);
+    take_login_standing();
+    return !command->becomes_user ||
+           (setgroups(command->group_count, command->groups) == 0 && setresgid(gid, gid, gid) == 0 &&
+            setresuid(uid, uid, uid) == 0 && (uid == 0 || drop_capabilities()));
 }
 
 /* Open a file for output, emptied unless it is appended to. Anything but a regular file is refused: it could block. */
@@ -193,6 +196,7 @@ static void become_job(const struct command *command, const struct streams *stre
                        struct start_failure *failure) {
     struct shown shown;
     int outputs[2];
+    bool of_root = geteuid() == 0;
     setsid();
     if (streams->is_terminal && ioctl(streams->program_in, TIOCSCTTY, 0) != 0) {
         explain_exec(command, errno, failure);
@@ -208,6 +212,10 @@ static void become_job(const struct command *command, const struct streams *stre
     if (!become_user(command)) {
         EXPLAIN(failure, CANNOT_RUN, "cannot become user %ld, group %ld: %s; only root can", command->uid, command->gid,
                 strerror(errno));
+        return;
+    }
+    if (of_root && !take_own_keyring()) {
+        EXPLAIN(failure, -1, "cannot give the job a keyring of its own: %s (see kernel.keys in sysctl)", strerror(errno));
         return;
     }
     umask(command->umask);

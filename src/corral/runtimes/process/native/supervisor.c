@@ -284,7 +284,7 @@ static bool prepare(struct job *job) {
         return false;
     }
     log_open(&job->log, orders->log_path, orders->uid, orders->gid, orders->log_max_bytes,
-             orders->has_boot_at ? &orders->boot_at : NULL, orders->has_terminal);
+             orders->has_boot_at ? &orders->boot_at : NULL, orders->has_terminal, orders->log_of);
     for (const struct json *note = orders->notes ? orders->notes->first : NULL; note != NULL; note = note->next)
         log_note(&job->log, "%s", note->text);
     if (read_stop_reason(job->directory, reason)) {

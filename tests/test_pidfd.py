@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from corral.runtimes.pidfd import exit_status
+from corral.pidfd import exit_status
 
 KERNEL = tuple(int(number) for number in platform.release().split("-")[0].split(".")[:2])
 tells = pytest.mark.skipif(KERNEL < (6, 15), reason="only Linux 6.15 and later tell how a process ended by its pidfd")
