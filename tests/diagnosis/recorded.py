@@ -198,9 +198,51 @@ GPU_MEMORY = [
         "cuBLAS found no GPU memory to begin with, so the GPU is full; lower the batch size, or ask for more by "
         "--min-memory",
     ),
+    Recorded(
+        "cryoem-uoft/cryosparc-issues#124, pycuda",
+        "MemoryError: cuMemAlloc failed: out of memory",
+        "out of GPU memory; lower the batch size, or ask for more by --min-memory",
+    ),
+    Recorded(
+        "a program that prints what the driver's API returns",
+        "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+        "out of GPU memory; lower the batch size, or ask for more by --min-memory",
+    ),
 ]
 
 CUDA = [
+    Recorded(
+        "inducer/pycuda#276, March 2021",
+        "pycuda._driver.Error: cuInit failed: unknown error",
+        "the driver failed with CUDA_ERROR_UNKNOWN (999), as when a program's CUDA is newer than the driver; install "
+        "a build no newer than the driver's CUDA (`corral check` tells beforehand); where it is not newer, an "
+        "administrator loads nvidia-uvm again",
+    ),
+    Recorded(
+        "ratt-ru/PyMORESANE#22, December 2017",
+        "Error: cuInit failed: unknown error",
+        "the driver failed with CUDA_ERROR_UNKNOWN (999), as when a program's CUDA is newer than the driver; install "
+        "a build no newer than the driver's CUDA (`corral check` tells beforehand); where it is not newer, an "
+        "administrator loads nvidia-uvm again",
+    ),
+    Recorded(
+        "StanfordLegion/legion#660, October 2019",
+        "CU: cuModuleLoadDataEx = 200 (CUDA_ERROR_INVALID_IMAGE): device kernel image is invalid",
+        "the driver cannot load the program's GPU code: its CUDA is another; install a build no newer than the "
+        "driver's CUDA (`corral check` tells beforehand)",
+    ),
+    Recorded(
+        "the accelerator suite's handbook, alone on a line",
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        "the program's GPU code was compiled by a CUDA newer than the driver; install a build no newer than the "
+        "driver's CUDA (`corral check` tells beforehand); or compile for the GPU itself (-arch=sm_XX)",
+    ),
+    Recorded(
+        "the same",
+        "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "a GPU kernel reached beyond its memory; --env CUDA_LAUNCH_BLOCKING=1 shows the call that did it; on a "
+        "virtual GPU its layer may know another CUDA",
+    ),
     Recorded(
         "Turoad/CLRNet#83, December 2022",
         "/home/u/.local/lib/python3.8/site-packages/torch/cuda/__init__.py:104: UserWarning: \nNVIDIA GeForce RTX "

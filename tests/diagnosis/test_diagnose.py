@@ -1,5 +1,6 @@
 """What programs really print when they fail is understood; what they merely print is not taken for it."""
 
+import re
 import signal
 import time
 from dataclasses import replace
@@ -12,11 +13,19 @@ from corral.diagnosis.diagnose import RULES, diagnose
 from corral.diagnosis.failure import Failure
 from corral.diagnosis.log_end import MAX_LINES, TAIL_BYTES, lines_of, missing_bytes
 from corral.diagnosis.rule import Case
+from corral.model.audience import Audience
 from corral.runtimes.process.joblog import TAIL_BYTES as KEPT_BYTES
 from tests.diagnosis.recorded import RECORDED, Recorded
 
 FAILED = Failure(exit_code=1)
 OOM = RECORDED[0].log
+HAD = (
+    FAILED,
+    Failure(
+        1, workdir="/w", devices=1, share_milli=500, memory_mib=12288, host_memory_mib=4, model="A30", compute=(8, 0)
+    ),
+    Failure(127, devices=8, device_memory_mib=81920, largest_device_mib=81920, cuda=(12, 4)),
+)
 UNKNOWN = "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\nKeyError: 'loss'\n"
 CHAINED = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
@@ -41,6 +50,56 @@ def test_a_job_that_ended_well_has_nothing_to_diagnose(recorded: Recorded) -> No
 def test_the_same_words_within_a_sentence_are_not_an_error(recorded: Recorded) -> None:
     chat = "".join(f"the model answers: {line.strip()}\n" for line in recorded.log.splitlines())
     assert said(chat, replace(FAILED, **recorded.had)) is None
+
+
+OPTIONS = re.compile(
+    r"--(gpus|gpu-mem|gpu-model|min-memory|min-compute|host-memory|workdir|env|shm-size|mig|node)\b|you submit|profile"
+)
+"""What only somebody at a command line can follow, about a program of the host's."""
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded.source)
+@pytest.mark.parametrize("audience", [Audience.POD, Audience.PAGE])
+def test_who_has_no_command_line_is_told_nothing_that_needs_one(recorded: Recorded, audience: Audience) -> None:
+    failure = replace(FAILED, **recorded.had, audience=audience, in_container=True)
+    line = said(recorded.log, failure)
+    assert line is not None
+    assert OPTIONS.search(line) is None, line
+    assert line.partition(";")[0] or recorded.line
+
+
+@pytest.mark.parametrize(
+    ("log", "failure", "advice"),
+    [
+        (
+            "",
+            Failure(127, reason="command not found in the image i:1: x"),
+            "give its full path there, or take an image",
+        ),
+        ("sh: 1: x: not found\n", Failure(127), "give its full path, or take an image that has it"),
+        ("ModuleNotFoundError: No module named 'torch'\n", Failure(1), "take an image that has it"),
+        (
+            "RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error\n",
+            Failure(1),
+            "fewer workers (num_workers), or --shm-size",
+        ),
+    ],
+)
+def test_of_a_container_its_image_is_told_and_no_environment_of_the_submitters(
+    log: str, failure: Failure, advice: str
+) -> None:
+    line = said(log, replace(failure, in_container=True))
+    assert line is not None
+    assert advice in line
+    assert "activate" not in line
+
+
+def test_who_wrote_a_manifest_is_told_fields_of_it() -> None:
+    limit = "the kernel killed a process of it for memory (OOMKilled): the job may have 4096 MiB (--host-memory)"
+    pod = Failure(137, reason=limit, audience=Audience.POD, in_container=True)
+    line = said("", pod)
+    assert line is not None
+    assert line.startswith("out of host memory: the kernel ended it at its 4G; a memory limit of 8Gi, or hold less")
 
 
 def test_an_error_of_another_kind_after_it_means_that_the_job_got_over_it() -> None:
@@ -229,6 +288,20 @@ def test_an_error_is_found_at_the_end_of_a_long_log_and_not_far_before_it() -> N
     assert said(OOM + "\n" + chatter * MAX_LINES) is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: Out of memory allocating ,,, bytes (allocated so far: 1 bytes).",
+        "RuntimeError: OOM when allocating tensor with shape[,,,] and type float on /GPU:0",
+        "the model answers: CUDA_ERROR_UNKNOWN",
+        "CUDA_ERROR_UNKNOWN_TO_US",
+        "Error: no answer, trying again",
+    ],
+)
+def test_what_only_looks_like_an_error_has_no_diagnosis(line: str) -> None:
+    assert said(f"{line}\n") is None
+
+
 @given(st.binary(max_size=300), st.sampled_from([r.log.encode() for r in RECORDED]), st.binary(max_size=300))
 def test_any_bytes_give_one_printable_line_or_none(before: bytes, log: bytes, after: bytes) -> None:
     told = said(before + log + after)
@@ -241,6 +314,32 @@ def test_a_message_that_is_cut_and_changed_anywhere_gives_one_printable_line_or_
 ) -> None:
     told = said(log[:start] + change + log[start + gap :])
     assert told is None or told.isprintable()
+
+
+ODD_NUMBERS = (
+    "",
+    ",",
+    ",,,",
+    ".",
+    "0",
+    "0.0",
+    "0,0",
+    "9" * 15,
+    "9,999,999,999,999",
+    "999999999.999999",
+    "\u0663",
+    "-1",
+    "NaN",
+)
+
+
+@pytest.mark.parametrize("odd", ODD_NUMBERS)
+def test_no_number_of_a_message_can_be_such_that_nothing_can_be_said_of_it(odd: str) -> None:
+    for recorded in RECORDED:
+        for number in re.finditer(r"\d[\d.,]*", recorded.log):
+            for had in HAD:
+                told = said(recorded.log[: number.start()] + odd + recorded.log[number.end() :], had)
+                assert told is None or told.isprintable()
 
 
 def test_architectures_that_are_run_together_are_still_told_apart() -> None:
@@ -263,6 +362,19 @@ def test_no_log_takes_long(unit: str) -> None:
         before = time.process_time()
         said(log[: 2 * TAIL_BYTES])
         assert time.process_time() - before < 5.0
+
+
+@pytest.mark.parametrize(
+    "unit", ["a", "_A", "CUDA error: ", "CUDA_ERROR_", "cuInit failed: ", "a: ", "0,", "[1,1]<stdout>: "]
+)
+def test_twice_as_much_of_a_log_takes_about_twice_as_long(unit: str) -> None:
+    def cpu_s(lines: int) -> float:
+        log = f"ERROR: {unit * 60}"[:120] + "\n"
+        before = time.thread_time()
+        said(log * lines)
+        return time.thread_time() - before
+
+    assert min(cpu_s(800) for _ in range(3)) < 6 * min(cpu_s(200) for _ in range(3)) + 0.02
 
 
 def test_every_rule_is_reached_by_some_recorded_message() -> None:

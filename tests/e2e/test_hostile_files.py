@@ -154,3 +154,42 @@ def test_a_user_whose_files_never_answer_is_told_and_holds_up_no_other(shared: B
                 f"the working directory '{open_directory}/hung' could not be checked in time"
             )
         shared.down()
+
+
+PRINTS = """
+echo 'RuntimeError: Out of memory allocating ,,, bytes (allocated so far: 1 bytes).'
+head -c 3000 /dev/zero; printf '\\377\\376\\n'
+exit 3
+"""
+
+LEAVES = """
+cd "$CORRAL_SCRATCH" && mv config moved && mkdir config
+{ printf 'SCRATCH_SIZE=0m\\nMOUNTS=\\nSLOTS='; head -c 100000 /dev/zero | tr '\\0' '['; } > config/resource.txt
+chmod 500 config
+touch done
+sleep 600
+"""
+
+
+@by_root
+def test_what_jobs_print_and_leave_ends_no_server_and_keeps_none_from_starting(shared: Box) -> None:
+    server = server_of(shared)
+
+    def submit(client: Client) -> list[str]:
+        prints = client.submit(["/bin/sh", "-c", PRINTS], gpus=0, workdir="/").id
+        again = client.submit(["/bin/sh", "-c", PRINTS], gpus=0, workdir="/", retries=2).id
+        return [prints, again, client.submit(["/bin/sh", "-c", LEAVES], gpus=1, workdir="/").id]
+
+    prints, again, leaves = as_user(ONE, shared, submit)
+    for job_id in (prints, again):
+        assert shared.ended(job_id)["exit_code"] == 3
+        assert shared.api(f"/api/v1/jobs/{job_id}/why")["phase"] == "FAILED"
+    scratch = shared.home / "scratch" / leaves
+    shared.until((scratch / "done").exists)
+    assert server_of(shared) == server
+    os.kill(server.pid, signal.SIGKILL)
+    shared.up()
+    shared.until_phase(leaves, "RUNNING")
+    assert shared.run("cancel", leaves).returncode == 0
+    shared.ended(leaves)
+    shared.until(lambda: not list((shared.home / "scratch").iterdir()))

@@ -16,7 +16,7 @@ from corral.clock import ManualClock, SystemClock
 from corral.model.device import SERVICE, ContainerOfOthers, DeviceProcess, DeviceSample
 from corral.model.job import ProcessIdentity
 from corral.model.launch import Lineage, Origin
-from corral.telemetry import attribution, processes
+from corral.telemetry import attribution, process_memory, processes
 from corral.telemetry.attribution import Attribution, container_in
 from corral.telemetry.processes import HostProcesses
 
@@ -131,8 +131,8 @@ def test_what_a_marked_process_started_without_its_environment_is_known_by_it() 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int, str], None]:
     """A process table to which processes are added: pid, parent, cgroup."""
-    monkeypatch.setattr(attribution, "PROC", tmp_path)
-    monkeypatch.setattr(processes, "PROC", tmp_path)
+    for module in (attribution, process_memory, processes):
+        monkeypatch.setattr(module, "PROC", tmp_path)
 
     def add(pid: int, parent: int, cgroup: str) -> None:
         (tmp_path / str(pid)).mkdir()
@@ -153,6 +153,79 @@ def test_a_process_is_of_the_job_in_whose_cgroup_it_is_unless_it_descends_from_a
     job = origin("5", cgroup="/corral/5.1")
     assert [job_of(pid, job) for pid in (200, 201, 202, 100)] == ["5", "5", None, None]
     assert job_of(200, job, Origin("6", Lineage(ProcessIdentity(100, 7, "")))) == "6"
+
+
+def is_of(process: Path, uid: int, mark: dict[str, str]) -> None:
+    """Say whose process this is, and what is in its environment."""
+    (process / "status").write_text(f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+    (process / "environ").write_text("\0".join(f"{name}={value}" for name, value in mark.items()))
+
+
+@pytest.fixture
+def hang(tmp_path: Path) -> Iterator[Callable[[int, str], Path]]:
+    """Have a look at a file of a process never end: pid, name of the file. All end with the test."""
+    pipes: list[Path] = []
+
+    def make(pid: int, name: str) -> Path:
+        pipe = tmp_path / str(pid) / name
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe)
+        pipes.append(pipe)
+        return pipe
+
+    yield make
+    for pipe in pipes:
+        os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))
+
+
+@pytest.mark.parametrize("name", ["cmdline", "environ"])
+def test_a_process_whose_memory_never_answers_is_of_its_job_all_the_same(
+    name: str, table: Callable[[int, int, str], None], hang: Callable[[int, str], Path]
+) -> None:
+    table(100, 1, "/")
+    table(200, 100, "/")
+    table(300, 1, "/corral/6.1")
+    for pid in (100, 200, 300):
+        hang(pid, name)
+    jobs = (Origin("5", Lineage(ProcessIdentity(100, 7, ""))), origin("6", cgroup="/corral/6.1"))
+    join = Attribution(SystemClock(), origins=lambda: jobs)
+    for _ in range(2):
+        assert [one.job_id for one in joined(join, DeviceProcess(200), DeviceProcess(300))] == ["5", "6"]
+
+
+def test_one_user_whose_processes_never_answer_keeps_nobody_elses_from_being_known(
+    table: Callable[[int, int, str], None], hang: Callable[[int, str], Path], tmp_path: Path
+) -> None:
+    for pid in range(200, 212):
+        table(pid, 1, "/")
+        is_of(tmp_path / str(pid), 1001, {})
+        hang(pid, "cmdline")
+    table(300, 1, "/")
+    is_of(tmp_path / "300", 1002, MARK)
+    (tmp_path / "300" / "cmdline").write_bytes(b"train\0--fast")
+    join = Attribution(SystemClock(), origins=lambda: (origin("17", uid=1002),), home=HOME)
+    began = time.monotonic()
+    for _ in range(3):
+        *_, known = joined(join, *map(DeviceProcess, (*range(200, 212), 300)))
+        assert (known.job_id, known.command) == ("17", "train --fast")
+    assert time.monotonic() - began < 10.0, "each look waits for each of them"
+
+
+def test_a_process_that_answered_late_is_known_by_what_it_answered(
+    table: Callable[[int, int, str], None], hang: Callable[[int, str], Path], tmp_path: Path
+) -> None:
+    table(200, 1, "/")
+    is_of(tmp_path / "200", 1001, MARK)
+    (tmp_path / "200" / "comm").write_text("short\n")
+    pipe = hang(200, "cmdline")
+    join = Attribution(SystemClock(), origins=lambda: (origin("17", uid=1001),), home=HOME)
+    (first,) = joined(join, DeviceProcess(200))
+    assert (first.job_id, first.command) == (None, "short")
+    pipe.write_bytes(b"train\0--slow")
+    deadline = time.monotonic() + 30.0
+    while (found := joined(join, DeviceProcess(200))[0]).job_id is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (found.job_id, found.command) == ("17", "train --slow")
 
 
 def test_a_container_of_others_is_named_unless_a_user_may_have_called_a_cgroup_so(

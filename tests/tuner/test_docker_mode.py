@@ -50,7 +50,8 @@ def box(dockerd: DockerDaemon, network: str, models: Path, tmp_path_factory: pyt
     site = f"docker: {{host_paths: [{models}], networks: [{network}]}}\n"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOCKER_HOST", dockerd.address)
-        with serving(described(2), SETTINGS + site) as serving_box:
+        # In its network the tuner reaches the containers, and the daemon the registry.
+        with dockerd.network(), serving(described(2), SETTINGS + site) as serving_box:
             yield serving_box
     dockerd.docker("rmi", IMAGE)
 
@@ -68,8 +69,8 @@ def task(network: str, models: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def registry() -> Iterator[str]:
-    """The address of one that has no image."""
+def registry(box: Box) -> Iterator[str]:
+    """The address of one that has no image, in the network of the box."""
 
     class Empty(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

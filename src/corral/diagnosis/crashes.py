@@ -40,5 +40,5 @@ def of_crash(case: Case) -> Diagnosis | None:
     what, fix = _MOSTLY[name]
     where = "its log shows where, below Fatal Python error"
     if not any(line.text.startswith(_PYTHON_TRACE) for line in case.lines):
-        where = "of Python, --env PYTHONFAULTHANDLER=1 shows where"
+        where = f"of Python, {case.failure.audience.env('PYTHONFAULTHANDLER=1')} shows where"
     return Diagnosis(what, f"{fix}; {where}")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from corral.model.audience import Audience
 from corral.model.printable import printable
 from corral.model.units import MILLI_PER_DEVICE
 
@@ -22,6 +23,8 @@ class Failure:
         model, compute, device_memory_mib: of its first GPU.
         largest_device_mib: memory of the largest GPU that the site has.
         cuda: version that the node's driver supports.
+        audience: who reads what is said of it.
+        in_container: it ran in a container, of an image that has what it runs.
     """
 
     exit_code: int | None
@@ -37,6 +40,8 @@ class Failure:
     device_memory_mib: int | None = None
     largest_device_mib: int | None = None
     cuda: Version | None = None
+    audience: Audience = Audience.COMMAND_LINE
+    in_container: bool = False
 
     @property
     def shared(self) -> bool:

@@ -5,7 +5,8 @@ import re
 from dataclasses import dataclass
 
 from corral.diagnosis.failure import Diagnosis, Failure
-from corral.diagnosis.rule import Case, Rule, rule
+from corral.diagnosis.rule import Case, Rule, returned_by_driver, rule
+from corral.model.audience import Option
 from corral.model.units import format_memory
 
 _MARGIN = 1.1
@@ -75,14 +76,17 @@ def _fix(failure: Failure, short: Shortage, smaller: str) -> str:
     if tried is not None and tried > _LARGEST_GPU_MIB:
         return f"no GPU has so much: {smaller}, or look for a wrong size"
     if tried is not None and short.unused is not None and short.unused >= max(tried, _PIECES * (total or 0)):
-        return f"it has {_size(short.unused)} in pieces that it does not use: --env {_IN_ONE_PIECE}"
+        return f"it has {_size(short.unused)} in pieces that it does not use: {failure.audience.env(_IN_ONE_PIECE)}"
     others = short.others is not None and short.others >= _OTHERS_MIB
     if others and not failure.shared and need is not None and total is not None and need <= total:
-        return f"`corral devices` names who else is on it; or {smaller}"
+        return f"{failure.audience.look('corral devices')} names who else is on it; or {smaller}"
     largest = failure.largest_device_mib
     if failure.had_the_largest or (largest is not None and max(need or 0, tried or 0) > largest):
+        several = failure.audience.option(Option.GPUS)
         most = "" if largest is None else f" than {format_memory(largest)}"
-        return f"no GPU here has more{most}: split the model over several (--gpus), lower the precision, or {smaller}"
+        return (
+            f"no GPU here has more{most}: split the model over several ({several}), lower the precision, or {smaller}"
+        )
     if need is None:
         return f"{smaller}, or ask for more{_more(failure)}"
     gib = math.ceil(need * _MARGIN / 1024)
@@ -90,7 +94,8 @@ def _fix(failure: Failure, short: Shortage, smaller: str) -> str:
         gib = max(gib, int(total / 1024) + 1)
     if largest is not None:
         gib = min(gib, largest // 1024)
-    return f"ask for {'--gpu-mem' if failure.shared else '--min-memory'} {gib}G or {smaller}"
+    option = Option.GPU_MEM if failure.shared else Option.MIN_MEMORY
+    return f"ask for {failure.audience.option(option, f'{gib}G')} or {smaller}"
 
 
 _IN_ONE_PIECE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
@@ -99,9 +104,9 @@ _IN_ONE_PIECE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 def _more(failure: Failure) -> str:
     if failure.shared:
         granted = "" if failure.memory_mib is None else f" than its {format_memory(failure.memory_mib)}"
-        return f"{granted} by --gpu-mem"
-    known = failure.device_memory_mib
-    return " by --min-memory" if known is None else f" than the {format_memory(known)} of this GPU by --min-memory"
+        return f"{granted} by {failure.audience.option(Option.GPU_MEM)}"
+    known, by = failure.device_memory_mib, failure.audience.option(Option.MIN_MEMORY)
+    return f" by {by}" if known is None else f" than the {format_memory(known)} of this GPU by {by}"
 
 
 def _size(mib: float) -> str:
@@ -145,8 +150,9 @@ def _paddle(match: re.Match[str], case: Case) -> Diagnosis:
     short = Shortage(tried=_mib(match[1]), free=free, total=total, held=held)
     found = out_of_memory(case.failure, short)
     if case.failure.shared:
+        allocator = case.failure.audience.env("FLAGS_allocator_strategy=naive_best_fit")
         # Its growing pools clash with a limit on memory: the accelerator suite's handbook of vGPU failures.
-        return Diagnosis(found.what, f"--env FLAGS_allocator_strategy=naive_best_fit, then {found.fix}")
+        return Diagnosis(found.what, f"{allocator}, then {found.fix}")
     return found
 
 
@@ -156,7 +162,8 @@ def _xla(match: re.Match[str], case: Case) -> Diagnosis:
     part, whole = failure.memory_mib, failure.device_memory_mib
     if failure.shared and part and whole:
         fraction = math.floor(90 * part / whole) / 100
-        fix = f"JAX takes 75% of a GPU at its start: --env XLA_PYTHON_CLIENT_MEM_FRACTION={fraction:.2f}"
+        own = failure.audience.env(f"XLA_PYTHON_CLIENT_MEM_FRACTION={fraction:.2f}")
+        fix = f"JAX takes 75% of a GPU at its start: {own}"
         return Diagnosis(found.what, f"{fix}; then {found.fix}")
     return found
 
@@ -186,7 +193,7 @@ def _cublas(_match: re.Match[str], case: Case) -> Diagnosis:
     return Diagnosis("cuBLAS found no GPU memory to begin with, so the GPU is full", found.fix)
 
 
-_TENSOR = r"OOM when allocating tensor with shape\[([\d,]{1,80})\] and type (\w{1,20}) on "
+_TENSOR = r"OOM when allocating tensor with shape\[([0-9][0-9,]{0,79})\] and type (\w{1,20}) on "
 
 RULES: tuple[Rule, ...] = (
     rule(r"(?:CUDA|HIP) out of memory\. Tried to allocate " + _SIZE, _torch),
@@ -203,7 +210,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(r"(?:\{\{[^}]{1,200}\}\} ?)?" + _TENSOR, _tensor),
     rule(r" {0,8}\(\d\) (?:RESOURCE_EXHAUSTED|Resource exhausted): {1,2}" + _TENSOR, _tensor, bare=True),
-    rule(r"Out of memory allocating ([\d,]{1,20}) bytes \(allocated so far: ", _in_bytes),
+    rule(r"Out of memory allocating ([0-9][0-9,]{0,19}) bytes \(allocated so far: ", _in_bytes),
     rule(
         r"[\w:]{1,80}: allocating (\d{1,9}\.\d\d) MiB on device \d{1,3}: cudaMalloc failed: out of memory",
         _in_mib,
@@ -215,5 +222,6 @@ RULES: tuple[Rule, ...] = (
         consequence=True,  # TensorFlow then tries less
     ),
     rule(r".{0,160}(?:CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation)", _no_numbers),
+    rule(returned_by_driver("OUT_OF_MEMORY", "out of memory"), _no_numbers, bare=True),
     rule(r".{0,60}CUBLAS_STATUS_ALLOC_FAILED", _cublas),
 )

@@ -5,6 +5,7 @@ import re
 
 from corral.diagnosis.failure import Diagnosis, Failure
 from corral.diagnosis.rule import Case, Rule, always, rule
+from corral.model.audience import Option
 from corral.model.units import format_memory
 
 NOT_FOUND = 127
@@ -14,7 +15,7 @@ KILLED = 128 + 9
 _PATH = r"'([^']{1,200})'"
 _SIZE = r"(\d{1,9}(?:\.\d{1,3})?) (KiB|MiB|GiB|TiB)"
 _MIB = {"KiB": 2**-10, "MiB": 1.0, "GiB": 2.0**10, "TiB": 2.0**20}
-_KERNEL_KILLED = re.compile(r"the kernel killed .{1,40} for memory: the job may have (\d{1,12}) MiB")
+_KERNEL_KILLED = re.compile(r"the kernel killed .{1,40} for memory(?: \(OOMKilled\))?: the job may have (\d{1,12}) MiB")
 _OUTPUT_FULL = re.compile(r"the disk of its output .{1,4400} is full")
 _SMALLER = "or hold less at once (fewer loader workers, smaller batches)"
 
@@ -27,9 +28,13 @@ def of_ending(failure: Failure) -> Diagnosis | None:
         more = format_memory(_rounded(2 * limit))
         return Diagnosis(
             f"out of host memory: the kernel ended it at its {format_memory(limit)}",
-            f"--host-memory {more}, {_SMALLER}",
+            f"{failure.audience.option(Option.HOST_MEMORY, more)}, {_SMALLER}",
         )
     if failure.exit_code == NOT_FOUND and reason.startswith("command not found"):
+        if failure.in_container:
+            return Diagnosis(
+                "its program is not in the image", "give its full path there, or take an image that has it"
+            )
         return Diagnosis(
             "its program is in no directory of PATH",
             "give its full path, or activate its environment before you submit",
@@ -42,7 +47,8 @@ def of_signal(failure: Failure) -> Diagnosis | None:
     if failure.reason is None and (failure.signal == 9 or failure.exit_code == KILLED):
         return Diagnosis(
             "something other than Corral killed it (SIGKILL), most often the kernel as the host's memory ran out",
-            f"ask for what it needs by --host-memory, {_SMALLER}; the kernel's log (`dmesg`) tells",
+            f"ask for what it needs by {failure.audience.option(Option.HOST_MEMORY)}, {_SMALLER}; "
+            "the kernel's log (`dmesg` on its node) tells",
         )
     return None
 
@@ -65,7 +71,7 @@ def _rounded(mib: int) -> int:
 def _host_memory(what: str, failure: Failure) -> Diagnosis:
     if failure.host_memory_mib:
         what += f"; it may have {format_memory(failure.host_memory_mib)}"
-    return Diagnosis(what, f"ask for more by --host-memory, {_SMALLER}")
+    return Diagnosis(what, f"ask for more by {failure.audience.option(Option.HOST_MEMORY)}, {_SMALLER}")
 
 
 def _memory_error(_match: re.Match[str], case: Case) -> Diagnosis:
@@ -84,7 +90,8 @@ def _cpu_allocator(match: re.Match[str], case: Case) -> Diagnosis:
 
 def _killed_worker(match: re.Match[str], case: Case) -> Diagnosis:
     if match[1] == "Bus error":
-        return Diagnosis("a DataLoader worker found /dev/shm full", "fewer workers (num_workers), or a larger /dev/shm")
+        larger = case.failure.audience.option(Option.SHM_SIZE) if case.failure.in_container else "a larger /dev/shm"
+        return Diagnosis("a DataLoader worker found /dev/shm full", f"fewer workers (num_workers), or {larger}")
     return _host_memory("a DataLoader worker was killed, most often for the host's memory", case.failure)
 
 
@@ -100,7 +107,12 @@ def _quota(match: re.Match[str], _case: Case) -> Diagnosis:
     return Diagnosis(f"your disk quota{where} is used up", "`quota -s` tells how far; remove files, or write elsewhere")
 
 
-def _module(match: re.Match[str], _case: Case) -> Diagnosis:
+def _module(match: re.Match[str], case: Case) -> Diagnosis:
+    if case.failure.in_container:
+        return Diagnosis(
+            f"the image's Python has no module {match[1]}",
+            "take an image that has it, or name another python of the image by its path in the command",
+        )
     return Diagnosis(
         f"this Python has no module {match[1]}",
         "activate the environment that has it before you submit, or name its python by its path in the command",
@@ -110,6 +122,10 @@ def _module(match: re.Match[str], _case: Case) -> Diagnosis:
 def _command(match: re.Match[str], case: Case) -> Diagnosis:
     if "/" in match[1]:
         return _missing_program(match, case)
+    if case.failure.in_container:
+        return Diagnosis(
+            f"{match[1]}: no such command in the image", "give its full path, or take an image that has it"
+        )
     return Diagnosis(
         f"{match[1]}: no such command",
         "give its full path, or activate or load what has it in the script: the shell that ran it read no profile",
@@ -125,30 +141,36 @@ def _not_executable(match: re.Match[str], _case: Case) -> Diagnosis:
 def _missing_program(match: re.Match[str], case: Case) -> Diagnosis:
     program = next(group for group in match.groups() if group)
     where = "" if program.startswith("/") or case.failure.workdir is None else f" in {case.failure.workdir}"
-    return Diagnosis(f"there is no program {program}{where}", "name it by its full path, or give --workdir DIR")
+    return Diagnosis(f"there is no program {program}{where}", f"name it by its full path, or give {_elsewhere(case)}")
 
 
-def _interpreter(match: re.Match[str], _case: Case) -> Diagnosis:
+def _interpreter(match: re.Match[str], case: Case) -> Diagnosis:
+    place = "the image" if case.failure.in_container else "this node"
     return Diagnosis(
         f"the first line of {match[1]} names an interpreter that is not there",
-        "name an interpreter of this node; a file from Windows needs its line ends changed (dos2unix)",
+        f"name an interpreter of {place}; a file from Windows needs its line ends changed (dos2unix)",
     )
 
 
-def _denied(match: re.Match[str], _case: Case) -> Diagnosis:
-    return Diagnosis(f"the job's user may not open {match[1]}", f"`ls -ld {match[1]}` on the node tells who may")
+def _denied(match: re.Match[str], case: Case) -> Diagnosis:
+    place = "in its container" if case.failure.in_container else "on the node"
+    return Diagnosis(f"the job's user may not open {match[1]}", f"`ls -ld {match[1]}` {place} tells who may")
 
 
 def _missing_file(match: re.Match[str], case: Case) -> Diagnosis | None:
     workdir = case.failure.workdir
     if match[1].startswith("/") or workdir is None:
         return None
-    return Diagnosis(f"there is no {match[1]} in {workdir}, where it ran", "--workdir DIR, or a path from / on")
+    return Diagnosis(f"there is no {match[1]} in {workdir}, where it ran", f"{_elsewhere(case)}, or a path from / on")
 
 
 def _missing_script(match: re.Match[str], case: Case) -> Diagnosis:
     where = "" if case.failure.workdir is None else f"; it ran in {case.failure.workdir}"
-    return Diagnosis(f"there is no script {match[1]}{where}", "--workdir DIR, or the script's path from / on")
+    return Diagnosis(f"there is no script {match[1]}{where}", f"{_elsewhere(case)}, or the script's path from / on")
+
+
+def _elsewhere(case: Case) -> str:
+    return case.failure.audience.option(Option.WORKDIR, "DIR")
 
 
 _SHELL = r"[^:\s]{1,100}: (?:line \d{1,9}: |\d{1,9}: )?"

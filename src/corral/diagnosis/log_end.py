@@ -46,7 +46,9 @@ _ERROR_PREFIXES = tuple(
     )
 )
 _EXCEPTION = re.compile(
-    r"(?:[A-Za-z_]\w{0,60}\.){0,10}[A-Za-z_]\w{0,60}(?:Error|Exception|Interrupt|Exit)(?:\(\w{1,60}\))?"
+    # A name such as pycuda._driver.Error needs its module: many programs begin a line with "Error:".
+    r"(?:(?:[A-Za-z_]\w{0,60}\.){0,10}[A-Za-z_]\w{0,60}(?:Error|Exception|Interrupt|Exit)"
+    r"|(?:[A-Za-z_]\w{0,60}\.){1,10}(?:Error|Exception))(?:\(\w{1,60}\))?"
 )
 
 

@@ -5,11 +5,10 @@ Wording: NCCL's bootstrap.cc, socket.cc and init.cc; PyTorch's ProcessGroupNCCL.
 
 import re
 
-from corral.diagnosis.failure import Diagnosis
+from corral.diagnosis.failure import Diagnosis, Failure
 from corral.diagnosis.rule import Case, Rule, always, rule
 from corral.model.units import format_duration
 
-_DEBUG = "--env NCCL_DEBUG=INFO tells which"
 _OTHER_RANKS = "look at the other ranks' output first: one of them failed, or did not get there"
 
 
@@ -19,12 +18,15 @@ def _timeout(match: re.Match[str], _case: Case) -> Diagnosis:
     return Diagnosis(what, f"{_OTHER_RANKS}; where it was only slow, init_process_group(timeout=...) waits longer")
 
 
-def _connect(match: re.Match[str], _case: Case) -> Diagnosis:
+def _debug(failure: Failure) -> str:
+    return f"{failure.audience.env('NCCL_DEBUG=INFO')} tells which"
+
+
+def _connect(match: re.Match[str], case: Case) -> Diagnosis:
     why = match[2].strip().lower()
     what = f"NCCL cannot connect to {match[1]}: {why}"
-    return Diagnosis(
-        what, "--env NCCL_SOCKET_IFNAME=NAME picks the interface by which nodes reach each other (`ip -br addr`)"
-    )
+    interface = case.failure.audience.env("NCCL_SOCKET_IFNAME=NAME")
+    return Diagnosis(what, f"{interface} picks the interface by which nodes reach each other (`ip -br addr`)")
 
 
 def _duplicate(match: re.Match[str], case: Case) -> Diagnosis:
@@ -65,12 +67,18 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         _ERROR + "unhandled system error",
-        always("NCCL met an error of the system, of sockets or shared memory", f"{_DEBUG}; a full /dev/shm is one"),
+        always(
+            "NCCL met an error of the system, of sockets or shared memory",
+            lambda failure: f"{_debug(failure)}; a full /dev/shm is one",
+        ),
         consequence=True,
     ),
     rule(
         _ERROR + "unhandled cuda error",
-        always("NCCL met an error of CUDA", f"{_DEBUG}; a build of PyTorch for another CUDA, or a full GPU, are some"),
+        always(
+            "NCCL met an error of CUDA",
+            lambda failure: f"{_debug(failure)}; a build of PyTorch for another CUDA, or a full GPU, are some",
+        ),
         consequence=True,
     ),
 )

@@ -63,6 +63,17 @@ def rule(
     return Rule(re.compile(pattern), says, bare, consequence, exit_codes, exception)
 
 
-def always(what: str, fix: str) -> Says:
-    """The same sentence for each match."""
-    return lambda _match, _case: Diagnosis(what, fix)
+def always(what: str, fix: str | Callable[[Failure], str]) -> Says:
+    """The same for each match; of a fix that names options, what its reader can do."""
+    return lambda _match, case: Diagnosis(what, fix if isinstance(fix, str) else fix(case.failure))
+
+
+def returned_by_driver(name: str, text: str) -> str:
+    """What a line begins with that tells what the driver's API returned, as programs print it that call it themselves.
+
+    Such as "CUDA_ERROR_UNKNOWN", "Error: f:62 returned CUDA_ERROR_UNKNOWN", "cuInit = 999 (CUDA_ERROR_UNKNOWN): ...",
+    and pycuda's "cuInit failed: unknown error".
+    """
+    returned = r"[\w:.()]{1,80} (?:failed|returned|=)(?: with)?(?: error)?:? (?:\d{1,4} )?"
+    call = rf"(?:{returned}|[Ff]ailed to [\w ]{{1,60}}: )?[(\[]?"
+    return rf"(?:\w{{1,20}}: )?(?:{call}CUDA_ERROR_{name}\b|cu[A-Z]\w{{1,60}} failed: {text})"

@@ -5,6 +5,7 @@ import re
 
 from corral.diagnosis.failure import Diagnosis, Failure
 from corral.diagnosis.rule import Case, Rule, rule
+from corral.model.audience import Option
 from corral.model.units import format_memory
 
 _GIB = r"(\d{1,6}(?:\.\d{1,4})?)"
@@ -18,8 +19,9 @@ def _gib(text: str) -> str:
 
 def _more(failure: Failure) -> str:
     if failure.had_the_largest:
-        return "more GPUs (--gpus, --tensor-parallel-size)"
-    return f"more GPU memory ({'--gpu-mem' if failure.shared else '--min-memory'})"
+        return f"more GPUs ({failure.audience.option(Option.GPUS)}, --tensor-parallel-size)"
+    option = Option.GPU_MEM if failure.shared else Option.MIN_MEMORY
+    return f"more GPU memory ({failure.audience.option(option)})"
 
 
 def _free_at_start(match: re.Match[str], case: Case) -> Diagnosis:
@@ -27,7 +29,7 @@ def _free_at_start(match: re.Match[str], case: Case) -> Diagnosis:
     what = f"vLLM wants {_gib(wanted)} and {_gib(match[1])} of the GPU's {_gib(match[2])} are free"
     fraction = math.floor(100 * (free / total - _HEADROOM)) / 100 if total else 0.0
     if fraction < _LEAST_FRACTION:
-        return Diagnosis(what, "`corral devices` names who else is on the GPU")
+        return Diagnosis(what, f"{case.failure.audience.look('corral devices')} names who else is on the GPU")
     return Diagnosis(what, f"--gpu-memory-utilization {fraction:.2f}, or ask for a GPU that nobody else uses")
 
 

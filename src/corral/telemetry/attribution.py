@@ -6,14 +6,16 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from corral.clock import Clock
 from corral.model.device import SERVICE, ContainerOfOthers, DeviceProcess, DeviceSample
 from corral.model.launch import Origin
+from corral.telemetry.process_memory import MemoryReader, OwnWords
 from corral.telemetry.processes import PROC, read_stat, real_uid
+from corral.untrusted import Unread, guarded
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_COMMAND_CHARS = 256
 _CACHED_PROCESSES = 1024
 _MAX_ANCESTORS = 1024
 """So many ancestors are followed; a longer line was made to hide something."""
@@ -27,25 +29,25 @@ NameContainer = Callable[[str], ContainerOfOthers | None]
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What the host knows of a process. `marked_job` is the job that its environment names, true or not."""
+    """What the host knows of a process without a look at its memory. `name` is the short one that the kernel keeps."""
 
     uid: int | None
     user: str | None
-    command: str | None
+    name: str | None
     started_at: float
     cgroup: str | None
     unified_cgroup: str | None
     container: str | None
-    marked_job: str | None
 
 
 class Attribution:
     """Joins the processes on devices to what the host and Corral know of them.
 
     A process belongs to the job that it descends from, whatever it says of itself; else to the job in whose cgroup it
-    is. The mark in its environment or an ancestor's (CORRAL_JOB_ID with CORRAL_HOME naming this server's `home`) can be
-    set by anybody. It is believed only of a process of the job's own user, and only where the job has no living
-    supervisor, below which all of its processes would be. `origins` tells the jobs, and what runs for several of them.
+    is. None of that asks its memory, which it can keep from being read. The mark in its environment or an ancestor's
+    (CORRAL_JOB_ID with CORRAL_HOME naming this server's `home`) can be set by anybody. It is believed only of a process
+    of the job's own user, and only where the job has no living supervisor, below which all of its processes would be.
+    `origins` tells the jobs, and what runs for several of them.
     A pid that the host does not know (it lives in another container) keeps only what the driver said.
     Of a process that is no job's, `container_named` says what its container is called.
     """
@@ -60,10 +62,11 @@ class Attribution:
     ) -> None:
         self._clock = clock
         self._origins = origins
-        self._home = home
         self._container_named = container_named
         self._facts: dict[tuple[int, int], ProcessFacts] = {}
         self._start_ticks: dict[int, int] = {}
+        self._memory = MemoryReader(home)
+        self._words: dict[tuple[int, int], OwnWords] = {}
 
     def attribute(self, samples: Sequence[DeviceSample]) -> tuple[DeviceSample, ...]:
         """The samples with their processes joined; a process that was known here and has ended is left out."""
@@ -76,8 +79,13 @@ class Attribution:
         )
 
     def _join_all(self, processes: Sequence[DeviceProcess], jobs: "_Jobs") -> tuple[DeviceProcess, ...]:
-        joined = (self._join(process, jobs) for process in processes)
+        joined = (self._joined(process, jobs) for process in processes)
         return tuple(process for process in joined if process is not None)
+
+    def _joined(self, process: DeviceProcess, jobs: "_Jobs") -> DeviceProcess | None:
+        """The process with what is known of it; as the driver told of it where its user made that unreadable."""
+        found = guarded(f"what the host knows of process {process.pid}", partial(self._join, process, jobs))
+        return process if isinstance(found, Unread) else found
 
     def _join(self, process: DeviceProcess, jobs: "_Jobs") -> DeviceProcess | None:
         line = _line_of_descent(process.pid)
@@ -88,10 +96,11 @@ class Attribution:
             # A mock describes a process that is not the host's process of that number.
             return process
         job_id = jobs.of_line(line) or jobs.of_cgroup(facts.unified_cgroup) or self._marked_job(line, jobs)
+        words = self._words_of(*line[0], facts.uid)
         return replace(
             process,
             user=facts.user,
-            command=facts.command,
+            command=(None if words is None else words.command) or facts.name,
             started_at=facts.started_at,
             cgroup=facts.cgroup,
             container=facts.container,
@@ -105,8 +114,12 @@ class Attribution:
         return self._container_named(facts.container)
 
     def _marked_job(self, line: Sequence[tuple[int, int]], jobs: "_Jobs") -> str | None:
-        relatives = (self._facts_of(*member) for member in line)
-        return next((one.marked_job for one in relatives if one is not None and jobs.may_bear_mark(one)), None)
+        for member in line:
+            facts = self._facts_of(*member)
+            words = None if facts is None else self._words_of(*member, facts.uid)
+            if facts is not None and words is not None and jobs.may_bear_mark(facts.uid, words.marked_job):
+                return words.marked_job
+        return None
 
     def _facts_of(self, pid: int, start_ticks: int) -> ProcessFacts | None:
         key = (pid, start_ticks)
@@ -114,17 +127,26 @@ class Attribution:
         if facts is None:
             uptime_s = time.clock_gettime(time.CLOCK_BOOTTIME)
             started_at = self._clock.now() - uptime_s + start_ticks / _TICKS_PER_S
-            facts = _read_facts(pid, started_at, self._home)
-            stat = read_stat(pid)
-            if stat is None or stat.start_ticks != start_ticks:
-                # What was read may be another's that has got the pid meanwhile.
+            facts = _read_facts(pid, started_at)
+            if not _is_still(pid, start_ticks):
                 return None
             if len(self._facts) >= _CACHED_PROCESSES:
                 self._facts.clear()
+                self._words.clear()
                 self._start_ticks.clear()
             self._facts[key] = facts
         self._start_ticks[pid] = start_ticks
         return facts
+
+    def _words_of(self, pid: int, start_ticks: int, uid: int | None) -> OwnWords | None:
+        """What the process says of itself; None where it can't be read, or not yet."""
+        words = self._words.get((pid, start_ticks))
+        if words is None:
+            words = self._memory.words_of(pid, start_ticks, uid)
+            if words is None or not _is_still(pid, start_ticks):
+                return None
+            self._words[pid, start_ticks] = words
+        return words
 
 
 class _Jobs:
@@ -155,10 +177,10 @@ class _Jobs:
             path = path.rpartition("/")[0]
         return None
 
-    def may_bear_mark(self, process: ProcessFacts) -> bool:
-        """Whether the mark of a process that descends from no job may be true."""
-        origin = self._by_id.get(process.marked_job or "")
-        if origin is None or origin.uid is None or origin.uid != process.uid:
+    def may_bear_mark(self, uid: int | None, marked_job: str | None) -> bool:
+        """Whether the mark of a user's process that descends from no job may be true."""
+        origin = self._by_id.get(marked_job or "")
+        if origin is None or origin.uid is None or origin.uid != uid:
             return False
         root = origin.lineage.root
         if root is None or not origin.lineage.adopts:
@@ -183,21 +205,25 @@ def _line_of_descent(pid: int) -> list[tuple[int, int]]:
     return line
 
 
-def _read_facts(pid: int, started_at: float, home: str | None) -> ProcessFacts:
+def _is_still(pid: int, start_ticks: int) -> bool:
+    """Whether what was read is of this process, and not of another that has got the pid meanwhile."""
+    stat = read_stat(pid)
+    return stat is not None and stat.start_ticks == start_ticks
+
+
+def _read_facts(pid: int, started_at: float) -> ProcessFacts:
     uid = real_uid(pid)
-    command = _read(pid, "cmdline").replace("\0", " ").strip() or _read(pid, "comm").strip()
     # Each line is HIERARCHY:CONTROLLERS:PATH; hierarchy 0 is the unified one.
     cgroups = [line.split(":", 2) for line in _read(pid, "cgroup").splitlines() if line.count(":") >= 2]
     cgroup = cgroups[0][2] if cgroups else None
     return ProcessFacts(
         uid=uid,
         user=None if uid is None else _user_name(uid),
-        command=command[:_COMMAND_CHARS] or None,
+        name=_read(pid, "comm").strip() or None,
         started_at=started_at,
         cgroup=cgroup,
         unified_cgroup=next((path for number, _, path in cgroups if number == "0"), None),
         container=container_in(cgroup or ""),
-        marked_job=_marked_job(_read(pid, "environ"), home),
     )
 
 
@@ -205,13 +231,6 @@ def container_in(cgroup: str) -> str | None:
     """The id of the innermost container in a cgroup's path (Docker, containerd, Podman and CRI-O: 64 hex digits)."""
     ids: list[str] = _CONTAINER_ID.findall(cgroup)
     return ids[-1] if ids else None
-
-
-def _marked_job(environ: str, home: str | None) -> str | None:
-    variables = dict(entry.split("=", 1) for entry in environ.split("\0") if "=" in entry)
-    if home is not None and variables.get("CORRAL_HOME") != home:
-        return None
-    return variables.get("CORRAL_JOB_ID") or None
 
 
 def _read(pid: int, name: str) -> str:

@@ -17,8 +17,7 @@ MOST_TEXT_BYTES = 2_000
 """Of an answer that is an error, so much is kept."""
 
 
-_NO_SENSE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
-"""What reading JSON of any shape may raise."""
+_MOST_WORDS = 300
 
 
 class RequestFailed(Exception):
@@ -64,8 +63,11 @@ class ChatServer:
                 writer.close()
         except (OSError, ssl.SSLError) as error:
             raise RequestFailed("connection", f"{type(error).__name__}: {error}") from None
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, *_NO_SENSE) as error:
-            raise RequestFailed("answer", f"the answer broke off or makes no sense: {error}") from None
+        except RequestFailed:
+            raise
+        except Exception as error:
+            # Whatever it is that the server answered.
+            raise RequestFailed("answer", f"the answer broke off or makes no sense: {error!s:.{_MOST_WORDS}}") from None
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         parts = urlsplit(self.url)

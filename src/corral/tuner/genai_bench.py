@@ -136,7 +136,7 @@ class GenaiBench:
             with suppress(OSError):
                 process.stdin.write(b"n\n")
                 process.stdin.close()
-        while process.poll() is None:
+        while not _has_ended(process):
             written = result_file(directory / "run")
             if written is not None and is_whole(written):
                 return False
@@ -235,8 +235,13 @@ def minutes_of(load: AppliedLoad) -> int:
     return max(1, math.ceil(load.most_s / _MINUTE_S))
 
 
+def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
+    """Without reaping it: until then no other group can have its number."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """End it with all that it started."""
+    """End it, which nobody has reaped yet, with all that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

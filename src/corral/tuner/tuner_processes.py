@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from corral.as_login import command_as
 from corral.tuner.genai_bench import PROGRAM
 
 log = logging.getLogger("corral.tuner")
@@ -114,8 +115,12 @@ class TunerProcesses:
     def _spawned(
         self, one: TaskOfUser, account: pwd.struct_passwd, other: bool, lock: int
     ) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-I", "-m", "corral.tuner", str(self._home), one.task_id, str(lock)]
+        if other:
+            groups = os.getgrouplist(account.pw_name, account.pw_gid)
+            command = command_as(account.pw_uid, account.pw_gid, groups, command)
         return subprocess.Popen(
-            [sys.executable, "-I", "-m", "corral.tuner", str(self._home), one.task_id, str(lock)],
+            command,
             pass_fds=(lock,),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -133,9 +138,6 @@ class TunerProcesses:
                 **{name: os.environ[name] for name in (PROGRAM,) if name in os.environ},
             },
             start_new_session=True,
-            user=account.pw_uid if other else None,
-            group=account.pw_gid if other else None,
-            extra_groups=os.getgrouplist(account.pw_name, account.pw_gid) if other else None,
         )
 
 

@@ -1,6 +1,7 @@
 """The job that serves a model for an experiment: submitted once, found again after a crash, ready, and ended."""
 
 import ipaddress
+import re
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -39,6 +40,9 @@ LAST_LINES = 20
 _END_S = 120.0
 _NO_CONTAINER = 125
 """As `docker run` has it: the container never began."""
+
+_NO_IMAGE = re.compile(r"\bimage\b.{1,1000}\b(?:pulled|fetched)\b", re.DOTALL)
+"""In what runtimes say of a job that never ran, as its image could not be had: it is the image of all experiments."""
 
 _OF_ALL = frozenset({"image", "volume", "volumes", "network", "shm_size", "user", "queue", "project"})
 """What is refused of these is refused of every experiment, whatever its parameters."""
@@ -137,6 +141,9 @@ class ServingJob:
 
     def _never_began(self, job: JobDetail) -> bool:
         """Whether no server was ever run: of a container that somebody removed the code is the same."""
+        if job.phase == "FAILED" and job.started_at is None and _NO_IMAGE.search(job.reason or ""):
+            # The registry was in trouble at each start, or a cluster has waited for the image long enough.
+            return not self._has_served
         self._read_address()
         without_container = job.exit_code == _NO_CONTAINER and self._url is None
         return (without_container or job.exit_code in (CANNOT_RUN, NOT_FOUND)) and not self._has_served
