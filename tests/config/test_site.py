@@ -154,6 +154,34 @@ pools:
     assert settings.pools == (PoolPlan("lab", ("0", "GPU-abc"), (), ("nlp",), True),)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "read_as"),
+    [
+        ("6", "6"),
+        ("06", "6"),
+        ("gpu-07:06", "gpu-07:6"),
+        ("gpu-07:*", "gpu-07:*"),
+        ("GPU-abc", "GPU-abc"),
+        ("MIG-GPU-abc/1/0", "MIG-GPU-abc/1/0"),
+        ("H100 NVL", "H100 NVL"),
+    ],
+)
+def test_a_pool_names_gpus_by_index_place_node_uuid_or_model(path: Path, gpu: str, read_as: str) -> None:
+    (pool,) = read(path, f"pools:\n- {{name: lab, users: [bob], gpus: ['{gpu}']}}\n").pools
+    assert pool.gpus == (read_as,)
+
+
+@pytest.mark.parametrize("gpu", ["*", ":6", ":*", "gpu-07:", "gpu-07:a", "gpu-07:1-3", "gpu-07:GPU-abc"])
+def test_a_word_that_can_name_no_gpu_sets_nothing_apart_and_is_refused(path: Path, gpu: str) -> None:
+    with pytest.raises(Refused, match=r"line 2: pool\.gpus: .*names no GPU; write a UUID, NODE:INDEX, NODE:"):
+        read(path, f"pools:\n- {{name: lab, users: [bob], gpus: ['{gpu}']}}\n")
+
+
+@pytest.mark.parametrize("name", ["a\\nb", "\\e[31mred", " a", "a" * 65, "a\\u202eb"])
+def test_the_name_of_a_cluster_is_one_line_that_can_be_read(path: Path, name: str) -> None:
+    assert "cluster.name: " in refusal(path, f'cluster: {{name: "{name}"}}\n')
+
+
 def test_a_queue_that_names_no_policy_has_the_sites(path: Path) -> None:
     queues = "queues: [{name: vision}, {name: speech, policy: sjf}, {name: night, policy: priority}, {name: default}]\n"
     for text in ("scheduling: {algorithm: fair-share}\n" + queues, queues + "scheduling: {algorithm: fair-share}\n"):

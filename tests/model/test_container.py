@@ -36,6 +36,20 @@ def test_a_volume_prints_as_it_is_written() -> None:
         assert str(parse_volume(text)) == text
 
 
+@pytest.mark.parametrize("target", ["/etc", "/etc/", "/dev", "/proc", "/sys", "/run", "/usr", "/usr/lib64"])
+@pytest.mark.parametrize("source", ["/data", "pvc/data"])
+def test_where_a_runtime_puts_files_of_its_own_no_directory_is_mounted(source: str, target: str) -> None:
+    with pytest.raises(Refused, match="root would make an empty file in your directory"):
+        parse_volume(f"{source}:{target}")
+    # Files of an object of the cluster are made for each pod.
+    parse_volume(f"configmap/data:{target}")
+
+
+def test_below_and_beside_such_places_it_may_be() -> None:
+    for target in ("/etc/app", "/etc/hosts", "/usr/local", "/dev/shm", "/etcetera"):
+        assert parse_volume(f"/data:{target}").target == target
+
+
 @pytest.mark.parametrize(
     ("container", "message"),
     [

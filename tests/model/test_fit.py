@@ -4,8 +4,9 @@ import pytest
 
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceCondition, DeviceProcess, DeviceState, Node
+from corral.model.device_model import model_matches
 from corral.model.fact import AllocationMade, ConditionObserved, NodeObserved
-from corral.model.fit import Cause, Fit, Misfit, fit, model_matches
+from corral.model.fit import Cause, Fit, Misfit, fit
 from corral.model.job import Request
 from corral.model.state import NodeState, Slot, node_state, version_tuple
 from corral.model.view import View

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corral.model.allocation import Allocation, Placement
+from corral.model.eviction import EvictionRule
 from corral.model.fact import AllocationMade, JobChanged
 from corral.model.job import Job
 from corral.model.phase import Phase
@@ -57,12 +58,14 @@ def sites(draw: st.DrawFn, *, evicting: bool = True) -> View:
                 backfill=draw(st.sampled_from([None, "none", "easy", "conservative", "any"])),
             )
         )
-    pool = Pool("own", draw(st.sampled_from([("GPU-m-0",), ("GPU-m-1", "GPU-n-0")])), users=("x",), lends=evicting)
+    gpus = draw(st.sampled_from([("GPU-m-0",), ("m:1", "GPU-n-0"), ()]))
+    pool = Pool("own", gpus, users=("x",), lends=evicting, part=None if gpus else 0.4)
+    of_user = Quota(devices=draw(st.sampled_from([None, None, 2])), running=draw(st.sampled_from([None, None, 2])))
     view = View(
         queues={queue.name: queue for queue in found},
         projects={"p": Project("p", quota=Quota(devices=draw(st.sampled_from([None, 2]))))},
         pools={pool.name: pool} if draw(st.booleans()) else {},
-        limits=Limits(max_running_jobs=draw(st.sampled_from([None, None, 3]))),
+        limits=Limits(max_running_jobs=draw(st.sampled_from([None, None, 3])), of_user=of_user),
     )
     return view.advance(inventory(NODES))
 
@@ -130,6 +133,22 @@ def held_by(view: View, belongs: Callable[[Job], bool]) -> tuple[int, int, int]:
     return len(running), sum(r.gang_size * r.devices for r in requests), sum(r.total_milli for r in requests)
 
 
+def quotas_of_users_hold(view: View, plan: Plan) -> None:
+    most = view.limits.of_user
+    for user in {view.jobs[start.job_id].spec.user for start in plan.starts}:
+        jobs, devices, _ = held_by(view, lambda one, user=user: one.spec.user == user)  # type: ignore[misc]
+        assert most.running is None or jobs <= most.running
+        assert most.devices is None or not devices or devices <= most.devices
+
+
+def who_is_less_urgent_alone_makes_room_for_urgent_work(view: View, plan: Plan) -> None:
+    for end in plan.evictions:
+        if end.rule is EvictionRule.PRIORITY:
+            urgent, other = view.jobs[end.for_job_id].spec, view.jobs[end.job_id].spec
+            assert urgent.priority < other.priority
+            assert view.queues[urgent.queue].preempts
+
+
 def below(view: View, queue: str | None, above: str) -> bool:
     return queue == above or (queue is not None and below(view, view.queues[queue].parent, above))
 
@@ -171,7 +190,7 @@ def nobody_waits_for_nothing(view: View, plan: Plan, now: float) -> None:
     if view.promises or plan.future_starts or keeping or limited:
         return
     waiting = [one for one in view.jobs.values() if one.phase is Phase.PENDING]
-    pools, draft = Pools(view.pools, waiting), draft_of(view)
+    pools, draft = Pools(view, waiting), draft_of(view)
     assert not [one.id for one in waiting if isinstance(choose(draft, pools.placement_request(one, now)), Placement)]
 
 
@@ -192,6 +211,8 @@ class Demands:
         nothing_is_handed_out_twice(then)
         gangs_start_whole(view, plan)
         quotas_hold_but_for_loans(then, plan)
+        quotas_of_users_hold(then, plan)
+        who_is_less_urgent_alone_makes_room_for_urgent_work(view, plan)
         assert self._planner.with_view(view).plan(now) == plan, "a cold planner plans the same"
         held = [one.job_id for one in plan.waits if one.reason is WaitReason.RESOURCES]
         before = [*(start.job_id for start in plan.starts), *(one for one in held if one not in self._ended_for)]

@@ -1,7 +1,7 @@
 """When waiting jobs will start, and what that depends on."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from corral.model.certainty import Certainty
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import JobChanged, JobRequeued
-from corral.model.job import Request
+from corral.model.job import Job, Request
 from corral.model.job_patch import JobPatch
 from corral.model.phase import Phase
 from corral.model.plan import Plan, WaitReason
@@ -123,11 +123,11 @@ def test_foreseeing_many_never_asks_what_each_could_use(monkeypatch: pytest.Monk
     """That takes a look at every device for every job: with 10,000 jobs and 512 devices, 19 s."""
     asked: list[Request] = []
 
-    def useful(view: View, request: Request) -> frozenset[str]:
+    def in_the_way(view: View, request: Request, closed_pools: Sequence[str]) -> list[Job]:
         asked.append(request)
-        return frozenset()
+        return []
 
-    monkeypatch.setattr(forecast, "useful_devices", useful)
+    monkeypatch.setattr(forecast, "jobs_in_the_way", in_the_way)
     view = busy(None, gpus=1).advance(submitted(*(job(n) for n in range(2, 102))))
     assert not foresee(view, T0).starts
     assert asked == []

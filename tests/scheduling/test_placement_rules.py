@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corral.model.allocation import Grant, Member, Placement
+from corral.model.device import Node
 from corral.model.fact import Delta
 from corral.model.fit import Cause
 from corral.model.job import Job
@@ -28,6 +29,7 @@ from corral.model.placement_rules import (
 from corral.model.plan import Plan, Start
 from corral.model.view import View
 from corral.scheduling.explaining.why import WaitIndex, explain
+from corral.scheduling.forecast import expected_starts
 from corral.scheduling.placing.feasibility import verify
 from corral.scheduling.planner import Planner
 from corral.scheduling.state import neighbours
@@ -118,6 +120,49 @@ def test_keeping_apart_holds_for_both_sides() -> None:
     assert nodes_of(plan) == {"2": ["b"]}
     _, plan = planned(job(3, 1), view=running(*planned(job(1, 1, rules=lonely))))
     assert len(plan.starts) == 1, "it has no tag that anything is kept apart from"
+
+
+def depends_on(view: View, job_id: str) -> str | None:
+    return expected_starts(view, T0, [job_id])[job_id].depends_on
+
+
+def test_what_must_be_apart_depends_on_those_it_is_kept_from_and_on_nobody_else() -> None:
+    apart = PlacementRules(tags=(("app", "web"),), apart=(app("web"),))
+    nodes = View().advance(observed(box("a", 4), box("b", 4)))
+    view = running(*planned(job(1, 1), view=nodes))
+    view = running(*planned(job(2, 1, rules=apart), job(3, 1, rules=apart), view=view))
+    view, plan = planned(job(4, 1, rules=apart), view=view)
+    assert not plan.starts
+    # The unrelated job 1 holds a GPU too, and its end would change nothing.
+    assert depends_on(view, "4") == "2"
+    assert "When it starts depends on job 2" in why(view, plan, "4")
+
+
+def test_where_a_node_without_such_neighbours_is_full_its_jobs_are_in_the_way_too() -> None:
+    apart = PlacementRules(tags=(("app", "web"),), apart=(app("web"),))
+    view = running(*planned(job(1, 4, node="b"), view=View().advance(observed(box("a", 4), box("b", 4)))))
+    view = running(*planned(job(2, 1, rules=apart), view=view))
+    view, _ = planned(job(3, 1, rules=apart), view=view)
+    assert depends_on(view, "3") == "1"
+
+
+@pytest.mark.parametrize(
+    ("node", "wanted"),
+    [
+        (replace(box("a", 4), others=(Resident((("app", "web"),), foreign=True),)), {"apart": (app("web"),)}),
+        (replace(box("a", 4), taints=(INFRA,)), {}),
+        (box("a", 4), {"near": (app("nothing"),)}),
+    ],
+    ids=["kept off by what others run", "tainted", "nobody to be with"],
+)
+def test_where_no_end_of_a_job_helps_none_is_named(node: Node, wanted: dict[str, tuple[Selector, ...]]) -> None:
+    tolerant = PlacementRules((Toleration(),))
+    view = running(*planned(job(1, 1, rules=tolerant), view=View().advance(observed(node))))
+    view, plan = planned(job(2, 1, rules=PlacementRules(**wanted)), view=view)  # type: ignore[arg-type]
+    assert "1" in {one.job_id for one in view.allocations.values()}
+    assert not plan.starts
+    assert depends_on(view, "2") is None
+    assert "depends on" not in why(view, plan, "2")
 
 
 def test_what_others_keep_off_their_node_stays_off_and_only_that() -> None:

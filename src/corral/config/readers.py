@@ -24,6 +24,7 @@ Reader = Callable[["ScalarNode"], Any]
 
 _INTEGER = re.compile(rf"[+-]?{WHOLE}")
 _NUMBER = re.compile(rf"[+-]?{DECIMAL}")
+_LONGEST_NAME = 64
 _PREFIX = "value"
 """The name that parsers of units give the value in messages. It is replaced by file, line and key."""
 
@@ -97,6 +98,16 @@ def gpus(node: "ScalarNode") -> int:
     return int(milli)
 
 
+def pool_gpu(node: "ScalarNode") -> str:
+    """GPUs that a pool has: a UUID, NODE:INDEX, NODE:*, a model, or on a single node an index."""
+    host, colon, which = text(node).rpartition(":")
+    if is_whole(which) and bool(host) == bool(colon):
+        return f"{host}{colon}{int(which)}"
+    if node.value == "*" or (colon and not (host and which == "*")):
+        raise Refused(f"{node.value!r:.60} names no GPU; write a UUID, NODE:INDEX, NODE:* or a model")
+    return str(node.value)
+
+
 def yes_or_no(node: "ScalarNode") -> bool:
     """true or false."""
     if node.value.lower() not in ("true", "false"):
@@ -121,6 +132,16 @@ def text(node: "ScalarNode") -> str:
     if not node.value:
         raise Refused("the value is empty; write a path or a name")
     return str(node.value)
+
+
+def cluster_name(node: "ScalarNode") -> str:
+    """What a site calls itself: it stands before messages and in titles."""
+    name = text(node)
+    if not name.isprintable() or name != name.strip() or len(name) > _LONGEST_NAME:
+        raise Refused(
+            f"{name!r:.60} is no name; write at most {_LONGEST_NAME} characters that can be read, in one line"
+        )
+    return name
 
 
 def absolute_path(node: "ScalarNode") -> str:

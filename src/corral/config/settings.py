@@ -115,6 +115,7 @@ class Settings:
         availability_memory_weight: weight of free memory in a device's availability; idle time has the rest.
         labels: labels of this host's node for --label, (key, value) pairs sorted by key.
         job_mapping_dir: where the node tells dcgm-exporter which jobs are on which GPU; None is nowhere.
+        dashboard_host: the name under which a reverse proxy on this machine shows the pages; None for no proxy.
         metrics_hostname_label: the label of devices in `/metrics` that names their node.
         prices, currency: what a GPU-hour costs, and in what.
         channels: where people are told of alerts; their URLs are secrets.
@@ -127,7 +128,7 @@ class Settings:
         max_milli_per_user: how many milli-GPU each user may use at a time.
         user_quota: the quota of each user.
         max_job_duration_s: the longest time limit, and the default one.
-        enable_preemption: the first job of the queue `default` may have less urgent jobs stopped.
+        enable_preemption: the first job of each queue that does not say otherwise may have less urgent jobs stopped.
         auto_retry_failed_jobs, max_retries: whether jobs are retried by default, and how often.
         engine: what brings the nodes, HOST being this machine; `kubernetes` is what the engine of that name needs.
         docker: what jobs in containers may ask for on hosts.
@@ -177,6 +178,7 @@ class Settings:
     availability_memory_weight: float = MEMORY_WEIGHT
     labels: tuple[tuple[str, str], ...] = ()
     job_mapping_dir: str | None = None
+    dashboard_host: str | None = None
     metrics_hostname_label: HostnameLabel = HostnameLabel.HOSTNAME
     prices: tuple[Price, ...] = ()
     currency: str | None = None
@@ -458,6 +460,7 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "user_channel_kinds": ("user_channel_kinds", several(kind)),
     "user_channel_networks": ("user_channel_networks", several(network)),
     "job_mapping_dir": ("job_mapping_dir", one(absolute_path)),
+    "dashboard_host": ("dashboard_host", one(text)),
     "metrics_hostname_label": ("metrics_hostname_label", one(one_of(HostnameLabel))),
     "prices": ("prices", read_prices),
     "currency": ("currency", one(currency)),

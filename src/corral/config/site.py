@@ -12,7 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 from corral.config.alert_plans import ALERT_KEYS, MOST_RULES, AlertPlan
 from corral.config.groups import Key, KeyGroup, line_of, lines_of, one, read_group, several
-from corral.config.readers import above_zero, duration, gpus, integer, memory, number, one_of, text, yes_or_no
+from corral.config.readers import (
+    above_zero,
+    cluster_name,
+    duration,
+    gpus,
+    integer,
+    memory,
+    number,
+    one_of,
+    pool_gpu,
+    text,
+    yes_or_no,
+)
 from corral.model.errors import Refused
 from corral.model.queue import Project, Queue, Quota
 
@@ -44,7 +56,7 @@ class BackfillName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """A pool as written in the settings. `gpus` are indices or UUIDs; () is the site's `reserved_ratio` of all GPUs.
+    """A pool as written in the settings. `gpus` are as `pool_gpu` has them; () is the `reserved_ratio` of all GPUs.
 
     `lends` None follows the site's strategy.
     """
@@ -90,7 +102,7 @@ def _thresholds(path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
 
 SECTIONS: Mapping[str, Mapping[str, Key]] = {
     "cluster": {
-        "name": Key("cluster_name", one(text)),
+        "name": Key("cluster_name", one(cluster_name)),
         "total_gpus": Key("expected_gpus", one(integer(0, 1_000_000))),
     },
     "allocation": {
@@ -154,7 +166,7 @@ _PROJECT = {
 
 _POOL = {
     "name": Key("name", one(text)),
-    "gpus": Key("gpus", several(text)),
+    "gpus": Key("gpus", several(pool_gpu)),
     "users": Key("users", several(text)),
     "projects": Key("projects", several(text)),
     "lends": Key("lends", one(yes_or_no)),

@@ -6,8 +6,15 @@ def is_loopback(host: str) -> bool:
     from ipaddress import ip_address
 
     try:
-        address = ip_address(host.partition("%")[0])
+        return ip_address(plain_address(host)).is_loopback
     except ValueError:
         return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return (mapped or address).is_loopback
+
+
+def plain_address(host: str) -> str:
+    """A numeric address without the interface it is of, and IPv4 as such though IPv6 has a name for it."""
+    from ipaddress import IPv6Address, ip_address
+
+    address = ip_address(host.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)

@@ -22,6 +22,12 @@ _NETWORK = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}", re.ASCII)
 
 _USER = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,63}(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,63})?", re.ASCII)
 
+_MADE_BY_RUNTIMES = (
+    *("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/null", "/proc/self", "/sys/fs/cgroup"),
+    *("/run/secrets", "/usr/bin/nvidia-smi", "/usr/lib/x86_64-linux-gnu/libcuda.so", "/usr/lib64/libcuda.so"),
+)
+"""What runtimes put into containers, or into those with GPUs: in a volume they make empty files of root's for it."""
+
 _VOLUME = "write HOSTPATH:PATH, pvc/NAME:PATH, configmap/NAME:PATH or secret/NAME:PATH, with :ro to only read it"
 
 
@@ -159,6 +165,14 @@ def check_volume(volume: Volume, field: str) -> None:
         raise Refused(f"{field}: {volume.source!r:.100} is not the name of an object; {_VOLUME}", field=field)
     if not _is_path(target) or target == "/":
         raise Refused(f"{field}: {target!r:.200} is not an absolute path within the container; {_VOLUME}", field=field)
+    below = (place for place in _MADE_BY_RUNTIMES if place != target and is_below(place, [target]))
+    hidden = next(below, None)
+    if hidden is not None and volume.kind in (VolumeKind.HOST_PATH, VolumeKind.CLAIM):
+        raise Refused(
+            f"{field}: {target:.200} cannot be a volume: the container gets {hidden} there, for which root would make "
+            "an empty file in your directory; mount it elsewhere, such as at /work",
+            field=field,
+        )
 
 
 def is_below(path: str, tops: Iterable[str]) -> bool:

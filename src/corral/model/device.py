@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from corral.model.means import HostMeans, Means
 from corral.model.placement_rules import Resident, Taint
+from corral.model.units import MILLI_PER_DEVICE
 
 
 class DeviceState(StrEnum):
@@ -56,6 +57,7 @@ class Device:
         one_user: several jobs meet on it only while they are one Unix user's.
         mig_profile, parent_uuid: of a slice, and the device that it is cut from; None for a physical device.
         slice_milli: what a slice counts as of that device.
+        replica: one of several that a cluster's device plugin makes of one device: whoever has it whole shares that.
     """
 
     uuid: str
@@ -76,7 +78,17 @@ class Device:
     mig_profile: str | None = None
     parent_uuid: str | None = None
     slice_milli: int | None = None
+    replica: bool = False
     virtual: VirtualLayer | None = None
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a slice or a replica: who has all of it still shares the device that it is a part of."""
+        return self.mig_profile is not None or self.means is Means.MIG or self.replica
+
+    def held_by(self, share_milli: int) -> Means:
+        """The means by which a job has so much of it: a whole device is had alone, however it is shared else."""
+        return Means.EXCLUSIVE if share_milli == MILLI_PER_DEVICE and not self.is_part else self.means
 
 
 class HostUse(NamedTuple):
@@ -101,6 +113,8 @@ class Node:
     (None is any number), and `others` is what runs there that is no job, as rules know it.
     `taken` is what others than jobs have of it, where somebody counts that. `cordoned` is why the cluster that it is of
     starts nothing on it; None where it does, or there is no such cluster.
+    `boot_id` is the kernel's identifier of its boot, by which a process knows that it runs there; None where nobody
+    says it.
     """
 
     name: str
@@ -118,6 +132,7 @@ class Node:
     others: tuple[Resident, ...] = ()
     taken: HostUse = NOTHING_TAKEN
     cordoned: str | None = None
+    boot_id: str | None = None
 
 
 class NodeStatus(StrEnum):

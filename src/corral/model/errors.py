@@ -1,6 +1,6 @@
 """The ways in which Corral says no. Waiting is not among them: that is a value, `corral.model.fit.Misfit`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class CorralError(Exception):
@@ -12,11 +12,15 @@ class Refused(CorralError):
 
     Attributes:
         field: the offending field as its user wrote it, or None if it is the request as a whole.
+        descriptions: what the field is, by language ("en", "zh"), for whoever shows the message to a person.
     """
 
-    def __init__(self, message: str, *, field: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, field: str | None = None, descriptions: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.field = field
+        self.descriptions = descriptions or {}
 
 
 class NotFound(Refused):
@@ -37,6 +41,10 @@ class BackendFailed(CorralError):
 
 class NodeLacks(BackendFailed):
     """A node or its cluster lacks for now what work needs: a Docker daemon, a right. The work waits; it never fails."""
+
+
+class DevicesTaken(BackendFailed):
+    """Somebody else took what was chosen, before anything of the work ran. It is placed anew at once."""
 
 
 class NodeUnreachable(BackendFailed):

@@ -405,7 +405,7 @@ class NodeObserved(Observation):
 
     def apply(self, draft: "ViewDraft") -> None:
         """The node is as it was found."""
-        draft.put("nodes", self.node.name, self.node)
+        draft.set_node(self.node.name, self.node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,7 +416,7 @@ class NodeRemoved(Observation):
 
     def apply(self, draft: "ViewDraft") -> None:
         """It is not there."""
-        draft.drop("nodes", self.name)
+        draft.set_node(self.name, None)
         draft.drop("silences", self.name)
 
 
@@ -475,7 +475,7 @@ class SiteArranged(Observation):
         draft.amend(
             queues={queue.name: queue for queue in self.queues},
             projects={project.name: project for project in self.projects},
-            pools={pool.name: pool for pool in self.pools},
             limits=self.limits,
             alert_rules=self.alert_rules,
         )
+        draft.set_pools({pool.name: pool for pool in self.pools})

@@ -6,10 +6,10 @@ A node's state is a plain tuple without names, so that nodes in equal states sha
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 
 from corral.model.allocation import Grant
 from corral.model.device import DeviceState, NodeStatus
+from corral.model.device_model import model_matches
 from corral.model.fill import fill
 from corral.model.job import Request
 from corral.model.means import Means
@@ -120,23 +120,6 @@ class Misfit:
 
 LEAST_MPS_MILLI = 30
 """The least share on MPS: a daemon takes 48 clients at most, and hundredths of a device would be twice as many."""
-
-
-@lru_cache(maxsize=4096)
-def model_matches(wanted: tuple[str, ...], model: str) -> bool:
-    """Whether the device model is one of those wanted: all words of "A100-80GB" must be in the model's name.
-
-    Words are cut at spaces, hyphens and underscores and compared without case; "A100" matches "NVIDIA A100-SXM4-80GB",
-    and never "NVIDIA A1000". No wish matches everything.
-    """
-    if not wanted:
-        return True
-    words = _words(model)
-    return any(_words(wish) <= words for wish in wanted)
-
-
-def _words(name: str) -> frozenset[str]:
-    return frozenset(name.lower().replace("-", " ").replace("_", " ").split())
 
 
 def fit(request: Request, state: NodeState, *, named: Collection[int] | None = None) -> Fit | Misfit:
@@ -303,7 +286,7 @@ def _means_cause(request: Request, slot: Slot) -> Cause | None:
         return Cause.MEANS
     if slot.means is Means.MPS and not request.whole and not _may_be_client(request, slot):
         return Cause.MEANS
-    alone = request.means is Means.EXCLUSIVE and request.whole
+    alone = request.means is Means.EXCLUSIVE and request.whole and not slot.replica
     return None if request.means in (None, slot.means) or alone else Cause.MEANS
 
 

@@ -12,7 +12,7 @@ class JobFilter:
     """Jobs to which all that is given applies.
 
     Attributes:
-        users, queues, phases: any of these; () is any there are.
+        users, queues, projects, phases: any of these; () is any there are.
         name: as `corral.model.name_pattern` reads it.
         array_id: the id of an array.
         since: submitted then or later, Unix seconds.
@@ -26,6 +26,7 @@ class JobFilter:
     queues: tuple[str, ...] = ()
     since: float | None = None
     before_sequence: int | None = None
+    projects: tuple[str, ...] = ()
 
     def has(self, job: Job) -> bool:
         """Whether it means this job."""
@@ -33,6 +34,7 @@ class JobFilter:
             (not self.users or job.spec.user in self.users)
             and (not self.phases or job.phase in self.phases)
             and (not self.queues or job.spec.queue in self.queues)
+            and (not self.projects or job.spec.project in self.projects)
             and (self.array_id is None or job.array_id == self.array_id)
             and (self.since is None or job.submitted_at >= self.since)
             and (self.before_sequence is None or job.sequence < self.before_sequence)

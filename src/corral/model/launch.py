@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from corral.model.device import Device
-from corral.model.errors import CorralError, NodeLacks, Refused
+from corral.model.errors import CorralError, DevicesTaken, NodeLacks, Refused
 from corral.model.job import Job, ProcessIdentity
 from corral.model.numa import NumaBinding
 from corral.model.phase import Phase
@@ -13,6 +13,11 @@ from corral.model.tenant import Tenant
 
 _LAUNCH_ID = re.compile(r"\d{1,20}(_\d{1,20})?\.\d{1,20}(-\d{1,20})?", re.ASCII)
 """The id of a job, possibly of an array; the number of the allocation; the rank, unless it is 0."""
+
+
+_NUMBER = re.compile(r"(?<![0-9])[0-9]{1,13}(?![0-9])")
+HIGHEST_NUMBER = 10**12
+"""No ledger comes that far."""
 
 
 class LaunchPhase(StrEnum):
@@ -69,6 +74,8 @@ class LaunchReport:
 
 def failed_launch(launch_id: str, error: CorralError) -> LaunchReport:
     """The report of a launch that failed so, and of which nothing will ever run."""
+    if isinstance(error, DevicesTaken):
+        return LaunchReport(launch_id, LaunchPhase.DECLARED_LOST)
     again = Again.NEVER if isinstance(error, Refused) else Again.AS_ASKED
     if isinstance(error, NodeLacks):
         again = Again.ALWAYS
@@ -153,6 +160,21 @@ def member_of(launch: str) -> tuple[str, int]:
     job_id, dot, rest = launch.rpartition(".")
     number, _, rank = rest.partition("-")
     return f"{job_id}{dot}{number}", int(rank or 0)
+
+
+def job_number(name: str) -> int:
+    """The number of the job that a launch, a log or a message is of, the first in its name; 0 for none.
+
+    Where the server is not root's, its jobs can write such names: one that no ledger could have given is none.
+    """
+    found = _NUMBER.search(name)
+    number = 0 if found is None else int(found[0])
+    return number if number < HIGHEST_NUMBER else 0
+
+
+def log_mark(job: Job) -> str:
+    """Of which job a log is. An id may be given again once an older ledger was restored, so that it is not enough."""
+    return f"{job.id} {job.spec.uid} {job.submitted_at!r}"
 
 
 def job_of(launch: str) -> str:

@@ -48,7 +48,7 @@ class Queue:
 
     Attributes:
         policy: the name of the policy it is served by.
-        preempts: its head may have less urgent jobs ended.
+        preempts: its head may have less urgent jobs ended; None where its own lines do not say so, nor the site's.
         backfill: what may start behind a job without a place, by name, where that is not as the policy has it.
         spared_s: none of its jobs is ended for others before it has run so long, where the policy does not say.
     """
@@ -58,23 +58,28 @@ class Queue:
     weight: float = 1.0
     parent: str | None = None
     quota: Quota = field(default_factory=Quota)
-    preempts: bool = False
+    preempts: bool | None = None
     backfill: str | None = None
     spared_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Devices (UUIDs) set apart for some users and projects; what is in no pool is everybody's.
+    """Devices set apart for some users and projects; what is in no pool is everybody's.
 
     With `lends`, others may use what its owners leave idle, and are ended when an owner wants it back.
+
+    Attributes:
+        gpus: which devices, as `corral.model.set_apart` reads it. The view knows which those are.
+        part: in place of `gpus`, which part of all GPUs, from 0 to 1.
     """
 
     name: str
-    devices: tuple[str, ...]
+    gpus: tuple[str, ...]
     users: tuple[str, ...] = ()
     projects: tuple[str, ...] = ()
     lends: bool = False
+    part: float | None = None
 
     def owned_by(self, user: str, project: str) -> bool:
         """Whether work of this user in this project is the pool's own."""

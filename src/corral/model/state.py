@@ -23,6 +23,7 @@ class Slot(NamedTuple):
         means: how jobs meet on it.
         profile: of a hardware slice, None for a device.
         slice_milli: what a slice counts as of its device, None for a device.
+        replica: whether others meet whoever has it whole, on the device behind it.
         one_user, tenant: whether its jobs must be one user's, and whose they are while there are any.
     """
 
@@ -38,6 +39,7 @@ class Slot(NamedTuple):
     one_user: bool = False
     tenant: str | None = None
     slice_milli: int | None = None
+    replica: bool = False
 
 
 class NodeState(NamedTuple):
@@ -87,6 +89,7 @@ def slot_of(
         one_user=device.one_user,
         tenant=tenant if device.one_user else None,
         slice_milli=device.slice_milli,
+        replica=device.replica,
     )
 
 

@@ -19,6 +19,7 @@ from corral.model.notification import DueNotice, DueNotification
 from corral.model.phase import Phase
 from corral.model.queue import Limits, Pool, Project, Queue
 from corral.model.run_history import RUNS_KEPT, DecayedUsage, PastRun, Spent, spend
+from corral.model.set_apart import SetApart, set_apart
 from corral.model.tuning_task import TuningTask
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -41,6 +42,7 @@ class View:
         residents: ids of the allocations on a node, in the order they came, by node name; free nodes are absent.
         dependants: ids of waiting jobs, as the keys of a mapping, by the id of the job they wait for.
         queues, projects, pools: by name; `limits` are those of the site and of each user.
+        set_apart: UUIDs of the devices of each pool, by its name and by node; it follows the nodes and pools.
         notifications: ends of jobs that are still to be told, by the id of the job or array.
         notices: starts and ends of jobs that users are still to be told through their channels, by `NoticeDue.key`.
         usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
@@ -69,6 +71,7 @@ class View:
     queues: Mapping[str, Queue] = field(default_factory=lambda: EMPTY)
     projects: Mapping[str, Project] = field(default_factory=lambda: EMPTY)
     pools: Mapping[str, Pool] = field(default_factory=lambda: EMPTY)
+    set_apart: SetApart = field(default_factory=lambda: EMPTY)
     limits: Limits = field(default_factory=Limits)
     notifications: Mapping[str, DueNotification] = field(default_factory=lambda: EMPTY)
     notices: Mapping[str, DueNotice] = field(default_factory=lambda: EMPTY)
@@ -176,6 +179,7 @@ class ViewDraft:
     """A view being advanced: copies a mapping the first time it changes, so that a batch of deltas costs one copy.
 
     `view`, the view so far, may be read between deltas; it is only good until the next one. `freeze` ends the draft.
+    What pools have of nodes that came, changed or left is cut once for many of them: before anyone reads the view.
     """
 
     def __init__(self, base: View) -> None:
@@ -183,9 +187,17 @@ class ViewDraft:
         self._owned: dict[str, dict[Any, Any]] = {}
         self._owned_ids: dict[tuple[str, str], dict[str, None]] = {}
         self._ended: list[str] = []
+        self._uncut: set[str] = set()
 
     def apply(self, deltas: Iterable[Delta]) -> None:
         """Advance by each delta in turn. A fact about something unknown is a broken invariant and raises KeyError."""
+        try:
+            self.apply_uncut(deltas)
+        finally:
+            self.cut_pools()
+
+    def apply_uncut(self, deltas: Iterable[Delta]) -> None:
+        """As `apply`, for who applies more before anyone reads `view`, and then calls `cut_pools` or `freeze`."""
         count = 0
         for delta in deltas:
             delta.apply(self)
@@ -193,8 +205,16 @@ class ViewDraft:
         if count:
             self.amend(version=self.view.version + count)
 
+    def cut_pools(self) -> None:
+        """Give the pools what is theirs of the nodes that came, changed or left; nothing where none did."""
+        if self._uncut:
+            view = self.view
+            self.amend(set_apart=set_apart(view.pools, view.nodes, view.set_apart, changed=self._uncut))
+            self._uncut = set()
+
     def freeze(self) -> View:
         """The finished view, without the jobs that ended."""
+        self.cut_pools()
         self.forget_ended()
         self._owned = {}
         self._owned_ids = {}
@@ -256,6 +276,22 @@ class ViewDraft:
         condition = self.view.conditions.get(uuid)
         if condition is not None:
             self.put("conditions", uuid, replace(condition, cordoned=reason))
+
+    def set_node(self, name: str, node: Node | None) -> None:
+        """A node is like this, or (None) is not there any more. `cut_pools` gives the pools what they have of it."""
+        before = self.view.nodes.get(name)
+        if node is None:
+            self.drop("nodes", name)
+        else:
+            self.put("nodes", name, node)
+        unchanged = node is not None and before is not None and node.devices == before.devices
+        if self.view.pools and not unchanged:
+            self._uncut.add(name)
+
+    def set_pools(self, pools: Mapping[str, Pool]) -> None:
+        """These are the pools, of the nodes there are and those that will come."""
+        self.amend(pools=pools, set_apart=set_apart(pools, self.view.nodes))
+        self._uncut = set()
 
     def put(self, mapping: str, key: Any, value: Any) -> None:
         """Put something into one of the view's mappings that no other one depends on."""

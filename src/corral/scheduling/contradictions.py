@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from corral.model.device import Node
 from corral.model.errors import nearest
 from corral.model.queue import Pool, Project, Queue, Quota
 from corral.model.quota import is_circular
+from corral.model.set_apart import is_index, set_apart
 from corral.model.units import format_memory, format_share
 from corral.scheduling.policy import POLICIES, Policy
 
@@ -115,7 +117,37 @@ def _pools(pools: Mapping[str, Pool], projects: Mapping[str, Project]) -> Iterat
             if projects and project not in (*projects, DEFAULT_PROJECT):
                 hint = nearest(project, (*projects, DEFAULT_PROJECT))
                 yield Contradiction("pool", name, f"its project {project!r} is not there; {hint}")
-        for uuid in pool.devices:
-            if uuid in owner:
-                yield Contradiction("pool", name, f"device {uuid} is in pool {owner[uuid]} already")
-            owner.setdefault(uuid, name)
+        for gpu in pool.gpus:
+            if gpu in owner:
+                yield Contradiction("pool", name, f"device {gpu} is in pool {owner[gpu]} already")
+            owner.setdefault(gpu, name)
+
+
+def pool_clashes(pools: Mapping[str, Pool], nodes: Mapping[str, Node], silent: int = 0) -> tuple[Contradiction, ...]:
+    """What pools cannot mean on these nodes, besides `silent` ones of which nothing is known; () when there is nothing.
+
+    A device in two pools, and an index alone where several nodes have one: a device that is set apart must be clear.
+    """
+    found: list[Contradiction] = []
+    several = len(nodes) + silent > 1
+    for name, pool in sorted(pools.items()):
+        indices = [gpu for gpu in pool.gpus if several and is_index(gpu)]
+        if indices:
+            host = min(nodes, default="NODE")
+            instead = ", ".join(f"{host}:{index}" for index in indices)
+            text = (
+                f"GPU {', '.join(indices)} may be of any of the {len(nodes) + silent} nodes; "
+                f"write the node too, such as gpus: [{instead}]"
+            )
+            found.append(Contradiction("pool", name, text))
+    owner: dict[str, str] = {}
+    for name, here in sorted(set_apart(pools, nodes).items()):
+        both: dict[str, list[str]] = {}
+        for host in sorted(here):
+            for uuid in here[host]:
+                if owner.setdefault(uuid, name) != name:
+                    both.setdefault(owner[uuid], []).append(uuid)
+        for other, uuids in both.items():
+            more = f" and {len(uuids) - 1} more" if len(uuids) > 1 else ""
+            found.append(Contradiction("pool", name, f"device {uuids[0]}{more} is in pool {other} already"))
+    return tuple(found)

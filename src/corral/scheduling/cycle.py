@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
 from corral.model.allocation import Placement, Promise
@@ -10,6 +11,7 @@ from corral.model.job import Job, Request
 from corral.model.phase import Phase
 from corral.model.plan import Evict, Plan, Start, Wait, WaitReason
 from corral.model.quota import Scope, Used
+from corral.scheduling.evicting.least_urgent import LeastUrgent
 from corral.scheduling.evicting.preemption import Preemption
 from corral.scheduling.evicting.victims import EvictionPlan
 from corral.scheduling.placing.node_by_node import choose
@@ -32,6 +34,9 @@ START_LIMIT = 256
 
 _FitKey = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
 """What decides whether a job fits into what is free: its request, its speeds, and the pools closed to it."""
+
+
+_FindEvictions = Callable[[Draft, Job, PlacementRequest, float], EvictionPlan | None]
 
 
 @dataclass(slots=True)
@@ -76,9 +81,11 @@ class Cycle:
     _misfits: dict[_FitKey, Misfit] = field(default_factory=dict)
     _fits_when_empty: dict[_FitKey, bool] = field(default_factory=dict)
     _empty_draft: Draft | None = None
+    _least_urgent: LeastUrgent = field(init=False)
 
     def __post_init__(self) -> None:
         self.draft.timeline = self.timeline
+        self._least_urgent = LeastUrgent(self.preemption.running, self.admission.scopes_of)
 
     def decide(self) -> Plan:
         """The plan. Jobs are taken in order; what is done for one that does not fit depends on its queue's policy."""
@@ -136,15 +143,20 @@ class Cycle:
                 self.turns.shortest_first(job.spec.queue)
 
     def _blocked_by_limit(self, job: Job, *, due: bool) -> Wait | None:
-        """Why a limit or quota keeps a job from starting, None when none does; may reclaim lent quota."""
+        """Why a limit or quota keeps a job from starting, None when none does; may have other jobs make room in it."""
         run_s = self.context.estimate_s(job)
         barrier = self.admission.barrier(job, inf if run_s is None else self.context.now + run_s, due=due)
         if barrier is None:
             return None
         self._limited_queues.add(job.spec.queue)
+        duration_s = inf if run_s is None else run_s
+        made = False
+        if barrier.scope is not None and barrier.scope != Scope("queue", job.spec.queue):
+            made = self._make_quota(job, duration_s, self.preemption.reclaim)
+        if not made and barrier.counted is not None and self._has_less_urgent(job, barrier.counted):
+            first = job.spec.queue not in self._first_blocked
+            self._make_quota(job, duration_s, partial(self.preemption.lift_limits, first=first))
         if barrier.scope is not None:
-            if barrier.scope != Scope("queue", job.spec.queue):
-                self._reclaim_quota(job, inf if run_s is None else run_s)
             self.admission.keep(job, barrier, self.ends_of(barrier.scope), self.context.now)
         return Wait(job.id, barrier.reason, self.turns.position(), behind=barrier.behind, detail=barrier.detail)
 
@@ -216,21 +228,33 @@ class Cycle:
         self.admission.started(job, found.placement)
         return True
 
-    def _reclaim_quota(self, job: Job, duration_s: float) -> None:
-        """Evict jobs that borrow quota of the job's queue, where that quota keeps the job from starting.
+    def _has_less_urgent(self, job: Job, scope: Scope) -> bool:
+        """Whether the job's queue preempts, and a less urgent job counts against this limit."""
+        if not self.preemption.preempts(job.spec.queue):
+            return False
+        priority, least = job.spec.priority, self._least_urgent
+        # All first, because where they are equally urgent nobody need be looked at closely.
+        if least.of_all is None or least.of_all <= priority:
+            return False
+        return least.by_scope.get(scope, priority) > priority
 
-        The place is promised as in `_evict_for`. The caller sets the quota aside for the job in either case.
+    def _make_quota(self, job: Job, duration_s: float, find: _FindEvictions) -> bool:
+        """Evict the jobs that are found to keep the job from starting by what they count against its limits.
+
+        The place is promised to the job and counted to its quotas, as in `_evict_for`. Returns whether there is one.
         """
         if self.evictions:
-            return
+            return False
         wanted = self.preemption.pools.placement_request(job, self.context.now + duration_s)
         before = self._promised.get(job.id)
         self._withdraw_promise(job.id)
-        found = self.preemption.reclaim(self.draft, job, wanted, self.context.now)
+        found = find(self.draft, job, wanted, self.context.now)
         if found is not None:
             self._evict(job, found, duration_s)
+            self.admission.started(job, found.placement)
         elif before is not None:
             self._record_promise(*before)
+        return found is not None
 
     def _evict(self, job: Job, found: EvictionPlan, duration_s: float) -> None:
         self.evictions += [Evict(one.job.id, job.id, why.text, why.rule, why.lender) for one, why in found.evicted]

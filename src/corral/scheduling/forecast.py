@@ -1,6 +1,6 @@
 """When each waiting job is expected to start: a simulation that plans again whenever a job is expected to end."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import inf
@@ -14,12 +14,13 @@ from corral.model.fact import ServerPart, StartsPromised
 from corral.model.job import Job
 from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.phase import Phase
-from corral.model.plan import Evict, Plan, Start
+from corral.model.plan import Evict, Plan, Start, Wait, WaitReason, group_of
 from corral.model.view import View
-from corral.scheduling.placing.feasibility import useful_devices
+from corral.scheduling.in_the_way import jobs_in_the_way
 from corral.scheduling.planner import Planner
 from corral.scheduling.promising.backfill import MOMENT_S, certainty
 from corral.scheduling.promising.run_time import expected_end, run_estimate_s
+from corral.scheduling.queueing.pools import closed_pools_of
 
 LOOKS = 3_000
 """The most times that jobs are looked at in one forecast, 0.1 to 0.5 s; starts beyond that are left unknown."""
@@ -108,6 +109,7 @@ class _Future:
         self._events: list[tuple[float, int, str, str | None]] = []
         self.starts: dict[str, ExpectedStart] = {}
         self.looks = 0
+        self._waits: Sequence[Wait] = ()
         self._evictions: dict[str, list[Evict]] = {}
         self._promises: dict[str, Promise] | None = None
         for job in view.jobs.values():
@@ -132,6 +134,7 @@ class _Future:
         started: set[str] = set()
         while True:
             plan = self._planner.plan(self._now)
+            self._waits = plan.waits
             promises = len(plan.future_starts)
             self.looks += 1 + len(plan.starts) + len(plan.waits) + promises + promises**2 // _PROMISES_A_LOOK
             for eviction in plan.evictions:
@@ -177,25 +180,29 @@ class _Future:
         return True
 
     def depends_on(self, job_id: str) -> str | None:
-        """The oldest job of unknown end that holds devices the job could use, or that it waits for."""
+        """The oldest job of unknown end that is in the job's way, or that it waits for.
+
+        A job that is behind another depends on what is in that one's way, and one that a quota keeps waiting on nobody
+        in particular: the quota's own words say enough.
+        """
         view = self._planner.view
         job = view.jobs.get(job_id)
         if job is None or job.held:
             return None
         if job.waits_for:
             return next((parent for parent in job.waits_for if parent in view.jobs), None)
-        useful = useful_devices(view, job.spec.request)
         running = [(a, view.jobs[a.job_id]) for a in view.allocations.values() if a.job_id in view.jobs]
         of_array = [one for _, one in running if job.array_id is not None and one.array_id == job.array_id]
         if of_array and job.array_limit is not None and len(of_array) >= job.array_limit:
             # Its own array's limit blocks it, whatever becomes free elsewhere.
             return min(of_array, key=lambda one: one.sequence).id
-        holding = [
-            one
-            for allocation, one in running
-            if not job.spec.request.devices or any(uuid in useful for uuid in allocation.placement.uuids)
-        ]
-        return min(holding, key=lambda one: one.sequence).id if holding else None
+        wait = self._wait_of(job)
+        if wait is not None and wait.reason is WaitReason.LIMIT:
+            return None
+        ahead = view.jobs.get((wait and wait.behind) or "")
+        held_up = job if ahead is None or ahead.phase is not Phase.PENDING else ahead
+        in_the_way = jobs_in_the_way(view, held_up.spec.request, closed_pools_of(view, job.spec.user, job.spec.project))
+        return in_the_way[0].id if in_the_way else None
 
     def _schedule_end(self, end: float, job: Job, allocation: Allocation) -> None:
         """Add events for the end of the job, and for the times from which it may be evicted."""
@@ -229,6 +236,15 @@ class _Future:
             freed = give_back(view, job, by=by, at=at)
             facts = [done, *freed, *followers(view, job, Phase.SUCCEEDED, by=by, at=at)]
         self._planner.advance(facts)
+
+    def _wait_of(self, job: Job) -> Wait | None:
+        """What the last plan says of the job, or of its group."""
+        view = self._planner.view
+        for wait in self._waits:
+            other = view.jobs.get(wait.job_id)
+            if other is not None and (other.id == job.id or group_of(other) == group_of(job)):
+                return wait
+        return None
 
     def _evict(self, eviction: Evict) -> None:
         """Evict a job: at once, or after the time it has to save its work."""

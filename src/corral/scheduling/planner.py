@@ -191,14 +191,14 @@ class Planner:
     def _pools(self, admission: Admission) -> Pools:
         """The pools, and the waiting jobs for which they stop lending: the first of each queue, project and user."""
         if not any(pool.lends for pool in self.view.pools.values()):
-            return Pools(self.view.pools)
+            return Pools(self.view)
         first: dict[tuple[str, str, str], Job] = {}
         for queue in sorted(self._waiting.queues):
             for _, job_id in self._waiting.queues[queue].places:
                 job = self.view.jobs[job_id]
                 if job.spec.request.devices:
                     first.setdefault((queue, job.spec.project, job.spec.user), job)
-        return Pools(self.view.pools, [job for job in first.values() if admission.barrier(job, inf) is None])
+        return Pools(self.view, [job for job in first.values() if admission.barrier(job, inf) is None])
 
     def position(self, job: Job, now: float) -> int:
         """The position of a waiting job in its queue, from 1, among the jobs that are eligible to start."""
@@ -341,7 +341,7 @@ class Planner:
         known = self.view.queues.get(queue)
         policy = self._policy if known is None else policy_of(known, self._policies)
         self._policy_of[queue] = policy
-        return Ranking(policy.order, urgent_first=known is not None and known.preempts)
+        return Ranking(policy.order, urgent_first=known is not None and known.preempts is True)
 
     def _chooser(self, ranking: tuple[tuple[str, float], ...]) -> Choose:
         """The function that chooses placements by these weighted scores."""

@@ -1,5 +1,7 @@
 """What a site's settings come to on the devices there are."""
 
+from dataclasses import replace
+
 import pytest
 
 from corral.config import Settings
@@ -19,12 +21,24 @@ def pools(settings: Settings) -> tuple[Pool, ...]:
     return site_setup(settings, NODES).observation.pools
 
 
+def apart(settings: Settings) -> dict[str, tuple[str, ...]]:
+    """What each pool has of the box."""
+    view = box(10).advance([site_setup(settings, NODES).observation])
+    return {name: here["box"] for name, here in view.set_apart.items()}
+
+
 def test_there_is_always_a_default_queue_served_as_the_site_says() -> None:
-    settings = Settings(algorithm="fair-share", enable_preemption=True, queues=(Queue("night"),))
-    assert site_setup(settings, NODES).observation.queues == (
-        Queue("default", "fair-share", preempts=True),
-        Queue("night"),
-    )
+    settings = Settings(algorithm="fair-share", queues=(Queue("night"),))
+    assert site_setup(settings, NODES).observation.queues == (Queue("default", "fair-share"), Queue("night"))
+
+
+def test_every_queue_that_does_not_say_otherwise_preempts_where_the_site_does() -> None:
+    said = (Queue("default"), Queue("night"), Queue("day", preempts=False), Queue("urgent", preempts=True))
+    for queues in (said, said[1:]):
+        arranged = site_setup(Settings(enable_preemption=True, queues=queues), NODES).observation.queues
+        assert {queue.name for queue in arranged if queue.preempts} == {"default", "night", "urgent"}
+    without = site_setup(Settings(queues=said), NODES).observation.queues
+    assert {queue.name for queue in without if queue.preempts} == {"urgent"}
 
 
 def test_a_score_that_there_is_not_places_nothing() -> None:
@@ -71,26 +85,57 @@ def test_a_cluster_runs_as_many_jobs_as_its_nodes_have_room_for_unless_the_site_
 
 
 def test_a_hybrid_site_lends_the_reserved_part_of_its_gpus() -> None:
-    (pool,) = pools(Settings(strategy=PoolStrategy.HYBRID, pools=(LAB,)))
-    assert pool == Pool("lab", ("GPU-0", "GPU-1", "GPU-2"), ("alice",), lends=True)
+    settings = Settings(strategy=PoolStrategy.HYBRID, pools=(LAB,))
+    assert pools(settings) == (Pool("lab", (), ("alice",), lends=True, part=0.3),)
+    assert apart(settings) == {"lab": ("GPU-0", "GPU-1", "GPU-2")}
 
 
 def test_a_static_site_keeps_its_pools_for_their_owners() -> None:
     settings = Settings(strategy=PoolStrategy.STATIC, pools=(PoolPlan("lab", ("3", "GPU-5"), projects=("nlp",)),))
-    assert pools(settings) == (Pool("lab", ("GPU-3", "GPU-5"), (), ("nlp",), lends=False),)
+    assert pools(settings) == (Pool("lab", ("3", "GPU-5"), (), ("nlp",), lends=False),)
+    assert apart(settings) == {"lab": ("GPU-3", "GPU-5")}
 
 
 def test_the_reserved_part_leaves_out_what_other_pools_name() -> None:
     settings = Settings(reserved_ratio=0.2, pools=(PoolPlan("mine", ("0", "GPU-1"), users=("bob",)), LAB))
-    assert pools(settings)[1].devices == ("GPU-2", "GPU-3")
+    assert apart(settings) == {"mine": ("GPU-0", "GPU-1"), "lab": ("GPU-2", "GPU-3")}
 
 
-def test_a_gpu_that_is_gone_is_left_out_of_its_pool_and_reported() -> None:
-    arranged = site_setup(Settings(pools=(PoolPlan("lab", ("9", "11"), users=("alice",)),)), NODES)
-    assert arranged.observation.pools[0].devices == ("GPU-9",)
-    assert arranged.remarks == (
-        "pool lab: GPU 11 is not here and is left out (there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)",
+def test_a_gpu_that_is_gone_is_reported() -> None:
+    settings = Settings(pools=(PoolPlan("lab", ("9", "11"), users=("alice",)),))
+    assert apart(settings) == {"lab": ("GPU-9",)}
+    assert site_setup(settings, NODES).remarks == (
+        "pool lab: no GPU here is 11; one that comes is set apart at once (there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)",
     )
+
+
+def test_an_index_alone_is_refused_where_several_nodes_have_one() -> None:
+    settings = Settings(
+        pools=(PoolPlan("lab", ("3", "GPU-5"), users=("alice",)),), places={"pool lab": "config.yaml, line 2"}
+    )
+    other = replace(NODES[0], name="other", devices=())
+    words = (
+        r"config.yaml, line 2: pool lab: GPU 3 may be of any of the 2 nodes; "
+        r"write the node too, such as gpus: \[box:3\]"
+    )
+    with pytest.raises(Refused, match=words):
+        site_setup(settings, [*NODES, other])
+    with pytest.raises(Refused, match=words):
+        site_setup(settings, NODES, silent=1)
+    named = replace(settings, pools=(PoolPlan("lab", ("box:3",), users=("alice",)),))
+    assert site_setup(named, [*NODES, other]).remarks == ()
+
+
+def test_a_gpu_that_two_pools_mean_is_refused() -> None:
+    both = (PoolPlan("a", ("box:*",), users=("alice",)), PoolPlan("b", ("GPU-3", "a100"), users=("bob",)))
+    with pytest.raises(Refused, match="pool b: device GPU-0 and 9 more is in pool a already"):
+        site_setup(Settings(pools=both), NODES)
+
+
+def test_slices_are_no_gpus_more() -> None:
+    sliced = replace(NODES[0], devices=(*NODES[0].devices, replace(NODES[0].devices[0], uuid="MIG-0", index=10,
+                     parent_uuid="GPU-0")))  # fmt: skip
+    assert site_setup(Settings(expected_gpus=10), [sliced]).remarks == ()
 
 
 def test_a_line_of_sharing_for_a_gpu_that_is_not_here_is_reported() -> None:

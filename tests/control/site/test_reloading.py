@@ -1,7 +1,7 @@
 """Settings are taken on whole, or not at all with the reason in the log."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +9,14 @@ import pytest
 
 from corral.access.caller import Caller
 from corral.config import Settings, load_settings
+from corral.config.site import PoolPlan
 from corral.control.site.reloading import LIVE, SiteSettings
+from corral.control.site.remarks import clash_remarks
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ChangedSetting, ReloadedSettings
+from corral.model.device import Node, Silence
 from corral.model.errors import Forbidden, Refused
-from corral.model.fact import JobSubmitted, NodeObserved
+from corral.model.fact import JobSubmitted, NodeObserved, SilenceObserved
 from corral.model.view import View
 from corral.ports.ledger import Decided
 from corral.scheduling.policy import POLICIES
@@ -63,6 +66,67 @@ def test_a_file_with_a_mistake_changes_nothing_and_the_log_says_why(
         assert not site.reload()
     assert settle(ledger) == before
     assert "the settings were not reloaded; the previous ones stay in effect: " in caplog.text
+
+
+def test_what_the_settings_mean_is_told_again_once_nodes_that_came_or_went_have_settled(
+    ledger: SqlLedger, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(expected_gpus=8, pools=(PoolPlan("lab", ("3",), users=("bob",)),))
+    site = SiteSettings(ledger, settings, lambda: load_settings(path), POLICIES)
+    site.begin()
+    site.look_at_nodes()
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+    ledger.observe([NodeObserved(replace(box(4).nodes["box"], name="late"))])
+    assert settle(ledger).set_apart == {"lab": {"box": ("GPU-3",), "late": ("GPU-3",)}}
+    site.look_at_nodes()
+    assert caplog.messages == []
+    site.look_at_nodes()
+    unclear = (
+        "pool lab: GPU 3 may be of any of the 2 nodes; write the node too, such as gpus: [box:3]. "
+        "Until then all that it may mean is set apart; a device in two pools is for owners of both"
+    )
+    assert caplog.messages == [
+        unclear,
+        "no longer so: cluster.total_gpus expects 8 GPUs, but there are 4",
+    ]
+    site.look_at_nodes()
+    assert len(caplog.messages) == 2
+
+
+def test_what_the_settings_mean_is_worked_out_once_for_nodes_and_settings(
+    ledger: SqlLedger, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    def counted(settings: Settings, nodes: Collection[Node]) -> Iterator[str]:
+        looks.append(len(nodes))
+        return clash_remarks(settings, nodes)
+
+    monkeypatch.setattr("corral.control.site.reloading.clash_remarks", counted)
+    site = SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES)
+    site.begin()
+    for _ in range(5):
+        site.look_at_nodes()
+    assert looks == [1]
+    ledger.observe([NodeObserved(replace(box(4).nodes["box"], name="late"))])
+    settle(ledger)
+    for _ in range(5):
+        site.look_at_nodes()
+    assert looks == [1, 2]
+    path.write_text("cluster: {total_gpus: 9}\n")
+    assert site.reload()
+    for _ in range(5):
+        site.look_at_nodes()
+    assert looks == [1, 2, 2]
+
+
+def test_an_index_alone_is_refused_while_another_node_has_not_answered(ledger: SqlLedger, path: Path) -> None:
+    ledger.observe([SilenceObserved("late", Silence(0.0, "node late has not answered yet"))])
+    settle(ledger)
+    settings = Settings(pools=(PoolPlan("lab", ("3",), users=("bob",)),))
+    with pytest.raises(Refused, match="GPU 3 may be of any of the 2 nodes"):
+        SiteSettings(ledger, settings, lambda: load_settings(path), POLICIES).begin()
 
 
 def test_jobs_of_a_queue_that_is_taken_away_are_not_forgotten_silently(

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from corral.model.fact import AllocationEnded, JobChanged
+from corral.model.fact import AllocationEnded, JobChanged, SiteArranged
 from corral.model.job import Job
 from corral.model.phase import Phase
 from corral.model.queue import Limits, Pool, Quota
@@ -79,5 +79,6 @@ def test_turns_are_taken_within_a_quota_too() -> None:
 
 def test_nobody_makes_room_for_one_to_whom_the_place_is_only_lent() -> None:
     pool = Pool("own", ("GPU-a-0",), users=("alice",), lends=True)
-    view = replace(running(job(1, 1, models=("A100",))), pools={"own": pool})
+    before = running(job(1, 1, models=("A100",)))
+    view = before.advance([SiteArranged(tuple(before.queues.values()), pools=(pool,))])
     assert evictions(view.advance(submitted(job(2, 1, user="bob", models=("A100",)))), T0 + HOUR) == []

@@ -7,7 +7,7 @@ import pytest
 
 from corral.model.device import Device, DeviceCondition
 from corral.model.errors import Refused
-from corral.model.fact import ConditionObserved, DeviceCordoned, NodeObserved
+from corral.model.fact import ConditionObserved, DeviceCordoned, NodeObserved, SiteArranged
 from corral.model.job import Request
 from corral.model.means import Means
 from corral.model.queue import Pool
@@ -153,7 +153,7 @@ def test_a_machine_without_gpus_says_so() -> None:
     assert "corral doctor" in never
 
 
-POOLED = replace(HERE, pools={"own": Pool("own", ("GPU-box-0", "GPU-box-1"), users=("eve",))})
+POOLED = HERE.advance([SiteArranged(pools=(Pool("own", ("GPU-box-0", "GPU-box-1"), users=("eve",)),))])
 
 
 def test_what_only_a_pool_of_others_could_serve_is_refused_with_what_is_left() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from corral.model.fact import SiteArranged
 from corral.model.job import JobSpec, Request
 from corral.model.queue import Pool
 from corral.model.split import Strategy
@@ -12,7 +13,7 @@ from tests.scheduling.lab import H100, T0, box, job, observed, started, submitte
 
 HERE = view_of(observed(box()))
 FLEET = view_of(observed(box("a", 4), box("b", 2, model=H100, memory_mib=95_830)))
-POOLED = replace(HERE, pools={"own": Pool("own", ("GPU-box-0", "GPU-box-1"), users=("eve",))})
+POOLED = HERE.advance([SiteArranged(pools=(Pool("own", ("GPU-box-0", "GPU-box-1"), users=("eve",)),))])
 
 
 def test_the_nearest_that_starts_keeps_as_much_of_the_request_as_it_can() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.device import Silence
-from corral.model.fact import NodeCordoned, SilenceObserved
+from corral.model.fact import NodeCordoned, SilenceObserved, SiteArranged
 from corral.model.job import Request
 from corral.model.plan import Start
 from corral.model.queue import Pool
@@ -52,7 +52,7 @@ def test_a_node_is_eligible_if_a_member_could_run_there(request_: dict[str, Any]
 
 
 def test_closed_pools_and_models_on_which_the_job_does_not_run_make_no_node_eligible() -> None:
-    closed = replace(FLEET, pools={"lab": Pool("lab", tuple(one.uuid for one in FLEET.nodes["a"].devices))})
+    closed = FLEET.advance([SiteArranged(pools=(Pool("lab", ("a:*",)),))])
     assert eligible_nodes(closed, PlacementRequest(Request(), closed_pools=("lab",))) == ("b", "c", "d")
     assert eligible_nodes(FLEET, PlacementRequest(Request(), speeds=(("A100", 0.0),))) == ("b",)
 

@@ -1,6 +1,8 @@
 """Devices set apart: whose they are, whom they are lent to, and how they come back."""
 
-from corral.model.fact import AllocationEnded, Delta, JobChanged, SiteArranged, StartsPromised
+import pytest
+
+from corral.model.fact import AllocationEnded, Delta, JobChanged, NodeRemoved, SiteArranged, StartsPromised
 from corral.model.job_patch import JobPatch
 from corral.model.phase import Phase
 from corral.model.plan import WaitReason
@@ -37,6 +39,39 @@ def test_a_static_pool_is_its_owners_alone() -> None:
     assert placed(view) == {"1": ("GPU-box-2", "GPU-box-3"), "3": ("GPU-box-0", "GPU-box-1")}
     wait = Planner(view).plan(T0).waits[0]
     assert (wait.job_id, wait.reason) == ("2", WaitReason.RESOURCES)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        Pool("lab", ("late:*",), users=("bob",)),
+        Pool("lab", ("H100",), users=("bob",)),
+        Pool("lab", ("GPU-late-0", "late:1"), users=("bob",)),
+    ],
+)
+def test_nobody_else_gets_a_device_of_a_pool_whose_node_comes_while_they_wait(pool: Pool) -> None:
+    waiting = submitted(job(1, 2), job(2, 2, user="carol"), job(3, 2, user="dave"), job(4, 2, user="bob"))
+    view = View().advance([SiteArranged(pools=(pool,)), *observed(BOX), *waiting])
+    warm = Planner(view)
+    view = view.advance([each for start in warm.plan(T0).starts for each in started(start)])
+    warm = Planner(view)
+    assert warm.plan(T0).starts == ()
+    came = observed(box("late", 2, model="H100"))
+    warm.advance(came)
+    view = view.advance(came)
+    assert placed(view) == {"4": ("GPU-late-0", "GPU-late-1")}
+    assert warm.plan(T0) == Planner(view).plan(T0)
+
+
+def test_the_reserved_part_moves_with_the_nodes_for_a_warm_planner_as_for_a_cold_one() -> None:
+    pool = Pool("lab", (), users=("bob",), part=0.5)
+    view = View().advance([SiteArranged(pools=(pool,)), *observed(box("b", 2)), *submitted(job(1, 2), job(2, 1))])
+    warm = Planner(view)
+    assert [start.placement.uuids for start in warm.plan(T0).starts] == [("GPU-b-1",)]
+    for step in (observed(box("a", 1)), observed(box("c", 4)), [NodeRemoved("b")], [NodeRemoved("a")]):
+        warm.advance(step)
+        view = view.advance(step)
+        assert warm.plan(T0) == Planner(view).plan(T0)
 
 
 def test_owners_may_use_what_is_everybodys_too() -> None:

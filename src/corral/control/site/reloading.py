@@ -12,7 +12,9 @@ from corral.access.permissions import must_be_admin
 from corral.config import Settings
 from corral.config.differences import Difference, differences
 from corral.control.site.from_settings import site_setup
+from corral.control.site.remarks import clash_remarks, site_remarks
 from corral.model.answers.site import ChangedSetting, ReloadedSettings
+from corral.model.device import Device
 from corral.model.errors import BackendFailed, CorralError, LedgerFailed
 from corral.model.fact import SiteArranged
 from corral.model.units import count_of
@@ -60,6 +62,14 @@ class SiteSettings:
         self._renew = renew
         self._applied = applied
         self._lock = threading.Lock()
+        self._remarked: frozenset[str] = frozenset()
+        self._looked_at: dict[str, tuple[Device, ...]] | None = None
+        self._told = False
+
+    @property
+    def cluster_name(self) -> str | None:
+        """What the site calls itself, by the settings in force."""
+        return self._in_force.cluster_name
 
     def begin(self) -> None:
         """Apply the settings of the start, once the devices are known. Raises Refused for contradictions."""
@@ -108,7 +118,9 @@ class SiteSettings:
 
     def _put_in_force(self, settings: Settings) -> tuple[str, ...]:
         """Apply the settings, and return what an administrator should know of them."""
-        setup = site_setup(settings, self._ledger.view().nodes.values(), self._policies)
+        view = self._ledger.view()
+        silent = len(view.silences.keys() - view.nodes.keys())
+        setup = site_setup(settings, view.nodes.values(), self._policies, silent=silent)
         self._ledger.observe([setup.observation])
         # Published in order: after this the view has them, also where the disk takes nothing.
         with suppress(LedgerFailed):
@@ -119,7 +131,29 @@ class SiteSettings:
             remarks.append(f"settings that Corral reads but does not use yet: {', '.join(settings.unbuilt)}")
         for remark in remarks:
             log.warning("%s", remark)
+        self._remarked, self._told = frozenset(setup.remarks), False
         return tuple(remarks)
+
+    def look_at_nodes(self) -> None:
+        """Log what has come to be so of the settings, once the nodes have been as they are since the last look.
+
+        It is worked out once for settings and nodes: with thousands of nodes that takes a while.
+        """
+        nodes = self._ledger.view().nodes
+        before, self._looked_at = self._looked_at, {name: node.devices for name, node in nodes.items()}
+        with self._lock:
+            if before != self._looked_at:
+                self._told = False
+                return
+            if self._told:
+                return
+            settings, there = self._in_force, nodes.values()
+            remarks = frozenset([*site_remarks(settings, there), *clash_remarks(settings, there)])
+            for remark in sorted(remarks - self._remarked):
+                log.warning("%s", remark)
+            for remark in sorted(self._remarked - remarks):
+                log.info("no longer so: %s", remark)
+            self._remarked, self._told = remarks, True
 
     def _left_behind(self, arranged: SiteArranged) -> list[str]:
         """Queues that were removed while jobs are in them."""

@@ -67,7 +67,7 @@ class DeviceRow(DeviceTraits):
         state_reason: why that, for a person.
         state_since: since when, where that is known: of what is unreadable, unhealthy, in_use or stale.
         since: when strangers were first seen on it.
-        means: how it is shared: exclusive, mps, mig or timeslice.
+        means, held_as: how it is shared by its setting, and how its jobs hold it: exclusive, mps, mig or timeslice.
         availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
         vgpu_layer, vgpu_cuda: what makes virtual GPUs of it, and the CUDA that this is built for, as the site says.
         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
@@ -101,6 +101,7 @@ class DeviceRow(DeviceTraits):
     mig_profile: str | None = None
     parent: str | None = None
     means: str = ""
+    held_as: str = ""
     links: tuple[LinkRow, ...] = ()
     availability: float | None = None
     vgpu_layer: str | None = None
@@ -116,7 +117,9 @@ class DeviceRow(DeviceTraits):
 
 @dataclass(frozen=True, slots=True)
 class MappedDevice(DeviceTraits):
-    """A device in the allocation map; `means` is how it is shared, `jobs` are those on it in the order they came.
+    """A device in the allocation map; `jobs` are those on it in the order they came.
+
+    `means` is how it is shared by its setting, `held_as` how these hold it.
 
     `mig_profile` is a slice's.
     """
@@ -129,6 +132,7 @@ class MappedDevice(DeviceTraits):
     allocated_milli: int = 0
     jobs: tuple[HolderRow, ...] = ()
     mig_profile: str | None = None
+    held_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)

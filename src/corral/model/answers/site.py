@@ -57,6 +57,26 @@ class QueueRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceNameRow:
+    """A resource name of another system that submissions may use here.
+
+    Attributes:
+        group: names of one group may be used together.
+        integer: only whole amounts are accepted.
+        default: the amount where the name is given without one, or is left out and needed; None for none.
+        required: it is needed beside every other name of its group.
+        descriptions: what one unit is, by language: en, zh.
+    """
+
+    name: str
+    group: str
+    integer: bool = True
+    default: str | None = None
+    required: bool = False
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class NodeRow:
     """One node as `nodes` lists it. What is not known of one that never answered is None.
 
@@ -66,6 +86,7 @@ class NodeRow:
         last_seen_at: when it answered last.
         devices: how many devices it has; slices of a device are not counted.
         cpus: cores that its jobs may have in all.
+        boot_id: the kernel's identifier of its boot, which nodes on one host share.
     """
 
     name: str
@@ -76,14 +97,18 @@ class NodeRow:
     cpus: float | None = None
     memory_mib: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    boot_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
     """A server about itself. `mock` says that its devices are described, not real; `devices` counts them.
 
+    `cluster` is what the site calls itself (`cluster.name`), None where its settings do not say.
+
     `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts those
-    that fire, by severity, without those that somebody takes care of or has silenced.
+    that fire, by severity, without those that somebody takes care of or has silenced. `keyring_shared` is why jobs are
+    left with the server's session keyring (a filter of system calls), None where each has one of its own.
     """
 
     version: str = ""
@@ -100,3 +125,5 @@ class ServerInfo:
     devices: int = 0
     obstacle: str | None = None
     alerts: Mapping[str, int] = field(default_factory=dict)
+    keyring_shared: str | None = None
+    cluster: str | None = None

@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from corral.model.eviction import EvictionRule
 from corral.model.job import Job
 from corral.model.phase import Phase
-from corral.model.quota import Scope, siblings
+from corral.model.quota import SITE, Scope, siblings
 from corral.model.view import View
 from corral.scheduling.evicting.victims import (
+    NO_SHORTFALL,
     EvictionPlan,
     EvictionReason,
     Running,
+    Shortfall,
+    WhyEvict,
     draft_without,
     eviction_cost,
     plan_evictions,
@@ -34,6 +37,59 @@ class Preemption:
 
     def make_room(self, draft: Draft, job: Job, wanted: PlacementRequest, now: float) -> EvictionPlan | None:
         """The evictions that make the job fit, by any of the rules; None if there are none, or none are allowed."""
+        reason = self._rules_for(job, now)
+        return None if reason is None else self._evictions(draft, wanted, reason, now)
+
+    def lift_limits(
+        self, draft: Draft, job: Job, wanted: PlacementRequest, now: float, *, first: bool
+    ) -> EvictionPlan | None:
+        """The evictions that lift all limits which keep the job from starting, and make it fit; None if there are none.
+
+        Less urgent jobs that count against these limits themselves make room, of whoever. Only if they do not make it
+        fit, and the job is the `first` of its queue that waits for room, others may be evicted for it besides.
+        """
+        missing = self.admission.shortfall(job) if self.preempts(job.spec.queue) else None
+        if not missing:
+            return None
+        short = Shortfall(missing, self.admission)
+
+        def within(one: Running) -> EvictionReason | None:
+            scope = next(iter(short.scopes_of(one)), None)
+            if scope is None or one.job.spec.priority <= job.spec.priority:
+                return None
+            if self._protected(one, now) or self._would_take_back(one, job):
+                return None
+            of = "the site's limit on running jobs" if scope == SITE else f"the quota of {scope.kind} {scope.name}"
+            text = f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority} in {of}"
+            return EvictionReason(EvictionRule.PRIORITY, text)
+
+        found = self._evictions(draft, wanted, within, now, short)
+        beside = self._rules_for(job, now) if found is None and first else None
+        if beside is not None:
+            found = self._evictions(draft, wanted, lambda one: within(one) or beside(one), now, short)
+        return found if found is None or self._allows(job, found) else None
+
+    def _evictions(
+        self, draft: Draft, wanted: PlacementRequest, reason: WhyEvict, now: float, short: Shortfall = NO_SHORTFALL
+    ) -> EvictionPlan | None:
+        running = self.running()
+        owners = {one.job.id for one in running if self.pools.owns_any(one.job, wanted.lending_pools)}
+        found = plan_evictions(
+            draft, wanted, running, lambda one: None if one.job.id in owners else reason(one), now, short=short
+        )
+        if found is not None or not owners:
+            return found
+        # An owner that is evicted will reclaim what its pool lends, so the job must then fit without that.
+        return plan_evictions(draft, wanted.without_lent(), running, reason, now, short=short)
+
+    def _allows(self, job: Job, found: EvictionPlan) -> bool:
+        """Whether the job stays within its limits at its place: it may count as more there than the least it can."""
+        stopping = [one for one in self.running() if one.job.phase is Phase.STOPPING]
+        left = self._without([*stopping, *(one for one, _ in found.evicted)])
+        return left.admission.exceeded(job, found.placement) is None
+
+    def _rules_for(self, job: Job, now: float) -> WhyEvict | None:
+        """Why each running job may be evicted for this one, by any of the rules; None where no rule is for it."""
         preempts = self.preempts(job.spec.queue)
         reclaims = self._reclaims(job)
         lends = self.pools.lends_of(job)
@@ -54,11 +110,7 @@ class Preemption:
                 return EvictionReason(EvictionRule.POOL_RECLAIM, text, pool)
             return None
 
-        running = self.running()
-        owners = {one.job.id for one in running if self.pools.owns_any(one.job, wanted.lending_pools)}
-        found = plan_evictions(draft, wanted, running, lambda one: None if one.job.id in owners else reason(one), now)
-        # An owner that is evicted will reclaim what its pool lends, so the job must then fit without that.
-        return plan_evictions(draft, wanted.without_lent(), running, reason, now) if found is None and owners else found
+        return reason
 
     def reclaim(self, draft: Draft, job: Job, wanted: PlacementRequest, now: float) -> EvictionPlan | None:
         """The evictions that let a job start which is blocked by a quota that sibling queues have borrowed.
@@ -81,7 +133,8 @@ class Preemption:
         found = self._without(evicted).make_room(draft_without(draft, evicted), job, wanted, now)
         if found is None:
             return None
-        return EvictionPlan(found.placement, (*((one, _takes_back(job, one)) for one in evicted), *found.evicted))
+        found = EvictionPlan(found.placement, (*((one, _takes_back(job, one)) for one in evicted), *found.evicted))
+        return found if self._allows(job, found) else None
 
     def _evictable_borrowers(self, running: Iterable[Running], job: Job, now: float) -> list[Running]:
         return [
@@ -98,6 +151,14 @@ class Preemption:
 
     def _bars(self, job: Job) -> bool:
         return self.admission.barrier(job) is not None
+
+    def _would_take_back(self, one: Running, job: Job) -> bool:
+        """Whether the queue of a running job would evict this one in turn, as it lends what this one would take."""
+        lender, own = self.view.queues.get(one.job.spec.queue), self.view.queues.get(job.spec.queue)
+        if lender is None or own is None or lender.quota.share_milli is None or own.quota.share_milli is None:
+            return False
+        with_it = self.admission.used(Scope("queue", own.name)).milli + self.admission.least(job).milli
+        return lender in siblings(self.view.queues, own) and with_it > own.quota.share_milli
 
     def _protected(self, one: Running, now: float) -> bool:
         policy = self.policy_of.get(one.job.spec.queue)
@@ -120,7 +181,7 @@ class Preemption:
     def preempts(self, name: str) -> bool:
         """Whether jobs of the queue may evict less urgent jobs."""
         queue = self.view.queues.get(name)
-        return queue is not None and queue.preempts
+        return queue is not None and queue.preempts is True
 
     def _parent(self, name: str) -> str | None:
         queue = self.view.queues.get(name)

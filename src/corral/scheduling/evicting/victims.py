@@ -1,13 +1,15 @@
 """Choosing victims: which jobs to evict at the least cost so that a waiting job fits, and none if it would not."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from corral.model.allocation import Allocation, Placement
 from corral.model.eviction import EvictionRule
 from corral.model.job import Job, JobKind
 from corral.model.phase import Phase
+from corral.model.quota import Scope, Used
 from corral.scheduling.placing.node_by_node import choose
+from corral.scheduling.queueing.admission import Admission
 from corral.scheduling.state.draft import Draft, PlacementRequest
 
 
@@ -40,6 +42,46 @@ WhyEvict = Callable[[Running], EvictionReason | None]
 """Why a running job may be evicted, None when it may not."""
 
 
+class Shortfall:
+    """What jobs must release before the limits of another let it start: how much, by scope. Nothing by default."""
+
+    __slots__ = ("_admission", "missing")
+
+    def __init__(self, missing: Mapping[Scope, Used] | None = None, admission: Admission | None = None) -> None:
+        self.missing = missing or {}
+        self._admission = admission
+
+    @property
+    def lifted(self) -> bool:
+        """Whether enough is released."""
+        return all(max(used) <= 0 for used in self.missing.values())
+
+    def scopes_of(self, one: Running) -> tuple[Scope, ...]:
+        """The scopes that the end of this job would help, of those in which something is missing."""
+        scopes = () if self._admission is None else self._admission.scopes_of(one.job)
+        return tuple(scope for scope in self.missing if scope in scopes)
+
+    def without(self, one: Running) -> "Shortfall":
+        """What is still missing once this job has ended."""
+        return self._counting(one, -1)
+
+    def with_again(self, one: Running) -> "Shortfall":
+        """What is missing if this job, whose end is counted here, goes on after all."""
+        return self._counting(one, 1)
+
+    def _counting(self, one: Running, times: int) -> "Shortfall":
+        if self._admission is None or not self.missing:
+            return self
+        scopes, used = self._admission.scopes_of(one.job), self._admission.counts_as(one.job, one.allocation.placement)
+        return Shortfall(
+            {scope: left.plus(used, times) if scope in scopes else left for scope, left in self.missing.items()},
+            self._admission,
+        )
+
+
+NO_SHORTFALL = Shortfall()
+
+
 @dataclass(frozen=True, slots=True)
 class EvictionPlan:
     """Where a job will be placed, and the jobs to evict for that, each with the reason.
@@ -52,9 +94,15 @@ class EvictionPlan:
 
 
 def plan_evictions(
-    draft: Draft, wanted: PlacementRequest, running: Iterable[Running], reason: WhyEvict, now: float
+    draft: Draft,
+    wanted: PlacementRequest,
+    running: Iterable[Running],
+    reason: WhyEvict,
+    now: float,
+    *,
+    short: Shortfall = NO_SHORTFALL,
 ) -> EvictionPlan | None:
-    """Which jobs to evict, and why, so that the request fits; None if it would not fit even so.
+    """Which jobs to evict, and why, so that the request fits and nothing is `short`; None if that cannot be had so.
 
     No job is evicted if the request fits once the jobs that are already stopping are gone.
     The least urgent job (with the highest priority number) is evicted first, then the one that loses the least work in
@@ -65,14 +113,15 @@ def plan_evictions(
     for one in running:
         if one.job.phase is Phase.STOPPING:
             stopping.give(one.allocation.placement.members)
-    placement = choose(stopping, wanted)
+            short = short.without(one)
+    placement = choose(stopping, wanted) if short.lifted else None
     if isinstance(placement, Placement):
         return EvictionPlan(placement)
     reasons = {one.job.id: why for one in running if one.runs and (why := reason(one)) is not None}
     candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: eviction_cost(one, now))
     chosen: list[Running] | None = None
-    for some in _by_node(candidates, wanted):
-        enough = _fewest(stopping, wanted, some)
+    for some in _by_node(candidates, wanted) if short.lifted else _by_limits(candidates, wanted, short):
+        enough = _fewest(stopping, wanted, some, short)
         if enough is not None and (chosen is None or _cost(enough, now) < _cost(chosen, now)):
             chosen = enough
     if chosen is None:
@@ -108,20 +157,31 @@ def _by_node(candidates: Sequence[Running], wanted: PlacementRequest) -> list[li
     ]
 
 
-def _fewest(draft: Draft, wanted: PlacementRequest, candidates: Sequence[Running]) -> list[Running] | None:
+def _by_limits(candidates: Sequence[Running], wanted: PlacementRequest, short: Shortfall) -> list[list[Running]]:
+    """The candidates on each node, then all, then all with those first that help with most limits."""
+    helpful = sorted(candidates, key=lambda one: -len(short.scopes_of(one)))
+    return [*_by_node(candidates, wanted), list(candidates), helpful]
+
+
+def _fewest(
+    draft: Draft, wanted: PlacementRequest, candidates: Sequence[Running], short: Shortfall
+) -> list[Running] | None:
     """The fewest candidates, cheapest first, whose eviction makes the request fit; None if all together do not."""
     taken: list[Running] = []
     trial = draft.branch()
     for one in candidates:
-        if isinstance(choose(trial, wanted), Placement):
+        if short.lifted and isinstance(choose(trial, wanted), Placement):
             break
         trial.give(one.allocation.placement.members)
+        short = short.without(one)
         taken.append(one)
-    if not isinstance(choose(trial, wanted), Placement):
+    if not short.lifted or not isinstance(choose(trial, wanted), Placement):
         return None
     for one in reversed(list(taken)):
-        if isinstance(choose(draft_without(draft, [other for other in taken if other is not one]), wanted), Placement):
-            taken.remove(one)
+        spared = short.with_again(one)
+        others = [other for other in taken if other is not one]
+        if spared.lifted and isinstance(choose(draft_without(draft, others), wanted), Placement):
+            taken, short = others, spared
     return taken
 
 

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from corral.model.allocation import Placement
+from corral.model.audience import Audience
 from corral.model.device import Device
+from corral.model.device_model import model_matches
 from corral.model.errors import Refused, nearest
-from corral.model.fit import model_matches
 from corral.model.job import Request
 from corral.model.placement_rules import allows
 from corral.model.state import version_tuple
@@ -21,7 +22,12 @@ from corral.scheduling.state.draft import Draft, PlacementRequest
 
 
 def impossible(
-    view: View, request: Request, speeds: tuple[tuple[str, float], ...] = (), closed_pools: tuple[str, ...] = ()
+    view: View,
+    request: Request,
+    speeds: tuple[tuple[str, float], ...] = (),
+    closed_pools: tuple[str, ...] = (),
+    *,
+    audience: Audience = Audience.COMMAND_LINE,
 ) -> str | None:
     """Why no node here could ever serve the request, with the most that it may ask for; None when one could.
 
@@ -41,14 +47,15 @@ def impossible(
     answer = choose(empty, PlacementRequest(request))
     if isinstance(answer, Placement):
         wanted = PlacementRequest(request, speeds=speeds)
-        return _too_slow(view, empty, wanted) or _set_apart(empty, replace(wanted, closed_pools=closed_pools))
+        apart = replace(wanted, closed_pools=closed_pools)
+        return _too_slow(view, empty, wanted) or _set_apart(empty, apart, audience)
     member = replace(request, gang_size=1)
     if request.gang_size > 1 and isinstance(choose(empty, PlacementRequest(member)), Placement):
         if request.spread and request.gang_size > len(view.nodes):
-            return _too_few_nodes(view, empty, request)
+            return _too_few_nodes(view, empty, request, audience)
         most = _largest_gang(empty, request)
         return f"all nodes together can hold {most} such members at once; the most you can ask for is {most}"
-    return _lacking(view, empty, member)
+    return _lacking(view, empty, member, audience)
 
 
 def refuse_impossible(view: View, submission: Submission, closed_pools: tuple[str, ...] = ()) -> None:
@@ -71,24 +78,32 @@ def _too_slow(view: View, empty: Draft, wanted: PlacementRequest) -> str | None:
     return f"no node has enough GPUs on which the job runs: by --speed, {runs}; ask for fewer, or drop a speed of 0"
 
 
-def _set_apart(empty: Draft, wanted: PlacementRequest) -> str | None:
+def _set_apart(empty: Draft, wanted: PlacementRequest, audience: Audience) -> str | None:
     """The message where only devices of closed pools could serve the request; None where others can."""
     if not wanted.closed_pools or isinstance(choose(empty, wanted), Placement):
         return None
     smaller = (replace(wanted, request=request) for request in smaller_requests(wanted.request))
     fewer = next((each.request for each in smaller if isinstance(choose(empty, each), Placement)), None)
-    most = f"the most you can ask for is {flags_of(fewer, wanted.request)}" if fewer else "ask who they belong to"
+    most = (
+        f"the most you can ask for is {flags_of(fewer, wanted.request, audience)}"
+        if fewer
+        else "ask who they belong to"
+    )
     closed = wanted.closed_pools
     apart = f"pools {' and '.join(closed)}, which are" if len(closed) > 1 else f"pool {closed[0]}, which is"
     return f"too few GPUs are left beside {apart} set apart for others; {most}"
 
 
-def _too_few_nodes(view: View, empty: Draft, request: Request) -> str:
+def _too_few_nodes(view: View, empty: Draft, request: Request, audience: Audience) -> str:
     """The message for a gang with more members, each on a node of its own, than there are nodes."""
     on_one = replace(request, gang_size=1, spread=False, devices=request.gang_size * request.devices)
     nodes = f"{len(view.nodes)} nodes are" if len(view.nodes) > 1 else "one node is"
     fits = isinstance(choose(empty, PlacementRequest(on_one)), Placement)
-    instead = f"ask for one node and {flags_of(on_one)}" if fits else f"the most you can ask for is {len(view.nodes)}"
+    instead = (
+        f"ask for one node and {flags_of(on_one, audience=audience)}"
+        if fits
+        else f"the most you can ask for is {len(view.nodes)}"
+    )
     return f"{request.gang_size} nodes are asked for, a member of the gang on each, and {nodes} here; {instead}"
 
 
@@ -110,7 +125,7 @@ def _unknown_device(view: View, request: Request) -> str | None:
     return None
 
 
-def _lacking(view: View, empty: Draft, request: Request) -> str:
+def _lacking(view: View, empty: Draft, request: Request, audience: Audience) -> str:
     """Which part of a request without a gang no node can serve, the simplest first."""
     nodes = [view.nodes[name] for name in sorted(view.nodes)]
     here = "this machine" if len(nodes) == 1 else "the largest node"
@@ -118,6 +133,8 @@ def _lacking(view: View, empty: Draft, request: Request) -> str:
         here = f"node {request.node}"
     most = max(len(node.devices) for node in nodes)
     if request.devices > most:
+        if most == 0 and audience is not Audience.COMMAND_LINE:
+            return f"{here} has no GPU that Corral can see, which {audience.look('corral doctor')} looks into"
         if most == 0:
             return (
                 f"{here} has no GPU that Corral can see, which `corral doctor` looks into; --gpus 0 is a job without "

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from corral.model.audience import Audience, Option
 from corral.model.job import Job, Request
 from corral.model.placement_rules import Selector
 from corral.model.split import Strategy
@@ -15,9 +16,12 @@ SELECTORS_LENGTH = 200
 """So much of a node affinity stands in a sentence."""
 
 _CONDITIONS = (
-    ("--device", "device_uuids"), ("--node", "node"), ("--gpu-model", "models"), ("--min-memory", "min_memory_mib"),
-    ("--min-compute", "min_compute"),
-)  # fmt: skip
+    (Option.DEVICE, "device_uuids"),
+    (Option.NODE, "node"),
+    (Option.GPU_MODEL, "models"),
+    (Option.MIN_MEMORY, "min_memory_mib"),
+    (Option.MIN_COMPUTE, "min_compute"),
+)
 _VENDORS = ("NVIDIA ", "AMD ", "Intel ")
 
 
@@ -64,42 +68,46 @@ def jobs_called(ids: list[str]) -> str:
     return f"jobs {ids[0]}, {ids[1]} and {len(ids) - 2} more"
 
 
-def flags_of(request: Request, asked: Request | None = None) -> str:
-    """A request as a user types it: "--gpus 2 --min-memory 20G".
+def flags_of(request: Request, asked: Request | None = None, audience: Audience = Audience.COMMAND_LINE) -> str:
+    """A request as whoever reads it asks for it: "--gpus 2 --min-memory 20G", "nvidia.com/gpu: 2".
 
     With `asked`, the larger request that it was made from, it ends with what to leave out: "--gpus 1 without --device".
     """
     flags = _amounts(request)
     if request.node is not None:
-        flags.append(f"--node {request.node}")
+        flags.append((Option.NODE, request.node))
     if request.models:
-        flags.append(f"--gpu-model {','.join(request.models)}")
+        flags.append((Option.GPU_MODEL, ",".join(request.models)))
     if request.min_memory_mib is not None:
-        flags.append(f"--min-memory {format_memory(request.min_memory_mib)}")
+        flags.append((Option.MIN_MEMORY, format_memory(request.min_memory_mib)))
     if request.min_compute is not None and request.min_compute != request.site_min_compute:
-        flags.append(f"--min-compute {request.min_compute[0]}.{request.min_compute[1]}")
+        flags.append((Option.MIN_COMPUTE, f"{request.min_compute[0]}.{request.min_compute[1]}"))
     if request.gang_size > 1:
-        flags.append(f"--gang {request.gang_size}")
+        flags.append((Option.GANG, str(request.gang_size)))
     asked = asked or request
-    left_out = [flag for flag, field in _CONDITIONS if getattr(request, field) != getattr(asked, field)]
+    conditions = [flag for flag, field in _CONDITIONS if getattr(request, field) != getattr(asked, field)]
     if request.gang_size == 1 < asked.gang_size:
-        left_out.append("--gang")
-    return " ".join(flags) + (f" without {' and '.join(left_out)}" if left_out else "")
+        conditions.append(Option.GANG)
+    left_out = [audience.called(flag) for flag in conditions]
+    between = " " if audience is Audience.COMMAND_LINE else ", "
+    return between.join(audience.option(*flag) for flag in flags) + (
+        f" without {' and '.join(left_out)}" if left_out else ""
+    )
 
 
-def _amounts(request: Request) -> list[str]:
-    """The flags that say how much: --gpus 2, --gpus 0.5 --gpu-mem 20G, --mig 1g.10gb."""
+def _amounts(request: Request) -> list[tuple[Option, str]]:
+    """The options that say how much: --gpus 2, --gpus 0.5 --gpu-mem 20G, --mig 1g.10gb."""
     if request.mig_profile is not None:
-        return [f"--gpus {request.devices}", f"--mig {request.mig_profile}"]
+        return [(Option.GPUS, str(request.devices)), (Option.MIG, request.mig_profile)]
     flags = []
     if request.split_milli is not None:
-        flags.append(f"--gpus {format_share(request.split_milli)}")
+        flags.append((Option.GPUS, format_share(request.split_milli)))
         if request.split is Strategy.EVENLY and request.split_milli > MILLI_PER_DEVICE:
-            flags.append("--split evenly")
+            flags.append((Option.SPLIT, "evenly"))
     elif request.whole or request.memory_mib is None:
-        flags.append(f"--gpus {format_share(request.devices * request.share_milli)}")
+        flags.append((Option.GPUS, format_share(request.devices * request.share_milli)))
     if request.memory_mib is not None:
-        flags.append(f"--gpu-mem {format_memory(request.memory_mib)}")
+        flags.append((Option.GPU_MEM, format_memory(request.memory_mib)))
     return flags
 
 

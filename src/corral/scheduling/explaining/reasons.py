@@ -1,5 +1,6 @@
 """The clauses of an explanation: why a job waits, for what, and when it is expected to start."""
 
+from corral.model.audience import Audience
 from corral.model.certainty import Certainty
 from corral.model.dependency import Condition, clauses_of
 from corral.model.fit import Misfit
@@ -22,11 +23,15 @@ def wait_of_ineligible(job: Job, now: float) -> Wait | None:
     return None if barrier is None else Wait(job.id, barrier.reason, 0, until=barrier.until, detail=barrier.detail)
 
 
-def wait_clause(view: View, job: Job, wait: Wait, position: int, now: float) -> str:
+def wait_clause(
+    view: View, job: Job, wait: Wait, position: int, now: float, *, audience: Audience = Audience.COMMAND_LINE
+) -> str:
     """Why the job waits, to be put after "waits": ": it is on hold; ...", " for job 3, which is running; ..."."""
     match wait.reason:
         case WaitReason.HELD:
-            return f": it is on hold; `corral release {job.id}` lets it go"
+            if audience is Audience.PAGE:
+                return ": it is on hold; Release lets it go"
+            return f": it is on hold; {audience.look(f'corral release {job.id}')} lets it go"
         case WaitReason.DEPENDENCY:
             return f" for {dependency_clause(view, job)}"
         case WaitReason.BEGIN_TIME:
@@ -138,4 +143,4 @@ def _would_delay(view: View, job: Job, wait: Wait) -> str:
 
 
 def _shortage(view: View, job: Job, misfit: Misfit, now: float) -> str:
-    return shortage(view, job.spec.request, misfit, now, Pools(view.pools).placement_request(job, now).closed_pools)
+    return shortage(view, job.spec.request, misfit, now, Pools(view).placement_request(job, now).closed_pools)

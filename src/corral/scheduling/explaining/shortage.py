@@ -69,7 +69,7 @@ def _nodes_that_take_nothing(view: View) -> str:
 
 def _set_apart(view: View, closed_pools: Sequence[str]) -> dict[str, str]:
     """The pool of each device in a closed pool, by UUID."""
-    return {uuid: name for name in closed_pools for uuid in view.pools[name].devices}
+    return {uuid: name for name in closed_pools for here in view.set_apart[name].values() for uuid in here}
 
 
 def _inventory(view: View, name: str, request: Request, now: float, apart: Mapping[str, str]) -> str:

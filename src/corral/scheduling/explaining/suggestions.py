@@ -6,6 +6,7 @@ from math import inf
 from typing import Any
 
 from corral.model.allocation import Placement
+from corral.model.audience import Audience
 from corral.model.fit import Misfit
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan, group_of
@@ -35,10 +36,17 @@ def nearest_that_starts(
     return None
 
 
-def flags_that_start(view: View, wished: JobSpec, plan: Plan | None = None, job: Job | None = None) -> str | None:
-    """The flags of the request that `nearest_that_starts` finds, as in "--gpus 1 without --device"; None if none."""
+def flags_that_start(
+    view: View,
+    wished: JobSpec,
+    plan: Plan | None = None,
+    job: Job | None = None,
+    *,
+    audience: Audience = Audience.COMMAND_LINE,
+) -> str | None:
+    """How the request is made that `nearest_that_starts` finds, as in "--gpus 1 without --device"; None if none."""
     nearest = nearest_that_starts(view, wished, plan, job)
-    return None if nearest is None else flags_of(nearest, wished.request)
+    return None if nearest is None else flags_of(nearest, wished.request, audience)
 
 
 def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:

@@ -27,6 +27,8 @@ def sharing_lack(nodes: Sequence[Sequence[Device]], request: Request) -> str | N
     if request.means not in (None, Means.EXCLUSIVE) and all(device.means is not request.means for device in plain):
         means = sorted({device.means.value for device in plain})
         return f"--share: no {such} is shared by {request.means}; they are: {', '.join(means)}"
+    if request.means is Means.EXCLUSIVE and all(device.replica for device in plain):
+        return f"--share: the cluster has several jobs share every {such}, so that none has one alone"
     if request.whole:
         return None
     if all(device.means in (Means.EXCLUSIVE, Means.MIG) for device in plain):

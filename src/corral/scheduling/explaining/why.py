@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from corral.lifecycle.input import spent
+from corral.model.audience import Audience
 from corral.model.certainty import Certainty
 from corral.model.exit_code import exit_code_in_words
 from corral.model.job import Job
@@ -54,30 +55,35 @@ def explain(
     *,
     plan: Plan | None = None,
     outlook: Outlook | None = None,
+    audience: Audience = Audience.COMMAND_LINE,
 ) -> WaitExplanation:
     """Why a PENDING job waits at `now` (Unix seconds).
 
     `wait` is what `plan` says of the job or its group, None if it says nothing. `outlook` is that of the
-    view, None if it is to be worked out, by a planner without a server's settings.
+    view, None if it is to be worked out, by a planner without a server's settings. Whoever asks of a pod that others
+    made can change its manifest alone.
     """
+    audience = Audience.POD if job.spec.pods else audience
     wait = wait_of_ineligible(job, now) or wait or Wait(job.id, WaitReason.NOT_REACHED, 0)
     outlook = outlook or Outlook(view, now)
     position = outlook.planner.position(job, now)
     expected = outlook.start_of(job)
-    never = _never_here(view, job, wait, expected)
+    never = _never_here(view, job, wait, expected, audience)
     if never is not None:
         expected = ExpectedStart()
     faults = () if plan is None else plan.faults
     suggestion = None
     if wait.reason in _FOR_WANT_OF_ROOM:
-        suggestion = flags_that_start(view, job.spec, plan, job)
+        suggestion = flags_that_start(view, job.spec, plan, job, audience=audience)
     leaving = stopped_for(view, job)
-    because = f": {room_is_made(leaving, now)}" if leaving else wait_clause(view, job, wait, position, now)
+    because = (
+        f": {room_is_made(leaving, now)}" if leaving else wait_clause(view, job, wait, position, now, audience=audience)
+    )
     parts = [
         f"{title_of(job)} waits{because}.",
         "" if wait.reason in (WaitReason.DEPENDENCY, WaitReason.BACKOFF) else when_it_starts(view, expected, now),
         "" if never is None else f"It cannot start on the nodes that are here: {never}.",
-        "" if suggestion is None else f"{suggestion} starts now.",
+        "" if suggestion is None else _would_start(suggestion, audience),
         "" if job.evicted is None else eviction_sentence(job, job.evicted, now),
         *(f"{fault[0].upper()}{fault[1:]}." for fault in faults if fault.startswith(f"queue {job.spec.queue}: ")),
     ]
@@ -93,14 +99,20 @@ def explain(
     )
 
 
-def _never_here(view: View, job: Job, wait: Wait, expected: ExpectedStart) -> str | None:
+def _would_start(suggestion: str, audience: Audience) -> str:
+    if audience is Audience.POD:
+        return f"A pod with {suggestion} starts now."
+    return f"{suggestion} starts now." if audience is Audience.COMMAND_LINE else f"With {suggestion} it starts now."
+
+
+def _never_here(view: View, job: Job, wait: Wait, expected: ExpectedStart, audience: Audience) -> str | None:
     """Why no node here could ever hold a job that was let in: its node has left, or it is a pod that others made.
 
     What is set apart in pools is told with the devices already.
     """
     if expected.start_at is not None or wait.reason not in _FOR_WANT_OF_ROOM:
         return None
-    return impossible(view, job.spec.request, job.spec.speeds)
+    return impossible(view, job.spec.request, job.spec.speeds, audience=audience)
 
 
 def wait_reason(job: Job, wait: Wait | None, now: float) -> WaitReason:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from corral.model.allocation import Member, Placement
-from corral.model.fit import Cause, Fit, Misfit, grants_on, model_matches
+from corral.model.device_model import model_matches
+from corral.model.fit import Cause, Fit, Misfit, grants_on
 from corral.model.job import Request
 from corral.model.split import Strategy
 from corral.model.state import NodeState

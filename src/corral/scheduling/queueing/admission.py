@@ -34,6 +34,7 @@ class Barrier:
     Attributes:
         until: when this ends by itself, in Unix seconds.
         scope: whose quota is exceeded, where several jobs share it.
+        counted: whose running jobs count against it, where the end of some of them would lift it.
         excess: by how much the quota would be exceeded; this much has to be released first.
         behind: the job for which the rest of the quota is set aside.
     """
@@ -42,6 +43,7 @@ class Barrier:
     detail: str
     until: float | None = None
     scope: Scope | None = None
+    counted: Scope | None = None
     excess: Used = NOTHING
     behind: str | None = None
 
@@ -131,7 +133,7 @@ class Admission:
                 return Barrier(WaitReason.ARRAY_LIMIT, f"{live} of at most {job.array_limit} elements run")
         most = self._limits.max_running_jobs
         if most is not None and job.spec.kind is JobKind.RUN and (running := self.used(SITE).running) >= most:
-            return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run")
+            return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run", counted=SITE)
         return self._exceeded(job, self._demands.least(job))
 
     def exceeded(self, job: Job, placement: Placement) -> Barrier | None:
@@ -148,8 +150,39 @@ class Admission:
             if broken is not None:
                 shared = scope if scope.kind in ("queue", "project") and quota.gpu_hours is None else None
                 over = excess(self.used(scope).plus(more), quota, lent_milli)
-                return Barrier(WaitReason.LIMIT, broken, scope=shared, excess=over)
+                return Barrier(WaitReason.LIMIT, broken, scope=shared, counted=scope, excess=over)
         return None
+
+    def shortfall(self, job: Job) -> dict[Scope, Used] | None:
+        """How much must be released by jobs of each scope before no limit keeps the job from starting.
+
+        None where that would not help: GPU-hours are used up, or its array is to run no more elements.
+        """
+        more = self._demands.least(job)
+        found: dict[Scope, Used] = {}
+        limit = None if job.array_id is None else job.array_limit
+        if limit is not None and self.used(Scope("array", job.array_id or "")).running >= limit:
+            return None
+        most = self._limits.max_running_jobs
+        if most is not None and job.spec.kind is JobKind.RUN and (over := self.used(SITE).running + 1 - most) > 0:
+            found[SITE] = Used(running=over)
+        for scope, quota, lent_milli in self._quotas(job):
+            if more.devices and self._hours_used(scope, quota) is not None:
+                return None
+            running, devices, milli, mib = excess(self.used(scope).plus(more), quota, lent_milli)
+            # What the job takes none of is no limit for it, even where it is exceeded.
+            missing = Used(running, devices * bool(more.devices), milli * bool(more.milli), mib * bool(more.memory_mib))
+            if missing != NOTHING:
+                found[scope] = missing
+        return found
+
+    def counts_as(self, job: Job, placement: Placement) -> Used:
+        """What the job counts as with this placement."""
+        return self._demands.of(job, placement)
+
+    def scopes_of(self, job: Job) -> tuple[Scope, ...]:
+        """Everybody whose use the job counts to."""
+        return tuple(scopes_of(job, self._use.queues))
 
     def limited(self, job: Job) -> bool:
         """Whether any limit or quota applies to the job, whether or not it is exceeded now."""

@@ -1,10 +1,9 @@
 """Pools: devices that belong to some users and projects, and may be lent to others while they are idle."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 
-from corral.model.allocation import Allocation
+from corral.model.allocation import Allocation, Placement
 from corral.model.job import Job
-from corral.model.queue import Pool
 from corral.model.view import View
 from corral.scheduling.state.draft import PlacementRequest
 
@@ -17,10 +16,10 @@ class Pools:
     these owners.
     """
 
-    def __init__(self, pools: Mapping[str, Pool], owners: Collection[Job] = ()) -> None:
-        self._pools = pools
-        self._names = sorted(pools)
-        lending = [name for name in self._names if pools[name].lends]
+    def __init__(self, view: View, owners: Collection[Job] = ()) -> None:
+        self._pools, self._set_apart = view.pools, view.set_apart
+        self._names = sorted(self._pools)
+        lending = [name for name in self._names if self._pools[name].lends]
         self._lends = tuple(name for name in lending if not any(self._owns(job, name) for job in owners))
         self.closing = frozenset(job.id for job in owners if any(self._owns(job, name) for name in lending))
 
@@ -45,9 +44,10 @@ class Pools:
 
     def borrowed(self, job: Job, allocation: Allocation, pools: Iterable[str]) -> str | None:
         """The first of these pools from which the job borrows a device; None if there is none."""
-        taken = set(allocation.placement.uuids)
+        members = allocation.placement.members
         for name in pools:
-            if not self._owns(job, name) and not taken.isdisjoint(self._pools[name].devices):
+            here = () if self._owns(job, name) else members
+            if any(grant.uuid in self._set_apart[name].get(one.node, ()) for one in here for grant in one.grants):
                 return name
         return None
 
@@ -59,3 +59,12 @@ def closed_pools_of(view: View, user: str, project: str) -> tuple[str, ...]:
     """The pools of others that do not lend: no job of this user in this project ever gets their devices."""
     pools = sorted(view.pools.items())
     return tuple(name for name, pool in pools if not pool.lends and not pool.owned_by(user, project))
+
+
+def set_apart_from(view: View, user: str, project: str, placement: Placement) -> str | None:
+    """The pool of others that does not lend and has a device of this placement; None where there is none."""
+    for name in closed_pools_of(view, user, project) if view.pools else ():
+        apart = view.set_apart[name]
+        if any(grant.uuid in apart.get(one.node, ()) for one in placement.members for grant in one.grants):
+            return name
+    return None

@@ -175,7 +175,7 @@ class Capacity:
             return _NONE
         found = self._slots_in_pools.get((name, pools))
         if found is None:
-            uuids = {uuid for pool in pools for uuid in self.view.pools[pool].devices}
+            uuids = {uuid for pool in pools for uuid in self.view.set_apart[pool].get(name, ())}
             devices = self._hosts[name].node.devices
             found = frozenset(i for i, device in enumerate(devices) if device.uuid in uuids)
             self._slots_in_pools[name, pools] = found
@@ -223,6 +223,7 @@ class Capacity:
             case NodeObserved(node=node):
                 self._observe(node)
             case NodeRemoved(name=name):
+                self._slots_in_pools.clear()
                 self._forget(name)
             case SiteArranged():
                 self._slots_in_pools.clear()

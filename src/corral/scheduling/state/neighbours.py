@@ -29,6 +29,12 @@ def resident_of(job: Job) -> Resident:
     return Resident(named) if rules is None else Resident((*named, *rules.tags), rules.apart)
 
 
+def keeps_apart(request: Request, job: Job) -> bool:
+    """Whether the request may not be on a node with this job, by the rules of either."""
+    there = (resident_of(job),)
+    return bool(_names_met(request, there) or _repelled(request.rules, there))
+
+
 def member_resident(request: Request) -> Resident | None:
     """What the other members of a gang know of one; None where there is nothing to know."""
     rules = request.rules
