@@ -15,7 +15,7 @@ from corral.sharing.alloc_map import (
     disagreements,
     gpu_alloc_map,
 )
-from corral.sharing.resource_txt import resource_file
+from corral.sharing.resource_txt import ResourceFile, resource_file
 
 D1, D2 = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d01", "c59395cd-ac91-4cd3-a1b0-3d2568aa2d02"
 
@@ -83,3 +83,11 @@ def test_each_disagreement_is_named() -> None:
         "job 2 holds 0 of c by the ledger and 0.25 by its resource file; the ledger counts",
         "job 3 has a resource file and no allocation in the ledger; the ledger counts",
     )
+
+
+def test_a_file_that_names_ever_so_many_devices_is_told_of_in_few_printable_sentences() -> None:
+    hostile = ResourceFile((), (("cuda.shares", tuple((f"\x1b[31m{n}" + "x" * 500, "1") for n in range(9000))),))
+    said = disagreements({"7": {"GPU-1": 1000}}, {"7": hostile})
+    assert len(said) == 17
+    assert said[-1] == "job 7: ledger and resource file differ in 8985 devices more; the ledger counts"
+    assert all(one.isprintable() and len(one) < 1000 for one in said)

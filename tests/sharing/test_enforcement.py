@@ -10,7 +10,7 @@ from corral.model.fact import NodeObserved
 from corral.model.job import Job, JobKind, JobSpec
 from corral.model.means import Enforcement, HostMeans, Level, Means
 from corral.model.view import View
-from corral.sharing.enforcement import enforcement, means_of
+from corral.sharing.enforcement import enforcement
 
 HELD = HostMeans(cpus=Level.ENFORCED, memory=Level.ENFORCED)
 JOB = Job("1", 1, JobSpec("alice", ("true",)), 0.0)
@@ -32,9 +32,9 @@ def on(*grants: Grant, node: str = "held", cpu_milli: int = 0, host_memory_mib: 
 
 
 def test_who_has_a_device_whole_has_it_exclusively_whatever_its_means() -> None:
-    assert means_of(MPS, 1000) is Means.EXCLUSIVE
-    assert means_of(MPS, 500) is Means.MPS
-    assert means_of(SLICE, 1000) is Means.MIG
+    assert MPS.held_by(1000) is Means.EXCLUSIVE
+    assert MPS.held_by(500) is Means.MPS
+    assert SLICE.held_by(1000) is Means.MIG
 
 
 @pytest.mark.parametrize(

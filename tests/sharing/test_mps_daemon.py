@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,12 +154,23 @@ def test_another_process_that_got_the_pid_is_left_alone(daemon: MpsDaemon, paths
     assert daemon.health().state is MpsState.DOWN
 
 
+@pytest.mark.parametrize("has_rights_of_root", [False, True])
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 def test_a_client_of_another_user_that_writes_its_pid_where_the_daemons_is_looked_for_is_left_alone(
-    daemon: MpsDaemon, paths: MpsPaths
+    daemon: MpsDaemon, paths: MpsPaths, has_rights_of_root: bool
 ) -> None:
     paths.pipe.mkdir(parents=True)
-    with subprocess.Popen(["sleep", "60"], env=environment(paths), user=1) as client:
+    # As a program is that gives root's rights to whoever runs it.
+    becomes = "import os, time; os.setresuid(1, 0, 0); print('up', flush=True); time.sleep(60)"
+    as_root, plain = [sys.executable, "-I", "-S", "-c", becomes], ["sh", "-c", "echo up; exec sleep 60"]
+    with subprocess.Popen(
+        as_root if has_rights_of_root else plain,
+        env=environment(paths),
+        user=None if has_rights_of_root else 1,
+        stdout=subprocess.PIPE,
+    ) as client:
+        assert client.stdout is not None
+        client.stdout.readline()
         (paths.pipe / "nvidia-cuda-mps-control.pid").write_text(str(client.pid))
         assert daemon.pid() is None
         daemon.stop()

@@ -60,8 +60,6 @@ REFUSALS: list[tuple[dict[str, str], str, str]] = [
         "tencent.com/vcuda-core",
         "neither below 100 nor a multiple of it; ask for 100 or 200",
     ),
-    ({"tencent.com/vcuda-core": "50"}, "tencent.com/vcuda-memory", "needs tencent.com/vcuda-memory, too"),
-    ({"tencent.com/vcuda-memory": "4"}, "tencent.com/vcuda-core", "needs tencent.com/vcuda-core, too"),
     ({"cuda.shares": "0.5", "cuda.device": "1"}, "cuda.device", "cannot be used together with cuda.shares"),
     ({"cuda.shares": "0.5", "cuda.device:10g-mig": "1"}, "cuda.device:10g-mig", "together with cuda.shares"),
     ({"cuda.device:10g-mig": "1", "cuda.device:20g-mig": "1"}, "cuda.device:10g-mig", "cuda.device:20g-mig"),
@@ -75,7 +73,7 @@ REFUSALS: list[tuple[dict[str, str], str, str]] = [
     ({"nvidia.com/gpucores": "101"}, "nvidia.com/gpucores", "the most that can be asked for is 100"),
     ({"nvidia.com/gpumem": "1", "nvidia.com/gpumem-percentage": "5"}, "nvidia.com/gpumem", "together with"),
     ({"cuda.shares": "1", "nvidia.com/gpu": "1"}, "nvidia.com/gpu", "belongs to hami and cuda.shares to backend.ai"),
-    ({"nvidia.com/mps-memory": "1"}, "nvidia.com/mps-core", "needs nvidia.com/mps-core"),
+    ({"nvidia.com/gpumem": ""}, "nvidia.com/gpumem", "no default amount; write nvidia.com/gpumem=AMOUNT"),
     ({"cuda.share": "1"}, "cuda.share", "did you mean 'cuda.shares'?"),
 ]
 
@@ -107,15 +105,43 @@ def test_all_the_cores_are_the_whole_device_with_all_its_memory(memory: str) -> 
     assert memory in asked.notes[0]
 
 
-def test_a_request_that_repeats_its_limit_is_harmless_and_one_that_differs_is_refused() -> None:
-    assert to_ask({"nvidia.com/gpu": "2"}, {"nvidia.com/gpu": "2"}).devices == 2
-    with pytest.raises(Refused, match="request 1 and limit 2 differ"):
-        to_ask({"nvidia.com/gpu": "2"}, {"nvidia.com/gpu": "1"})
+@pytest.mark.parametrize(
+    ("stated", "asked"),
+    [
+        ({"cuda.device": ""}, Ask(devices=1, share_milli=1000, notes=("cuda.device: 1, its default",))),
+        (
+            {"tencent.com/vcuda-core": "50"},
+            Ask(devices=1, share_milli=500, memory_mib=5120, notes=("tencent.com/vcuda-memory: 20, its default",)),
+        ),
+        (
+            {"tencent.com/vcuda-memory": "4"},
+            Ask(devices=1, share_milli=200, memory_mib=1024, notes=("tencent.com/vcuda-core: 20, its default",)),
+        ),
+        (
+            {"nvidia.com/mps-memory": "1"},
+            Ask(
+                devices=1,
+                share_milli=200,
+                memory_mib=1,
+                means=Means.MPS,
+                notes=("nvidia.com/mps-core: 20, its default",),
+            ),
+        ),
+    ],
+    ids=["named without an amount", "memory of a part", "part of a GPU", "part on MPS"],
+)
+def test_what_is_not_said_and_needed_is_the_default_and_told(stated: dict[str, str], asked: Ask) -> None:
+    assert to_ask(stated) == asked
 
 
-def test_a_key_whose_requests_are_disabled_must_be_a_limit() -> None:
-    with pytest.raises(Refused, match="must be stated under limits"):
-        to_ask({}, {"tencent.com/vcuda-core": "100"})
+def test_a_default_is_for_what_is_needed_alone() -> None:
+    assert to_ask({"tencent.com/vcuda-core": "100"}).notes == ()
+
+
+def test_a_refusal_of_a_name_describes_it_in_each_language() -> None:
+    with pytest.raises(Refused) as refused:
+        to_ask({"cuda.device": "1.5"})
+    assert refused.value.descriptions == {"en": "Whole GPUs", "zh": "整块 GPU 的数量"}
 
 
 @given(st.integers(1, 5000))

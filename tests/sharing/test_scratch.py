@@ -10,7 +10,7 @@ import pytest
 
 from corral.model.allocation import Grant
 from corral.model.errors import BackendFailed, Refused
-from corral.sharing.resource_txt import render, resource_file
+from corral.sharing.resource_txt import ResourceFile, render, resource_file
 from corral.sharing.scratch import drop, left, put, remove, scan, set_aside
 from tests.hung_mount import hung_mount
 
@@ -49,6 +49,45 @@ def test_what_is_no_regular_file_is_named(tmp_path: Path) -> None:
         (path, "is not a regular file"),
         (huge, "is larger than 1048576 bytes, which no resource file is"),
     ]
+
+
+HOSTILE = {
+    "nested lists": "[" * 100_000,
+    "nested objects": '{"a":' * 100_000,
+    "nested within a string's end": '{"a": "' + '"[' * 100_000,
+    "a number of many digits": '{"cpu": ' + "9" * 100_000 + "}",
+    "an amount of many digits": '{"cuda.shares": "' + "9" * 100_000 + '"}',
+    "a huge exponent": '{"cuda.shares": 1e999999999}',
+    "no number": '{"cuda.shares": NaN, "cpu": -Infinity}',
+    "half a character": '{"cuda.shares": "\\ud800"}',
+    "nothing": "",
+    "null": "null",
+    "zeros": "\0" * 100_000,
+}
+
+
+@pytest.mark.parametrize("slots", HOSTILE.values(), ids=HOSTILE)
+def test_no_text_hides_the_other_files_and_each_is_named_in_few_printable_words(tmp_path: Path, slots: str) -> None:
+    for name, text in (
+        ("1", f"SLOTS={slots}"),
+        ("2", f"\x1b]0;owned\x07{slots}=1"),
+        ("3", f"CUDA.SHARES_SHARES={slots}:x"),
+    ):
+        kernel(tmp_path, name, f"SCRATCH_SIZE=0m\nMOUNTS=\n{text}\n".encode())
+    kernel(tmp_path, "4", GOOD)
+    found = scan(tmp_path)
+    assert list(found.files) == ["4"]
+    assert len(found.bad) == 3
+    assert all(str(bad).isprintable() and len(str(bad)) <= 1000 for bad in found.bad)
+
+
+def test_a_text_whose_reading_breaks_is_one_more_bad_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(text: str) -> ResourceFile:
+        raise MemoryError
+
+    monkeypatch.setattr("corral.sharing.scratch.parse", broken)
+    path = kernel(tmp_path, "1", GOOD)
+    assert [str(bad) for bad in scan(tmp_path).bad] == [f"{path}: could not be read (MemoryError)"]
 
 
 def test_a_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -169,7 +208,12 @@ def linked(home: Path) -> None:
     (home / "config").symlink_to(home.parent.parent / "precious")
 
 
-LEFT: list[Callable[[Path], None]] = [deep, closed, linked]
+def shut(home: Path) -> None:
+    (home / "file").touch()
+    home.chmod(0o000)
+
+
+LEFT: list[Callable[[Path], None]] = [deep, closed, linked, shut]
 
 
 @pytest.fixture
@@ -211,6 +255,20 @@ def test_a_link_in_the_place_of_a_jobs_directory_is_removed_and_not_followed(tmp
     remove(root, set_aside(root, "7") or "")
     assert list(root.iterdir()) == []
     assert sorted(path.name for path in precious.iterdir()) == ["config", "file"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_a_directory_whose_user_called_config_otherwise_is_removed_whole(tmp_path: Path, user: tuple[int, int]) -> None:
+    for moved in ("x0", "x1"):
+        put(tmp_path, "7", resource_file([Grant("a", 600)]), user)
+        # As its user, who owns the directory around it.
+        subprocess.run(["mv", "config", moved], cwd=tmp_path / "7", user=user[0], group=user[1], check=True)
+    (tmp_path / "7" / "x0" / "resource.new").touch()
+    assert {path.name for path in (tmp_path / "7").iterdir()} == {"x0", "x1"}
+    aside = set_aside(tmp_path, "7")
+    assert aside is not None
+    remove(tmp_path, aside)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")

@@ -4,9 +4,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from corral.model.printable import printable
 from corral.model.units import format_share
 from corral.model.view import View
 from corral.sharing.resource_txt import ResourceFile
+
+_MOST_SENTENCES = 16
+"""More GPUs than nearly any node has."""
+_MOST_ID = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +92,17 @@ def disagreements(ledger: Mapping[str, Mapping[str, int]], files: Mapping[str, R
 
 
 def _device_differences(job_id: str, granted: Mapping[str, int], written: Mapping[str, int]) -> list[str]:
-    return [
-        f"job {job_id} holds {format_share(granted.get(uuid, 0))} of {uuid} by the ledger "
+    """A sentence for each device, and one for all above a few: a job may write its file itself, as long as it likes."""
+    differing = [uuid for uuid in sorted({*granted, *written}) if granted.get(uuid, 0) != written.get(uuid, 0)]
+    found = [
+        f"job {job_id} holds {format_share(granted.get(uuid, 0))} of {printable(uuid[:_MOST_ID])} by the ledger "
         f"and {format_share(written.get(uuid, 0))} by its resource file; the ledger counts"
-        for uuid in sorted({*granted, *written})
-        if granted.get(uuid, 0) != written.get(uuid, 0)
+        for uuid in differing[:_MOST_SENTENCES]
     ]
+    if len(differing) > _MOST_SENTENCES:
+        more = len(differing) - _MOST_SENTENCES
+        found.append(f"job {job_id}: ledger and resource file differ in {more} devices more; the ledger counts")
+    return found
 
 
 def _two_digits(milli_by_device: Mapping[str, int]) -> dict[str, str]:

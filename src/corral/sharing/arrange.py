@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from corral.model.device import Device, Node, VirtualLayer
-from corral.model.fit import model_matches
+from corral.model.device_model import model_matches
 from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE
 from corral.sharing.mps import mps_unfit

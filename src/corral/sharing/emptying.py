@@ -6,8 +6,10 @@ not answer delays nobody else.
 
 import os
 import re
+import stat
 import subprocess
 
+from corral.as_login import command_as
 from corral.model.errors import BackendFailed
 
 LIMIT_S = 120.0
@@ -30,6 +32,8 @@ def empty(directory: int) -> None:
         raise BackendFailed("another file system is mounted in it")
     # First without changing modes: directories without write permission are rare.
     if _run(directory, _REMOVE):
+        # The directory itself is opened from here: its owner cannot, who begins in it and has shut it.
+        os.chmod(f"/proc/self/fd/{directory}", stat.S_IMODE(os.fstat(directory).st_mode) | stat.S_IRWXU)
         _run(directory, _OPEN_UP)
         failed = _run(directory, _REMOVE)
         if failed:
@@ -43,10 +47,10 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 def _run(directory: int, command: tuple[str, ...]) -> str:
     """Run a command in the directory as its owner; returns what went wrong, "" if nothing did."""
     owner = os.fstat(directory)
-    other = owner.st_uid != os.geteuid()
+    other = os.geteuid() == 0 and owner.st_uid != 0
     try:
         done = subprocess.run(
-            command,
+            command_as(owner.st_uid, owner.st_gid, (), command) if other else command,
             cwd=f"/proc/self/fd/{directory}",
             env={"PATH": os.defpath, "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
@@ -54,9 +58,6 @@ def _run(directory: int, command: tuple[str, ...]) -> str:
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             timeout=LIMIT_S,
-            user=owner.st_uid if other else None,
-            group=owner.st_gid if other else None,
-            extra_groups=[] if other else None,
         )
     except subprocess.TimeoutExpired:
         return f"{command[1]} did not end within {LIMIT_S:g} s"

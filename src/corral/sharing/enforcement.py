@@ -6,7 +6,6 @@ from corral.model.allocation import Placement
 from corral.model.device import Device
 from corral.model.job import Job, JobKind
 from corral.model.means import Enforcement, HostMeans, Level, Means
-from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 
 _WEAKEST_FIRST = (Level.ADVISORY, Level.GUARDED, Level.ENFORCED)
@@ -20,12 +19,8 @@ _OF_MEANS: Mapping[Means, tuple[Level, Level]] = {
 }
 """How a job's memory and compute are limited, by the means of sharing."""
 
-
-def means_of(device: Device, share_milli: int) -> Means:
-    """The means by which a job has its share of the device: a whole device is exclusive, however it is shared else."""
-    if device.mig_profile is None and share_milli == MILLI_PER_DEVICE:
-        return Means.EXCLUSIVE
-    return device.means
+_NOT_GUARDED = (Level.ADVISORY, Level.ADVISORY)
+"""What a cluster shares by time slices nobody watches: the memory guard is on hosts."""
 
 
 def enforcement(job: Job, placement: Placement, view: View) -> Enforcement | None:
@@ -36,11 +31,7 @@ def enforcement(job: Job, placement: Placement, view: View) -> Enforcement | Non
     """
     nodes = (view.nodes[member.node] for member in placement.members if member.node in view.nodes)
     devices = {device.uuid: device for node in nodes for device in node.devices}
-    levels = [
-        _OF_MEANS[means_of(devices[grant.uuid], grant.share_milli)]
-        for grant in placement.grants
-        if grant.uuid in devices
-    ]
+    levels = [_levels(devices[grant.uuid], grant.share_milli) for grant in placement.grants if grant.uuid in devices]
     hosts = [(member, _host_means(job, view, member.node)) for member in placement.members]
     found = Enforcement(
         memory=_weakest(memory for memory, _ in levels),
@@ -49,6 +40,11 @@ def enforcement(job: Job, placement: Placement, view: View) -> Enforcement | Non
         host_memory=_weakest(host.memory for member, host in hosts if member.host_memory_mib),
     )
     return None if found == Enforcement() else found
+
+
+def _levels(device: Device, share_milli: int) -> tuple[Level, Level]:
+    means = device.held_by(share_milli)
+    return _NOT_GUARDED if device.replica and means is Means.TIMESLICE else _OF_MEANS[means]
 
 
 def _host_means(job: Job, view: View, name: str) -> HostMeans:

@@ -3,7 +3,6 @@
 It belongs to the machine, not to the server: one that an earlier server left is found by its pipe directory.
 """
 
-import contextlib
 import os
 import shutil
 import signal
@@ -11,10 +10,12 @@ import threading
 import time
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from corral.files import read_own_end
 from corral.model.errors import BackendFailed, Refused
+from corral.pidfd import send_if
 from corral.sharing.nvidia_tools import ToolHung, run_tool
 
 _MULTI_USER = "-multiuser-server"
@@ -185,9 +186,9 @@ class MpsDaemon:
             pass  # what does not answer is killed below
         if self._gone(pid, _QUITS_WITHIN_S):
             return
-        for victim in (*(server for server in servers if _parent_of(server) == pid), pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(victim, signal.SIGKILL)
+        for server in servers:
+            send_if(server, signal.SIGKILL, partial(_is_child_of, pid, server))
+        send_if(pid, signal.SIGKILL, partial(self._is_ours, pid))
         if not self._gone(pid, _DIES_WITHIN_S):
             raise BackendFailed(f"MPS on {self._uuid} (process {pid}) cannot be killed; the device may need a reset")
 
@@ -220,7 +221,7 @@ class MpsDaemon:
         """
         try:
             # The environment of another user's process may be made so that reading it never ends.
-            if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+            if _users_of(pid) != {os.geteuid()}:
                 return False
             environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         except OSError:
@@ -243,6 +244,16 @@ class MpsDaemon:
         lines = text.split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f" (its log ends: {last})" if last else ""
+
+
+def _users_of(pid: int) -> set[int]:
+    """Its user ids. Of a program that gives root's rights to whoever runs it, not all are root's."""
+    lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
+    return {int(uid) for line in lines if line.startswith(b"Uid:") for uid in line.split()[1:]}
+
+
+def _is_child_of(parent: int, pid: int) -> bool:
+    return _parent_of(pid) == parent
 
 
 def _parent_of(pid: int) -> int | None:

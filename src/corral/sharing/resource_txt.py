@@ -56,12 +56,25 @@ def mig_slot(profile: str) -> str:
     return f"{_MIG_SLOT}{memory.removesuffix('b')}-mig"
 
 
+def mount_entry(source: str, target: str, *, read_only: bool) -> str | None:
+    """A directory as Backend.ai writes it; None of one whose path has a comma, which parts entries there."""
+    entry = f"{source}:{target}:{'ro' if read_only else 'rw'}"
+    return None if "," in entry else entry
+
+
 def resource_file(
-    grants: Sequence[Grant], *, cpu_milli: int = 0, host_memory_mib: int = 0, mig_profile: str | None = None
+    grants: Sequence[Grant],
+    *,
+    cpu_milli: int = 0,
+    host_memory_mib: int = 0,
+    mig_profile: str | None = None,
+    mounts: tuple[str, ...] = (),
+    scratch_mib: int = 0,
 ) -> ResourceFile:
     """The file of a job that holds these grants, of slices where it asked for a profile.
 
-    Whole devices are `cuda.device`, slices `cuda.device:10g-mig`, anything else `cuda.shares`.
+    Whole devices are `cuda.device`, slices `cuda.device:10g-mig`, anything else `cuda.shares`. `mounts` are entries as
+    `mount_entry` makes them, and `scratch_mib` is what the job may fill of its node's disk, 0 where it said nothing.
     """
     slots = []
     shares: list[tuple[str, tuple[tuple[str, str], ...]]] = []
@@ -75,7 +88,7 @@ def resource_file(
     if host_memory_mib:
         slots.append(("mem", f"{host_memory_mib}m"))
         shares.append(("mem", (("root", f"{host_memory_mib}m"),)))
-    return ResourceFile(tuple(slots), tuple(shares))
+    return ResourceFile(tuple(slots), tuple(shares), mounts, f"{scratch_mib}m")
 
 
 def render(file: ResourceFile) -> str:
@@ -94,7 +107,8 @@ def render(file: ResourceFile) -> str:
 def parse(text: str) -> ResourceFile | BadText:
     """What the text says, or why it cannot be trusted: truncated, of another version, or malformed.
 
-    A text without a final newline is taken for truncated unless its devices come to what its slots say.
+    A text without a final newline is taken for truncated unless its devices come to what its slots say. Of the reason
+    only the beginning is for people: it quotes the text.
     """
     fields: dict[str, str] = {}
     shares: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -146,6 +160,9 @@ def _amounts(key: str, value: str) -> tuple[tuple[str, str], ...] | BadText:
 
 
 def _slots(text: str) -> tuple[tuple[str, str], ...] | BadText:
+    # One flat object. Python's parser would follow what is nested as deep as it goes, and further than its stack.
+    if text.count("{") + text.count("[") > 1:
+        return BadText("SLOTS has lists or objects within; the file may be of another version")
     try:
         slots = json.loads(text)
     except ValueError:

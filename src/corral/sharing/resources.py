@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
-from functools import cache
 
 from corral.model.ask import HOST_RESOURCES, Ask, host_amounts
 from corral.model.errors import Refused
 from corral.model.means import Means
-from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_share, parse_amount
-from corral.sharing.definitions import Catalogue, Quantity, Resource, load_catalogue
+from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_share
+from corral.sharing.definitions import Catalogue, Quantity, Resource, amount_of, own_catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,77 +31,91 @@ class _Amount:
         whole_at = self.resource.grants.whole_at
         return int(self.number // whole_at) if whole_at and self.number >= whole_at else None
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The names that must be given beside it."""
+        meaning = self.resource.grants
+        below_whole = meaning.with_part if meaning.whole_at and self.whole_devices is None else None
+        return tuple(needed for needed in (meaning.needs, below_whole) if needed is not None)
 
-def to_ask(
-    limits: Mapping[str, str], requests: Mapping[str, str] | None = None, *, catalogue: Catalogue | None = None
-) -> Ask:
-    """What a workload's resources ask for; everything is rounded down, and `notes` says where.
 
-    A workload that names no GPU resource asks for none. What is passed over is said in the notes.
-    Raises Refused, naming the key, for unknown keys, amounts that make no sense, and keys that contradict each other.
+def to_ask(stated: Mapping[str, str], *, catalogue: Catalogue | None = None) -> Ask:
+    """What a submission's resources ask for, by name; everything is rounded down, and `notes` says where.
+
+    One amount is request and limit in one; "" is the default of the name's definition. A submission that names no GPU
+    resource asks for none. What is passed over is said in the notes.
+    Raises Refused, naming the key and describing it, for unknown keys, amounts that make no sense, and keys that
+    contradict each other.
     """
-    known = catalogue or _own_catalogue()
-    every = {**(requests or {}), **limits}
-    cpu_milli, host_memory_mib = host_amounts(every)
-    stated = _stated(_of_devices(limits), _of_devices(requests or {}), known)
-    amounts = {key: _amount(key, text, known) for key, text in sorted(stated.items())}
+    known = catalogue or own_catalogue()
+    try:
+        return _ask(stated, known)
+    except Refused as refused:
+        described = known.resources.get(refused.field or "")
+        if described is not None:
+            refused.descriptions = described.descriptions
+        raise
+
+
+def _ask(stated: Mapping[str, str], known: Catalogue) -> Ask:
+    cpu_milli, host_memory_mib = host_amounts(stated)
+    of_devices = {key: text for key, text in stated.items() if key not in (*HOST_RESOURCES, *known.ignored)}
+    texts, notes = _with_defaults(of_devices, known)
+    amounts = {key: _amount(key, text, known) for key, text in sorted(texts.items())}
     asked = Ask(devices=0, share_milli=MILLI_PER_DEVICE)
     if amounts:
         _refuse_contradictions(amounts)
         asked = _combine({amount.resource.grants.quantity: amount for amount in amounts.values()})
-    passed_over = tuple(f"{key} means nothing here and is passed over" for key in sorted(known.ignored & every.keys()))
-    notes = (*asked.notes, *passed_over)
+    passed_over = [f"{key} means nothing here and is passed over" for key in sorted(known.ignored & stated.keys())]
+    notes = (*notes, *asked.notes, *passed_over)
     return replace(asked, cpu_milli=cpu_milli, host_memory_mib=host_memory_mib, notes=notes)
 
 
-def _of_devices(amounts: Mapping[str, str]) -> dict[str, str]:
-    return {key: text for key, text in amounts.items() if key not in HOST_RESOURCES}
-
-
-@cache
-def _own_catalogue() -> Catalogue:
-    return load_catalogue()
-
-
-def _stated(limits: Mapping[str, str], requests: Mapping[str, str], known: Catalogue) -> dict[str, str]:
-    """The GPU keys with their amounts as the policies of their definitions allow, defaults filled in."""
-    stated = {}
-    for key in sorted({*limits, *requests} - known.ignored):
+def _with_defaults(stated: Mapping[str, str], known: Catalogue) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The amounts by name, defaults filled in, and notes on those."""
+    texts = {}
+    notes = []
+    for key, text in sorted(stated.items()):
         resource, _ = known.find(key)
-        if key in limits and resource.limits == "disabled":
-            raise Refused(f"{key}: is not accepted under limits; state it under requests", field=key)
-        if key not in limits and (resource.requests == "disabled" or resource.limits == "required"):
-            raise Refused(f"{key}: must be stated under limits, not only under requests", field=key)
-        if key in limits and key in requests and requests[key] != limits[key]:
-            raise Refused(f"{key}: request {requests[key]} and limit {limits[key]} differ; make them equal", field=key)
-        if key not in requests and resource.requests == "required":
-            raise Refused(f"{key}: must be stated under requests too", field=key)
-        stated[key] = limits.get(key, requests.get(key, ""))
-    groups = {known.find(key)[0].group for key in stated}
-    for resource in known.resources.values():
-        if resource.group in groups and resource.limits == "required" and resource.key not in stated:
-            if not resource.default_value:
-                raise Refused(f"{resource.key}: is required together with {', '.join(stated)}", field=resource.key)
-            stated[resource.key] = resource.default_value
-    return stated
+        if not text and not resource.default_value:
+            raise Refused(f"{key}: it has no default amount; write {key}=AMOUNT", field=key)
+        if not text:
+            notes.append(_by_default(resource, key))
+        texts[key] = text or resource.default_value
+    for resource in _missing(texts, known):
+        if not resource.default_value:
+            raise Refused(f"{resource.key}: is required together with {', '.join(stated)}", field=resource.key)
+        texts[resource.key] = resource.default_value
+        notes.append(_by_default(resource, resource.key))
+    return texts, tuple(notes)
+
+
+def _by_default(resource: Resource, key: str) -> str:
+    return f"{key}: {resource.default_value}, its default"
+
+
+def _missing(texts: Mapping[str, str], known: Catalogue) -> list[Resource]:
+    """Definitions that must be named with the others: by the policy of their group, or because another needs them.
+
+    Of the latter those without a default are left to the check of contradictions, which names who needs them.
+    """
+    groups = {known.find(key)[0].group for key in texts}
+    by_policy = [one for one in known.resources.values() if one.required and one.group in groups]
+    needed = [known.resources.get(key) for key in _needed(texts, known)]
+    by_others = [one for one in needed if one is not None and one.default_value]
+    unique = {one.key: one for one in (*by_policy, *by_others)}
+    return [one for key, one in unique.items() if not any(one.match(named) is not None for named in texts)]
+
+
+def _needed(texts: Mapping[str, str], known: Catalogue) -> list[str]:
+    """The names that those given need beside them."""
+    amounts = [_amount(key, text, known) for key, text in texts.items()]
+    return [needed for amount in amounts for needed in amount.needs]
 
 
 def _amount(key: str, text: str, known: Catalogue) -> _Amount:
     resource, star = known.find(key)
-    number = parse_amount(text, field=key)
-    meaning = resource.grants
-    if resource.data_type == "integer" and number.denominator != 1:
-        raise Refused(f"{key}: {text} is not a whole number; ask for {max(1, int(number))}", field=key)
-    if meaning.most is not None and number > meaning.most:
-        raise Refused(f"{key}: {text} is too much; the most that can be asked for is {meaning.most}", field=key)
-    if meaning.whole_at is not None and number > meaning.whole_at and number % meaning.whole_at:
-        below = int(number // meaning.whole_at * meaning.whole_at)
-        raise Refused(
-            f"{key}: {text} is neither below {meaning.whole_at} nor a multiple of it; "
-            f"ask for {below} or {below + meaning.whole_at}",
-            field=key,
-        )
-    return _Amount(key, resource, star, number)
+    return _Amount(key, resource, star, amount_of(resource, key, text))
 
 
 def _refuse_contradictions(amounts: Mapping[str, _Amount]) -> None:
@@ -117,9 +130,8 @@ def _refuse_contradictions(amounts: Mapping[str, _Amount]) -> None:
         for other in amounts:
             if other != key and any(fnmatchcase(other, pattern) for pattern in meaning.excludes):
                 raise Refused(f"{key}: cannot be used together with {other}; remove one of them", field=key)
-        below_whole = meaning.with_part if meaning.whole_at and amount.whole_devices is None else None
-        for needed in (meaning.needs, below_whole):
-            if needed is not None and needed not in amounts:
+        for needed in amount.needs:
+            if needed not in amounts:
                 raise Refused(f"{key}: needs {needed}, too; give both", field=needed)
 
 

@@ -13,16 +13,20 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from corral.model.errors import BackendFailed, Refused
+from corral.model.printable import printable
 from corral.sharing.emptying import empty, is_mounted_below
 from corral.sharing.resource_txt import BadText, ResourceFile, parse, render
+from corral.untrusted import Unread, guarded
 
 _NAME, _FRESH = "resource.txt", "resource.new"
 _FOR_ALL_TO_ENTER = 0o755
 _MOST_BYTES = 1024 * 1024
 _INFO_BYTES = 1024
+_MOST_WORDS = 1000
 _KERNEL = re.compile(r"\d+(_\d+)?")
 """What Corral's own are called: by their jobs' ids."""
 _ASIDE = re.compile(r"\.\d+(_\d+)?\.\d+")
@@ -36,7 +40,7 @@ class BadFile:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+        return printable(f"{self.path}: {self.reason}"[:_MOST_WORDS])[:_MOST_WORDS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,11 @@ def scan(root: Path, *, mounts: bool = False) -> Scan:
         except OSError as error:
             bad.append(BadFile(path, f"cannot be read: {error.strerror}"))
             continue
-        parsed = parse(text) if isinstance(text, str) else text
+        parsed = guarded(str(path), partial(parse, text)) if isinstance(text, str) else text
         if isinstance(parsed, BadText):
             bad.append(BadFile(path, parsed.reason))
+        elif isinstance(parsed, Unread):
+            bad.append(BadFile(path, parsed.why))
         else:
             files[kernel] = parsed
     return Scan(files, tuple(bad))
@@ -177,7 +183,7 @@ def remove(root: Path, name: str) -> None:
         with _descriptor(root) as top:
             try:
                 with _descriptor(name, top) as home:
-                    empty(home)
+                    _emptied(home)
                 os.rmdir(name, dir_fd=top)
             except NotADirectoryError:
                 os.unlink(name, dir_fd=top)
@@ -187,6 +193,40 @@ def remove(root: Path, name: str) -> None:
         raise BackendFailed(f"{root / name} cannot be removed: {error.strerror}") from error
     except BackendFailed as failure:
         raise BackendFailed(f"{root / name} cannot be removed: {failure}") from failure
+
+
+def _emptied(home: int) -> None:
+    """Empty a directory as its owner; also of a `config` that the owner has called otherwise. Raises BackendFailed."""
+    try:
+        empty(home)
+    except BackendFailed:
+        if not _removed_own(home):
+            raise
+        empty(home)
+
+
+def _removed_own(home: int) -> bool:
+    """Remove the directories in it that this process made for resource files; whether there was one.
+
+    Their owner may have renamed them, and cannot remove them. Nobody can have put one of root's here from elsewhere: to
+    move a directory takes the right to write to it. Only what a `config` holds is removed, and only what stays empty.
+    """
+    if os.fstat(home).st_uid == os.geteuid():
+        return False
+    listed = os.open(f"/proc/self/fd/{home}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    found = False
+    try:
+        for name in os.listdir(listed):
+            with contextlib.suppress(OSError), _descriptor(name, listed) as config:
+                if os.fstat(config).st_uid == os.geteuid():
+                    for file in (_NAME, _FRESH):
+                        with contextlib.suppress(FileNotFoundError):
+                            os.unlink(file, dir_fd=config)
+                    os.rmdir(name, dir_fd=listed)
+                    found = True
+    finally:
+        os.close(listed)
+    return found
 
 
 def left(root: Path) -> tuple[list[str], list[str]]:
