@@ -1,9 +1,10 @@
 from corral.control.commit import commit_evictions, commit_starts
 from corral.model.allocation import Grant, Member, Placement
-from corral.model.fact import AllocationMade
+from corral.model.fact import AllocationMade, SiteArranged
 from corral.model.fit import Cause, Misfit
 from corral.model.phase import Phase
 from corral.model.plan import Evict, Start
+from corral.model.queue import Pool
 from corral.model.view import View
 from corral.ports.ledger import Decided
 from tests.control.strategies import box, job, with_jobs
@@ -39,6 +40,12 @@ def test_two_starts_of_one_plan_never_get_the_same_device() -> None:
 def test_a_start_whose_job_was_cancelled_or_held_meanwhile_is_dropped_and_the_others_proceed() -> None:
     view = with_jobs(box(), job(1), job(2, after=("1",)), job(3))
     assert commit(view, on("9", "GPU-0"), on("2", "GPU-1"), on("3", "GPU-2")).value == ("3.1",)
+
+
+def test_a_start_on_what_was_set_apart_for_others_since_its_decision_is_dropped() -> None:
+    view = with_jobs(box(), job(1), job(2), job(3, user="bob"))
+    view = view.advance([SiteArranged(pools=(Pool("bobs", ("GPU-0", "box:2"), users=("bob",)),))])
+    assert commit(view, on("1", "GPU-0"), on("2", "GPU-1"), on("3", "GPU-2")).value == ("2.1", "3.1")
 
 
 def test_a_start_keeps_how_the_wait_was_spent() -> None:

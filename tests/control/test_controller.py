@@ -268,7 +268,7 @@ def test_a_ledger_that_cannot_write_is_an_obstacle_and_its_starts_are_made_when_
     failed.set_exception(LedgerFailed("no space left on the ledger's disk"))
     ticking.submit(1)
     with monkeypatch.context() as full:
-        full.setattr(ticking.ledger, "commit", lambda decide: failed)
+        full.setattr(ticking.ledger, "commit", lambda decide, **about: failed)
         controller = ticking.decide()
         until(lambda: controller.obstacle == "no space left on the ledger's disk")
         assert ticking.launched == []
@@ -284,7 +284,7 @@ def test_a_cycle_that_fails_is_tried_again(
     ticking.commit(1, on("a", 0))
     eviction = Evict("1", "2", "room for job 2")
     with monkeypatch.context() as full:
-        full.setattr(ticking.ledger, "commit", lambda decide: failed)
+        full.setattr(ticking.ledger, "commit", lambda decide, **about: failed)
         script = ticking.decide_by(lambda view: Plan(view.version, evictions=(eviction,)))
         until(lambda: script.cycles > 1)
     until(lambda: ticking.stopped == ["1.1"])
@@ -401,3 +401,16 @@ def test_a_fault_of_a_policy_is_logged_once(ticking: Deciding, caplog: pytest.Lo
     script = ticking.decide_by(lambda view: Plan(view.version, faults=("queue q: its policy failed",)))
     until(lambda: script.cycles > 3)
     assert caplog.messages.count("queue q: its policy failed") == 1
+
+
+def test_of_many_that_start_at_once_users_are_launched_in_turn_each_ones_in_order(cluster: Deciding) -> None:
+    of = {number: "ann" if number <= 100 else "bob" for number in range(1, 103)}
+    specs = {user: JobSpec(user, ("true",), request=Request(devices=0)) for user in ("ann", "bob")}
+    jobs = [Job(str(number), number, specs[user], cluster.time.now()) for number, user in of.items()]
+    facts = tuple(JobSubmitted(job, at=cluster.time.now(), by=job.spec.user) for job in jobs)
+    cluster.decide()
+    cluster.ledger.commit(lambda _: Decided(facts, None)).result()
+    until(lambda: len(cluster.launched) == len(of))
+    numbers = [int(allocation_id.partition(".")[0]) for allocation_id in cluster.launched]
+    assert numbers[:5] == [1, 101, 2, 102, 3]
+    assert [number for number in numbers if number <= 100] == [*range(1, 101)]

@@ -1,7 +1,9 @@
 """A launch that the disk has no room for is told, costs no job its end, and is made again."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,3 +116,35 @@ def test_a_launch_that_nobody_claimed_and_that_cannot_be_given_up_yet_is_not_tak
     disk.unclaimed = None
     until(lambda: server.ledger.view().jobs[job_id].phase is Phase.RUNNING)
     assert disk.ran == [job_id]
+
+
+class Busy(SimulatedRuntime):
+    """Notes what it is asked to launch, the first of which it takes until it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.launched: list[str] = []
+        self.go_on = threading.Event()
+
+    def launch(self, launch: Launch) -> None:
+        self.launched.append(launch.job.spec.user)
+        assert self.go_on.wait(PATIENCE_S)
+        super().launch(launch)
+
+
+def test_a_users_launch_on_a_node_waits_for_one_of_another_user_and_not_for_all(tmp_path: Path) -> None:
+    busy = Busy()
+    observed: list[Observation] = [NodeObserved(BOX.nodes["box"]), *map(ConditionObserved, BOX.conditions.values())]
+    server = LiveServer(Home(tmp_path), {"box": SimulatedNode(busy, SystemClock())}, observed)
+    try:
+        work = Submission(("true",), request=Request(devices=0))
+        server.service.submit([work] * 20, ALICE)
+        until(lambda: len(server.ledger.view().allocations) == 20)
+        (job_id,) = server.service.submit([work], replace(ALICE, user="bob"))
+        until(lambda: server.ledger.view().jobs[job_id].phase is Phase.STARTING)
+        busy.go_on.set()
+        until(lambda: len(busy.launched) == 21)
+    finally:
+        busy.go_on.set()
+        server.close()
+    assert busy.launched.index("bob") <= 2

@@ -51,6 +51,45 @@ def test_more_than_so_much_waits_for_no_node(monkeypatch: pytest.MonkeyPatch) ->
     go_on.set()
 
 
+def held_back() -> tuple[NodeWorker, threading.Event]:
+    """A node that is busy until it is told to go on."""
+    worker, go_on, begun = NodeWorker("a"), threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        go_on.wait(EVENT_S)
+
+    worker.put(hang)
+    assert begun.wait(EVENT_S)
+    return worker, go_on
+
+
+def test_users_take_turns_on_a_node_and_what_is_done_for_one_is_done_in_order() -> None:
+    worker, go_on = held_back()
+    done: list[str] = []
+    for number in range(50):
+        worker.put(lambda number=number: done.append(f"ann {number}"), "ann")  # type: ignore[misc]
+    worker.put(lambda: done.append("bob"), "bob")
+    worker.put(lambda: done.append("the server"))
+    worker.recheck(lambda: done.append("recheck"))
+    go_on.set()
+    worker.stop()
+    worker.join(EVENT_S)
+    assert done[:6] == ["ann 0", "bob", "the server", "ann 1", "recheck", "ann 2"]
+    assert [one for one in done if one.startswith("ann")] == [f"ann {number}" for number in range(50)]
+
+
+def test_one_user_of_whom_too_much_waits_keeps_nothing_of_another_from_being_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(node_workers, "MAX_WAITING", 2)
+    worker, go_on = held_back()
+    assert [worker.put(lambda: None, "ann") for _ in range(3)] == [True, True, False]
+    assert worker.put(lambda: None, "bob")
+    assert worker.put(lambda: None)
+    go_on.set()
+
+
 def test_a_node_that_hangs_has_one_recheck_waiting_and_no_more() -> None:
     go_on, done = threading.Event(), list[str]()
     worker = NodeWorker("a")

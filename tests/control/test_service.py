@@ -117,13 +117,13 @@ def commits(served: Served, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     commit = served.ledger.commit
 
-    def counted(decide: Callable[[View], Decided[Any]]) -> "Future[Any]":
+    def counted(decide: Callable[[View], Decided[Any]], **about: Any) -> "Future[Any]":
         def decided(view: View) -> Decided[Any]:
             taken = decide(view)
             counts.append(len(taken.facts))
             return taken
 
-        return commit(decided)
+        return commit(decided, **about)
 
     monkeypatch.setattr(served.ledger, "commit", counted)
     return counts
@@ -372,7 +372,7 @@ def test_an_index_that_several_nodes_have_names_no_device(served: Served) -> Non
 def log_of(served: Served, node: str) -> None:
     """The node has a log of every rank, which says where it is."""
 
-    def read_log(job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+    def read_log(job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         text = f"job {job_id} rank {rank} on {node}".encode()
         end = offset + max_bytes
         return LogChunk(base64.b64encode(text[offset:end]).decode(), len(text))
@@ -414,7 +414,7 @@ def test_an_array_has_no_log_of_its_own_and_an_element_of_it_is_named(served: Se
 
 def test_why_a_job_failed_is_told_to_those_who_may_read_its_log(served: Served) -> None:
     text = base64.b64encode(b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB\n").decode()
-    served.nodes["a"].read_log = lambda job_id, rank, offset, max_bytes: LogChunk(text, 77)  # type: ignore[method-assign]
+    served.nodes["a"].read_log = lambda job_id, rank, offset, max_bytes, mark: LogChunk(text, 77)  # type: ignore[method-assign]
     job_id = served.ended(served.submit(), on("a", 0), exit_code=1)
     diagnosis = served.service.explanations.with_log_end(job_id, ALICE).diagnosis
     assert diagnosis is not None

@@ -34,7 +34,7 @@ class Sliced(Served):
         self._commit = self.ledger.commit
         self.ledger.commit = self._counted  # type: ignore[method-assign]
 
-    def _counted(self, decide: Callable[[View], Decided[Any]]) -> "Future[Any]":
+    def _counted(self, decide: Callable[[View], Decided[Any]], **about: Any) -> "Future[Any]":
         self.before(len(self.facts))
 
         def decided(view: View) -> Decided[Any]:
@@ -42,7 +42,7 @@ class Sliced(Served):
             self.facts.append(len(taken.facts))
             return taken
 
-        return self._commit(decided)
+        return self._commit(decided, **about)
 
     def array(self) -> str:
         array = self.submit(FIVE)

@@ -76,7 +76,7 @@ class Adoption:
             assert isinstance(made, AllocationMade)
             return Decided((JobSubmitted(job, at=now, by=caller.user), first, made), made.allocation.id)
 
-        self._watch(self._ledger.commit(decide).result())
+        self._watch(self._ledger.commit(decide, user=caller.user).result())
         return job_id
 
     def _found(self, pid: int, caller: Caller) -> list[ProcessFound]:

@@ -50,14 +50,19 @@ class Attempt:
     trouble: str | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def user(self) -> str:
+        """Whose job it is."""
+        return self.launches[0].job.spec.user
+
     def report(self, rank: int) -> LaunchReport:
         """The newest report of a rank."""
         return self.reports.get(rank) or LaunchReport(self.launches[rank].id, LaunchPhase.UNKNOWN)
 
     def delay(self) -> str | None:
-        """What keeps the first member that has not begun from beginning, as its node says; None where nothing does."""
-        reports = (self.report(launch.rank) for launch in self.launches)
-        return next((one.reason for one in reports if one.phase is LaunchPhase.CLAIMED and one.reason), None)
+        """What keeps a member from beginning, or from being seen, as its node says; None where nothing does."""
+        reports = [self.report(launch.rank) for launch in self.launches]
+        return next((one.reason for one in reports if one.phase in _BEGUN and one.reason), None)
 
     def is_over(self, rank: int) -> bool:
         """Whether this member has ended, or will never run."""

@@ -132,7 +132,7 @@ class ChannelAccess:
             value=None,
             sentence=f"This is a test by {caller.user}. Nothing has happened.",
         )
-        return outgoing(message, since=self._clock.shown(now))
+        return self._delivery.signed(outgoing(message, since=self._clock.shown(now)))
 
 
 def _row(name: str, kind: str, user: str | None, last: Outcome | None) -> ChannelRow:

@@ -13,6 +13,7 @@ from corral.model.phase import Phase
 from corral.model.plan import Evict, Start
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import Decided
+from corral.scheduling.queueing.pools import set_apart_from
 
 Verify = Callable[[View, Start], Misfit | None]
 Describe = Callable[[View, Start], GpuInfo | None]
@@ -38,6 +39,8 @@ def commit_starts(
         job = draft.view.jobs.get(start.job_id)
         if job is None or not _may_start(job, start) or verify(draft.view, start) is not None:
             continue
+        if set_apart_from(draft.view, job.spec.user, job.spec.project, start.placement) is not None:
+            continue  # since the decision a node has come, or the settings have changed
         placement = ranked(start.placement, draft.view.nodes.values())
         enforcement = enforce(job, placement, draft.view)
         step = starting.start(

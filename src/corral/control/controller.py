@@ -11,6 +11,7 @@ from corral.control.commit import commit_evictions, commit_starts
 from corral.control.node_registry import Nodes
 from corral.control.readiness import ReadinessChecks
 from corral.control.wait_times import WaitBook
+from corral.fair_queue import SERVER, FairQueue
 from corral.histogram import SECONDS, Histogram
 from corral.model.errors import CorralError, LedgerFailed
 from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, JobUpdated, StartsPromised
@@ -238,7 +239,8 @@ class Controller:
             log.info("jobs start again%s", f" on node {node}" if node and len(self._nodes) > 1 else "")
 
     def _commit(self, starts: Sequence[Start]) -> None:
-        """Some at a time: the first of many are launched while the next are written."""
+        """Some at a time, the users in turn: the first of many are launched while the next are written."""
+        starts = _in_turn(starts, self._ledger.view().jobs)
         for first in range(0, len(starts), COMMITTED_AT_ONCE):
             self._commit_together(starts[first : first + COMMITTED_AT_ONCE])
 
@@ -247,10 +249,20 @@ class Controller:
         future = self._ledger.commit(
             lambda view: commit_starts(
                 view, starts, at, verify=verify, describe=gpu_info, enforce=enforcement, waited=self.waited
-            )
+            ),
+            jobs=len(starts),
         )
         for allocation_id in future.result():
             self._launch(allocation_id)
+
+
+def _in_turn(starts: Sequence[Start], jobs: Mapping[str, Job]) -> list[Start]:
+    """The starts, of which there is room for all, so that none of a user waits for many of another."""
+    waiting: FairQueue[Start] = FairQueue()
+    for start in starts:
+        job = jobs.get(start.job_id)
+        waiting.put(SERVER if job is None else job.spec.user, start)
+    return [*iter(waiting.pop, None)]
 
 
 def _named_job(delta: Delta) -> str:

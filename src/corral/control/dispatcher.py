@@ -135,7 +135,7 @@ class Dispatcher:
             except CorralError as error:
                 self.outcomes.note_trouble(attempt, f"{what} failed", error)
 
-        self._nodes.worker(node).put(guarded)
+        self._nodes.worker(node).put(guarded, attempt.user)
 
     def _launch_first(self, attempt: Attempt) -> None:
         meet = None
@@ -270,7 +270,7 @@ class Dispatcher:
             return
         attempt = self.attempts.drop(allocation_id)
         for launch in () if attempt is None else attempt.launches:
-            self._nodes.worker(launch.node).put(partial(self._forget_on_node, launch))
+            self._nodes.worker(launch.node).put(partial(self._forget_on_node, launch), launch.job.spec.user)
 
     def _forget_on_node(self, launch: Launch) -> None:
         try:

@@ -147,7 +147,7 @@ class Interaction:
                 raise BackendFailed(f"job {job.id} has just ended")
             return Decided(tuple(input_steps.take(newest, by=newest.spec.user, at=self._clock.now())), None)
 
-        self._ledger.commit(decide).result()
+        self._ledger.commit(decide, user=job.spec.user).result()
 
 
 def _progress(offset: int, taken: InputTaken | None) -> InputProgress:

@@ -207,7 +207,8 @@ class JobChanges:
         gone: set[str] = set()
         for part in slices(steps):
             try:
-                done = self._ledger.commit(partial(self._decide, change, part, frozenset(gone))).result()
+                decide = partial(self._decide, change, part, frozenset(gone))
+                done = self._ledger.commit(decide, user=change.caller.user, jobs=len(part)).result()
             except LedgerFailed as error:
                 if not changed:
                     raise

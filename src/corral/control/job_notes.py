@@ -29,7 +29,7 @@ class JobNotes:
 def tell_members(nodes: Nodes, launches: Sequence[Launch], line: str) -> None:
     """Have a line written into the logs of these members, also of such as have ended; returns at once."""
     for launch in launches:
-        nodes.worker(launch.node).put(partial(_write, nodes, launch, line))
+        nodes.worker(launch.node).put(partial(_write, nodes, launch, line), launch.job.spec.user)
 
 
 def _write(nodes: Nodes, launch: Launch, line: str) -> None:

@@ -65,7 +65,7 @@ class JobUpdates:
         for part in parts:
             try:
                 decide = partial(self._decide, part, whole_array, asked, caller)
-                changed, facts = self._ledger.commit(decide).result()
+                changed, facts = self._ledger.commit(decide, user=caller.user, jobs=len(part)).result()
             except CorralError as error:
                 raise (cut_short(error, len(touched), len(named)) if touched else error) from error
             self._act(facts, caller)

@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from corral.control.thread_pool import ThreadPool
+from corral.fair_queue import SERVER, FairQueue
 from corral.model.errors import CorralError, NodeUnreachable
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ T = TypeVar("T")
 Task = Callable[[], None]
 
 MAX_WAITING = 20_000
-"""More than so many tasks wait for no node: the dispatcher's recheck finds again what else is to be done there."""
+"""No more tasks of one user than this wait for a node: the dispatcher's recheck finds again what else is to be done."""
 
 
 TASKS_IN_A_ROW = 64
@@ -33,28 +34,30 @@ MAX_INSPECTIONS = 32
 
 
 class TaskQueue:
-    """Does one task after the other, on a thread of a pool. A CorralError of a task is logged, any other ends the
-    server.
+    """Does one task after the other, on a thread of a pool: users take turns, and what is put for one is done in order.
+    A CorralError of a task is logged, any other ends the server.
     """
 
     def __init__(self, name: str, pool: ThreadPool | None = None) -> None:
         """Without a pool it has a thread of its own."""
         self._name = name
         self._pool = pool or ThreadPool(name, 1)
-        # There are two of these for each of thousands of nodes: a list is a tenth of a deque, a lock of a condition.
-        self._waiting: list[Task] = []
+        # There are two of these for each of thousands of nodes: a lock is a tenth of a condition.
+        self._waiting: FairQueue[Task] = FairQueue()
         self._lock = threading.Lock()
         self._busy = False
         self._at_rest: threading.Event | None = None
         self._stopped = False
         self._leaving = False
 
-    def put(self, task: Task) -> bool:
-        """Have it done after what was put before; False, and nothing is done, where too much waits, or after `stop`."""
+    def put(self, task: Task, user: str = SERVER) -> bool:
+        """Have it done in the user's turn, after what was put before for them; False, and nothing is done, where too
+        much waits, or after `stop`.
+        """
         with self._lock:
-            if self._stopped or len(self._waiting) >= MAX_WAITING:
+            if self._stopped or self._waiting.of(user) >= MAX_WAITING:
                 return False
-            self._waiting.append(task)
+            self._waiting.put(user, task)
             if not self._busy:
                 self._busy = True
                 self._pool.submit(self._run)
@@ -88,8 +91,8 @@ class TaskQueue:
 
     def _next(self) -> Task | None:
         with self._lock:
-            if self._waiting and not self._leaving:
-                return self._waiting.pop(0)
+            if not self._leaving and (task := self._waiting.pop()) is not None:
+                return task
             self._busy = False
             if self._at_rest is not None:
                 self._at_rest.set()
@@ -109,9 +112,9 @@ class NodeWorker:
         self._inspections = 0
         self._rechecking = False
 
-    def put(self, task: Task) -> bool:
-        """Have it done on the node, in order; False where too much waits for the node already."""
-        return self._acts.put(task)
+    def put(self, task: Task, user: str = SERVER) -> bool:
+        """Have it done on the node, in order with what else is for this user; False where too much waits already."""
+        return self._acts.put(task, user)
 
     def recheck(self, task: Task) -> None:
         """Have it done unless the last recheck of the node still waits: a node that hangs has one and no more."""

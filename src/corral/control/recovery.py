@@ -16,7 +16,7 @@ from corral.control.node_registry import Nodes
 from corral.model.errors import CorralError
 from corral.model.fact import ServerPart
 from corral.model.job import Job
-from corral.model.launch import Launch, LaunchPhase, LaunchReport
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, job_number
 from corral.model.phase import Phase
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
@@ -186,6 +186,8 @@ class Recovery:
             log.warning("node %s: %s", node, sentence)
         for launch_id in answer.unknown:
             log.warning("node %s: launch %s is there but not in the ledger: it is ended", node, launch_id)
+            # As in a ledger that was restored: no other job is to be known by this number.
+            self._ledger.skip_ids(job_number(launch_id))
         self.left_behind.ended_on(node)
         self._take_over(self._nodes.agent(node), launches)
 

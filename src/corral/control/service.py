@@ -32,6 +32,7 @@ from corral.control.submitting.site_rules import LeastUse, obey, refuse_overflow
 from corral.control.submitting.submission_checks import check
 from corral.control.submitting.sweeps import check_text, first_of
 from corral.model.answers.dry_run import DryRun
+from corral.model.answers.site import ResourceNameRow
 from corral.model.device import Node
 from corral.model.errors import Refused
 from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity, Request
@@ -109,6 +110,10 @@ class Service:
         self._least_of = LeastUse()
         self._possible: tuple[tuple[Mapping[str, Node], Mapping[str, Pool]] | None, set[Wish]] = (None, set())
 
+    def resource_names(self) -> tuple[ResourceNameRow, ...]:
+        """The resource names of other systems that submissions may use."""
+        return self._asking.resource_names()
+
     def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """Accept all or none; the id of each, once on disk. Raises Refused, Forbidden, Conflict, LedgerFailed."""
         return self.submit_inspected(submissions, caller, self.file_findings.inspect(submissions, caller)).result()
@@ -140,7 +145,7 @@ class Service:
         def decide(newest: View) -> Decided[tuple[str, ...]]:
             return Decided(new_jobs.admit(newest, jobs, self.queries.named, caller.user, now).facts, accepted)
 
-        return self._ledger.commit(decide)
+        return self._ledger.commit(decide, user=caller.user, jobs=len(jobs))
 
     def submit_for_pods(self, submission: Submission, pods: tuple[PodRef, ...], caller: Caller) -> "Future[str]":
         """Have pods that others made wait as a job, a member each; its id, once on disk. Raises as `submit`.
@@ -159,7 +164,7 @@ class Service:
         def decide(newest: View) -> Decided[str]:
             return Decided(new_jobs.admit(newest, jobs, self.queries.named, caller.user, now).facts, job_id)
 
-        return self._ledger.commit(decide)
+        return self._ledger.commit(decide, user=caller.user, jobs=len(jobs))
 
     def _checked(self, view: View, asked: Submission, caller: Caller, files: FileFindings) -> JobSpec:
         """The specification of a submission in which nothing is amiss. Raises Refused, Forbidden."""
@@ -173,7 +178,7 @@ class Service:
         self._check_possible(view, submission, caller.user)
         first = first_of(submission)
         notes += of_priority + self._inspection.notes(view, first, caller, files)
-        spec = new_jobs.spec_of(submission, caller, view.limits, self._owner(submission))
+        spec = new_jobs.spec_of(submission, caller, view.limits, self._owner(submission, caller))
         forced_by = caller.user if self._inspection.overrides(view, first, caller, files) else None
         return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
 
@@ -203,17 +208,20 @@ class Service:
             try:
                 refuse_impossible(view, submission, shut)
             except Refused as refused:
-                never = self._asking.explained(str(refused), submission.request, view)
+                never = self._asking.explained(str(refused), submission, view)
                 raise Refused(never, field=refused.field) from None
             possible.add(wish)
 
-    def _owner(self, submission: Submission) -> ProcessIdentity | None:
+    def _owner(self, submission: Submission, caller: Caller) -> ProcessIdentity | None:
         if submission.kind is JobKind.RUN or submission.owner_pid is None:
             return None
         found = find_process(self._ledger.view(), self._nodes, submission.owner_pid)
         if not found:
             raise Refused(no_process(self._nodes, submission.owner_pid), field="owner_pid")
-        return found[0].identity
+        # Other nodes may have a process of that number, too: the caller's is meant, on the node that was named.
+        node = submission.request.node
+        meant = max(found, key=lambda process: (process.uid == caller.uid, process.identity.node == node))
+        return meant.identity
 
     def logs(self, job_id: str, caller: Caller) -> tuple[MemberLog, ...]:
         """The logs of a job's members, by rank. Raises NotFound, and Forbidden for another user's."""

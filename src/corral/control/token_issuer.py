@@ -46,8 +46,18 @@ class TokenIssuer:
         self._is_admin = is_admin
         self._only_user = only_user
 
-    def make(self, user: str | None, scope: TokenScope, expires_in_s: float | None, caller: Caller) -> MadeToken:
+    def make(
+        self,
+        user: str | None,
+        scope: TokenScope,
+        expires_in_s: float | None,
+        caller: Caller,
+        *,
+        digest: Callable[[str], str] | None = None,
+    ) -> MadeToken:
         """A new token with its secret for `user` (None: the caller), valid for so long (None: until revoked).
+
+        With a `digest` of its own it is one of a session, whose secret counts nowhere but in a cookie.
 
         Raises Refused, Forbidden, LedgerFailed.
         """
@@ -70,7 +80,7 @@ class TokenIssuer:
         secret = PREFIX + secrets.token_hex(32)
         parent = None if caller.token is None else caller.token.id
         token = Token("", name, uid, scope, now, caller.user, expires_at, parent=parent)
-        token = self._tokens.add(token, digest_of(secret))
+        token = self._tokens.add(token, (digest or digest_of)(secret))
         if any(one.id == parent and one.revoked_at is not None for one in self._tokens.all()):
             self._tokens.revoke([token.id], now)  # the other was revoked since the caller showed it
         log.info("token %s with scope %s created for %s by %s", token.id, scope, name, caller.user)

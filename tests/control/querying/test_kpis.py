@@ -77,7 +77,7 @@ def test_jobs_are_told_by_the_means_of_their_gpu(rig: Rig) -> None:
     )
     rows = rig.figures.kpis(KpiBy.MEANS, range_name="1h").rows
     jobs = {row.name: round(row.job_throughput.value or 0) for row in rows}
-    assert jobs == {"unknown": 2, "none": 1, "timeslice": 1}
+    assert jobs == {"unknown": 2, "none": 1, "exclusive": 1}, "a whole GPU is had alone, whatever its setting"
 
 
 def test_there_are_only_so_many_rows(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

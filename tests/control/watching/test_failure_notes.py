@@ -7,6 +7,8 @@ from typing import Any, cast
 import pytest
 
 from corral.control.watching.failure_notes import FailureNotes
+from corral.diagnosis.diagnose import diagnose
+from corral.diagnosis.failure import Diagnosis, Failure
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, Node
@@ -35,10 +37,10 @@ class Host:
         self.logs = JobLogs(directory)
         self.reachable = True
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         if not self.reachable:
             raise NodeUnreachable("the node did not answer within 2 s")
-        return self.logs.read(job_id, rank, offset, max_bytes)
+        return self.logs.read(job_id, rank, offset, max_bytes, mark)
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         self.logs.note(job_id, rank, line)
@@ -130,6 +132,13 @@ def test_the_last_line_of_the_log_says_why_the_job_failed(site: Site) -> None:
     assert site.log("1")[-1] == f"corral: attempt 1 failed with exit code 1: {TOLD}"
 
 
+def test_nothing_is_told_from_the_log_of_another_job_of_the_same_id(site: Site) -> None:
+    site.run("1", OOM)
+    (site.host.directory / "1.log.of").symlink_to("1 12345 7.5")
+    assert site.why("1") is None
+    assert site.missing("1") == 0
+
+
 def test_a_server_that_has_just_started_tells_the_same(site: Site) -> None:
     site.run("1", OOM)
     site.work()
@@ -184,6 +193,31 @@ def test_a_node_that_does_not_answer_costs_the_diagnosis_alone(site: Site) -> No
     site.run("1", OOM)
     site.host.reachable = False
     assert site.why("1") is None
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("9" * 5000), RecursionError(), MemoryError(), OverflowError(), KeyError("\udc80")]
+)
+def test_a_log_that_breaks_its_reader_is_said_to_be_unreadable_and_hides_no_others(
+    site: Site, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(failure: Failure, log_end: bytes) -> Diagnosis | None:
+        if b"hostile" in log_end:
+            raise error
+        return diagnose(failure, log_end)
+
+    monkeypatch.setattr("corral.control.watching.failure_notes.diagnose", broken)
+    site.run("1", "hostile\n")
+    site.run("2", OOM)
+    site.run("3", "hostile\n", OOM)
+    site.work()
+    assert f": the end of its log could not be read ({type(error).__name__}); " in site.log("1")[-1]
+    assert (
+        site.why("1")
+        == f"the end of its log could not be read ({type(error).__name__}); look into it yourself: corral logs 1"
+    )
+    assert site.log("2")[-1].endswith(TOLD)
+    assert "rank 1: out of GPU memory" in site.log("3")[-1]
 
 
 def test_the_end_of_a_long_log_is_enough(site: Site) -> None:

@@ -61,7 +61,7 @@ class AlertAccess:
             known = replace(alert, acknowledged_by=caller.user, acknowledged_at=at)
             return Decided((AlertAcknowledged(known, by=caller.user, at=at),), known)
 
-        alert = self._ledger.commit(decide).result()
+        alert = self._ledger.commit(decide, user=caller.user).result()
         log.info("alert %s was acknowledged by %s", alert.id, alert.acknowledged_by)
         return in_wall_time(_row(alert, self._ledger.view(), self._clock.now()), self._clock)
 
@@ -104,7 +104,7 @@ class AlertAccess:
                 raise Conflict(f"there are {most} silences, the most allowed; end some: corral alerts unsilence ID")
             return Decided((AlertsSilenced(made, by=caller.user, at=at),), None)
 
-        self._ledger.commit(decide).result()
+        self._ledger.commit(decide, user=caller.user).result()
         log.info("%s silenced alerts that match %s for %s", made.by, made.match, format_duration(duration_s))
         return in_wall_time(_silence_row(made, self._ledger.view(), at), self._clock)
 
@@ -119,7 +119,7 @@ class AlertAccess:
             may_end_silence(caller, silence)
             return Decided((SilenceEnded(silence_id, by=caller.user, at=at),), (silence, view))
 
-        silence, before = self._ledger.commit(decide).result()
+        silence, before = self._ledger.commit(decide, user=caller.user).result()
         log.info("silence %s was ended by %s", silence_id, caller.user)
         return in_wall_time(_silence_row(silence, before, at), self._clock)
 

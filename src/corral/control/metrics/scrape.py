@@ -31,6 +31,7 @@ class Metrics:
         deliveries: messages to channels, by channel and result.
         history_stopped: why the history of devices is not written, None while it is.
         watch_failures: rounds of watches that broke and went on, by watch.
+        cluster: what the site calls itself, None where it has no name.
         started_at: when the server began, Unix seconds.
     """
 
@@ -48,6 +49,7 @@ class Metrics:
     history_stopped: Callable[[], str | None]
     watch_failures: Mapping[str, int]
     version: str
+    cluster: Callable[[], str | None]
     started_at: float
 
     def text(self) -> bytes:
@@ -110,6 +112,13 @@ class Metrics:
         )
         yield from family(
             "corral_build_info", "gauge", "1, with the version.", [Row(labelled(version=self.version), 1)]
+        )
+        # A label of its own series, as of the build: who wants it on others joins it, or has Prometheus add it to all.
+        yield from family(
+            "corral_cluster_info",
+            "gauge",
+            "1, with the name of the cluster.",
+            [Row(labelled(cluster=name), 1)] if (name := self.cluster()) else [],
         )
         yield from family(
             "corral_start_time_seconds",

@@ -80,4 +80,5 @@ def _row(node: str, device: Device, allocated: AllocatedDevice) -> MappedDevice:
         allocated_milli=allocated.allocated_milli,
         jobs=tuple(HolderRow(job.job_id, job.user, job.share_milli, job.memory_mib) for job in allocated.jobs),
         mig_profile=device.mig_profile,
+        held_as=device.held_by(max((job.share_milli for job in allocated.jobs), default=0)).value,
     )

@@ -14,6 +14,7 @@ from corral.control.querying.queries import Decisions, Queries
 from corral.control.querying.wall_times import in_wall_time
 from corral.diagnosis.failure import Diagnosis
 from corral.model.answers.job_details import Explanation, WaitPart
+from corral.model.audience import Audience
 from corral.model.job import Job
 from corral.model.phase import Phase
 from corral.model.plan import WaitReason
@@ -28,8 +29,8 @@ from corral.scheduling.planner import Planner
 class LogEnds(Protocol):
     """What the ends of logs say of jobs that have ended; it takes as long as their nodes do."""
 
-    def of(self, job: Job) -> Diagnosis | None:
-        """Why a job failed, None where that is not known."""
+    def of(self, job: Job, audience: Audience) -> Diagnosis | None:
+        """Why a job failed, and what this reader can do; None where that is not known."""
         ...
 
     def missing_bytes(self, job: Job) -> int | None:
@@ -64,10 +65,10 @@ class Explanations:
         self._trouble = trouble
         self._may_still_run = may_still_run
 
-    def of(self, job_id: str) -> Explanation:
+    def of(self, job_id: str, audience: Audience = Audience.COMMAND_LINE) -> Explanation:
         """Why a job waits, or how long it waited for what; for an array, also its jobs by phase. Raises NotFound."""
         if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
-            return self._array(job_id, elements)
+            return self._array(job_id, elements, audience)
         job = self._queries.find(job_id)
         now = self._clock.now()
         waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._decisions.waited(job))
@@ -79,7 +80,7 @@ class Explanations:
             if job.phase is not Phase.PENDING:
                 return self._not_waiting(view, job, now, waited)
             wait = self._queries.waits().of(job)
-            found = explain(view, job, wait, now, plan=self._decisions.plan, outlook=outlook)
+            found = explain(view, job, wait, now, plan=self._decisions.plan, outlook=outlook, audience=audience)
         obstacle, sentence = self._decisions.obstacle, found.sentence
         if obstacle is not None:
             first = f"{job.title} waits because nothing can start now: {obstacle}."
@@ -125,7 +126,7 @@ class Explanations:
             lost_s=job.lost_s,
         )
 
-    def _array(self, array_id: str, elements: Sequence[Job]) -> Explanation:
+    def _array(self, array_id: str, elements: Sequence[Job], audience: Audience) -> Explanation:
         """How many elements are in which phase, and why the first waiting one waits."""
         counts = Counter(job.phase for job in elements)
         words = [f"{counts[phase]} {_standing(phase)}" for phase in Phase if counts[phase]]
@@ -133,21 +134,21 @@ class Explanations:
         unlike = [job for job in elements if job.phase is not Phase.SUCCEEDED]
         order = (Phase.PENDING, Phase.RUNNING)
         chief = min(unlike or elements, key=lambda job: (*(job.phase is not phase for phase in order), job.sequence))
-        answer = self.of(chief.id)
+        answer = self.of(chief.id, audience)
         if chief.phase is Phase.PENDING:
             return replace(answer, id=array_id, reason=f"{counted}. Next, {chief.id}: {answer.reason}")
         return replace(answer, id=array_id, reason=counted, waited=())
 
-    def with_log_end(self, job_id: str, caller: Caller) -> Explanation:
+    def with_log_end(self, job_id: str, caller: Caller, audience: Audience = Audience.COMMAND_LINE) -> Explanation:
         """Why a job waits, as `of`; for those who may read its log, why it failed and what is missing there.
 
         It may take as long as the job's node does to read the end of the log. Raises NotFound.
         """
-        explanation = self.of(job_id)
+        explanation = self.of(job_id, audience)
         job = self._ledger.find_job(job_id) if explanation.phase.terminal else None
         if job is None or not job.attempts or not can_read_log(caller, job):
             return explanation
-        found = self._log_ends.of(job)
+        found = self._log_ends.of(job, audience)
         diagnosis = None if found is None else found.line
         return replace(explanation, diagnosis=diagnosis, log_missing_bytes=self._log_ends.missing_bytes(job) or None)
 

@@ -98,8 +98,15 @@ class KeyFigures:
         if by is not KpiBy.MEANS:
             return lambda key: key or NO_GPU
         nodes = self._ledger.view().nodes.values()
-        means = {device.uuid: device.means.value for node in nodes for device in node.devices}
-        return lambda uuid: NO_GPU if uuid is None else means.get(uuid, UNKNOWN)
+        devices = {device.uuid: device for node in nodes for device in node.devices}
+
+        def held(key: str | None) -> str:
+            if key is None:
+                return NO_GPU
+            uuid, _, share_milli = key.rpartition(" ")
+            return devices[uuid].held_by(int(share_milli)).value if uuid in devices else UNKNOWN
+
+        return held
 
 
 def response_time(requests: RequestCounts) -> ResponseTime:

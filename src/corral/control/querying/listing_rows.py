@@ -33,7 +33,8 @@ def job_row(
 ) -> JobRow:
     """A job as `ps` lists it: why it waits and until when, or what is allocated to it, if known.
 
-    `certainty` says how sure the expected start is, `delay` what keeps a job that has its devices from beginning.
+    `certainty` says how sure the expected start is, `delay` what keeps a job that has its devices from beginning,
+    or from being seen.
     """
     spec = job.spec
     members = () if allocation is None else allocation.placement.members
@@ -120,6 +121,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
     condition, state = standing_of(view, node_name, device)
     allocations = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
     seen = sample or DeviceSample(device.uuid, 0.0)
+    grants = [(one, grant) for one in allocations for grant in one.placement.grants if grant.uuid == device.uuid]
     return DeviceRow(
         uuid=device.uuid,
         index=device.index,
@@ -133,9 +135,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         power_w=_watts(seen.power_mw),
         holders=tuple(
             HolderRow(allocation.job_id, allocation.user, grant.share_milli, grant.memory_mib)
-            for allocation in allocations
-            for grant in allocation.placement.grants
-            if grant.uuid == device.uuid
+            for allocation, grant in grants
         ),
         processes=tuple(
             ProcessRow(
@@ -160,6 +160,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         mig_profile=device.mig_profile,
         parent=device.parent_uuid,
         means=device.means.value,
+        held_as=device.held_by(max((grant.share_milli for _, grant in grants), default=0)).value,
         links=tuple(LinkRow(link.peer_uuid, link.kind, link.lanes) for link in device.links),
         availability=_availability(view, device, seen),
         vgpu_layer=None if device.virtual is None else device.virtual.name,

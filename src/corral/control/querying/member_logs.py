@@ -8,6 +8,7 @@ from corral.clock import Clock
 from corral.control.node_registry import Nodes
 from corral.model.errors import Conflict, NodeUnreachable
 from corral.model.job import Job
+from corral.model.launch import log_mark
 from corral.ports.ledger import Ledger
 from corral.ports.node import NodeAgent
 
@@ -33,6 +34,7 @@ class MemberLog:
     ) -> None:
         """`find` says how the job is now, and on which node its log is; `why_not_asked` is None of one that answers."""
         self._job_id = job.id
+        self._mark = log_mark(job)
         self._rank = rank
         self._nodes = nodes
         self._find = find
@@ -49,13 +51,13 @@ class MemberLog:
         Raises BackendFailed; at once where the node is known not to answer.
         """
         agent = self._agent()
-        chunk = None if agent is None else agent.read_log(self._job_id, self._rank, offset, PIECE_BYTES)
+        chunk = None if agent is None else agent.read_log(self._job_id, self._rank, offset, PIECE_BYTES, self._mark)
         return b"" if chunk is None else base64.b64decode(chunk.data)
 
     def size_bytes(self) -> int:
         """How long it is by now; 0 where there is none (yet). Raises as `read` does."""
         agent = self._agent()
-        return 0 if agent is None else agent.read_log(self._job_id, self._rank, 0, 0).size_bytes or 0
+        return 0 if agent is None else agent.read_log(self._job_id, self._rank, 0, 0, self._mark).size_bytes or 0
 
     def written_since(self, wall: float) -> int:
         """The byte from which on it was written since a moment (Unix seconds), or a little earlier.
@@ -66,7 +68,7 @@ class MemberLog:
         now, at = self._clock.now(), self._clock.taken(wall)
         if agent is None:
             return 0
-        start = agent.log_written_since(self._job_id, self._rank, max(0.0, now - at))
+        start = agent.log_written_since(self._job_id, self._rank, max(0.0, now - at), self._mark)
         if start is not None:
             return start
         # A log gets its first mark some seconds after its first line.
@@ -147,9 +149,10 @@ class MemberLogs:
 
     def _nodes_of(self, job: Job) -> tuple[str, ...]:
         """The node that has each member's log, by rank; () where none was launched, or that is not known any more."""
+        if not job.launches and not job.phase.terminal:
+            # Nothing has written there for it. What is there is of a job that no ledger knows any more.
+            return ()
         if len(self._nodes) == 1:
             return (*self._nodes,) * job.spec.request.gang_size
-        if not job.launches:
-            return ()
         allocation = self._ledger.view().allocations.get(job.allocation_id or "") or self._ledger.last_allocation(job)
         return () if allocation is None else tuple(member.node for member in allocation.placement.members)

@@ -28,6 +28,7 @@ def _row(view: View, name: str, last_seen_at: float | None) -> NodeRow:
         cpus=None if node is None else node.cpu_milli / 1000,
         memory_mib=None if node is None else node.memory_mib,
         labels={} if node is None else dict(node.labels),
+        boot_id=None if node is None else node.boot_id,
     )
 
 

@@ -23,11 +23,12 @@ from corral.model.answers.site import ServerInfo
 from corral.model.errors import NotFound, Refused
 from corral.model.job import Job, JobSpec
 from corral.model.job_sort import sorted_rows
+from corral.model.means import Means
 from corral.model.phase import Phase
 from corral.model.plan import Plan, WaitReason
 from corral.model.submission import Submission
 from corral.model.view import View
-from corral.ports.ledger import JobQuery, Ledger
+from corral.ports.ledger import HeldBy, JobQuery, Ledger
 from corral.ports.telemetry import Samples
 from corral.scheduling.explaining.submission_forecast import forecast_submission
 from corral.scheduling.explaining.why import WaitIndex, wait_reason
@@ -94,13 +95,17 @@ class Queries:
         """The job, or the elements of the array, that an id names; () when it names none."""
         return named_jobs(self._ledger, (job_id,))[job_id]
 
-    def jobs(self, query: JobQuery, *, active_only: bool, starts: bool = False) -> tuple[list[JobRow], int | None]:
+    def jobs(
+        self, query: JobQuery, *, active_only: bool, starts: bool = False, means: Means | None = None
+    ) -> tuple[list[JobRow], int | None]:
         """A page of jobs, newest first, and the sequence number below which the next page begins (None after the last).
 
-        With `starts`, the planner is run ahead to predict when waiting jobs will start.
+        With `starts`, the planner is run ahead to predict when waiting jobs will start. `means` leaves those that hold
+        their devices so, or did at last.
         """
         since = None if query.since is None else self._clock.taken(query.since)
-        query = replace(query, since=since, now=self._clock.now())
+        held = None if means is None else _held_by(self._ledger.view(), means)
+        query = replace(query, since=since, now=self._clock.now(), held=held)
         foresight = self._foresight() if starts else None
         if active_only:
             found, rows = self._active(query, foresight)
@@ -116,7 +121,11 @@ class Queries:
 
     def _active(self, query: JobQuery, foresight: Foresight | None) -> tuple[Sequence[Job], list[JobRow]]:
         """The jobs that have not ended and that a query asks for, and their rows."""
-        matching = [job for job in self._ledger.view().jobs.values() if not job.phase.terminal and query.has(job)]
+        view = self._ledger.view()
+        matching = [job for job in view.jobs.values() if not job.phase.terminal and query.has(job)]
+        if query.held is not None:
+            holding = _holding(view, query.held)
+            matching = [job for job in matching if job.id in holding]
         if query.sort is None:
             newest = sorted(matching, key=lambda job: -job.sequence)[: query.limit]
             return newest, self._rows(newest, foresight)
@@ -192,9 +201,7 @@ class Queries:
             devices=tuple(_named(view, uuid) for uuid in uuids),
             grants=grant_rows(grants),
             notes=notes,
-            reason=found.sentence
-            if found.possible
-            else self._asking.explained(found.sentence, submission.request, view),
+            reason=found.sentence if found.possible else self._asking.explained(found.sentence, submission, view),
             expected_start=found.expected_start,
             expected_start_is=found.certainty,
             nearest=None if found.nearest is None else NearestRequest(found.nearest),
@@ -243,7 +250,7 @@ class Queries:
             return job_row(job, None, None, self._ledger.last_allocation(job))
         if job.phase is not Phase.PENDING:
             held = job.allocation_id or ""
-            delay = self._trouble(held) if job.phase is Phase.STARTING else None
+            delay = self._trouble(held) if job.phase in (Phase.STARTING, Phase.RUNNING) else None
             return job_row(job, None, None, self._ledger.view().allocations.get(held), delay=delay)
         wait = self.waits().of(job)
         now = self._clock.now()
@@ -286,3 +293,18 @@ def _of_elements(submission: Submission) -> dict[str, Any]:
 def _named(view: View, uuid: str) -> DeviceChoice:
     found = view.device(uuid)
     return DeviceChoice(uuid, found[1].index, found[1].model, found[0].name) if found else DeviceChoice(uuid)
+
+
+def _held_by(view: View, means: Means) -> HeldBy:
+    devices = [device for node in view.nodes.values() for device in node.devices]
+    return HeldBy(
+        means,
+        frozenset(device.uuid for device in devices if device.means is means),
+        frozenset(device.uuid for device in devices if device.is_part),
+    )
+
+
+def _holding(view: View, held: HeldBy) -> set[str]:
+    """The live jobs that hold their first device so, by id."""
+    first = ((one.job_id, one.placement.grants[:1]) for one in view.allocations.values())
+    return {job_id for job_id, grants in first if grants and held.has(grants[0])}

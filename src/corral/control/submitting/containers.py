@@ -3,16 +3,23 @@
 import re
 from dataclasses import replace
 
+from corral.control.submitting.submission_checks import check_checkpoint
 from corral.model.checkpoint_signal import CheckpointSignal
 from corral.model.container import check_container
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Request
+from corral.model.means import Means
 from corral.model.placement_rules import PlacementRules, Toleration
 from corral.model.submission import Submission
 from corral.ports.containers import Containers
 
 IMAGES_DIRECTORY = "/"
 """A container whose job names this working directory, or none, begins in that of its image."""
+
+NO_MPS = (
+    "a container cannot be given a part of a GPU that is shared by MPS, because the daemon is the host's; "
+    "ask for a whole GPU, such as --gpus 1, or run the job without --image"
+)
 
 _VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*", re.ASCII)
 """Names of variables that every engine of containers takes."""
@@ -54,6 +61,15 @@ def with_container(submission: Submission, containers: Containers | None) -> Sub
     )
 
 
+def beside_mps(request: Request) -> Request:
+    """A request for a part of a device, for a container that reaches no MPS: by another means. Raises Refused."""
+    if request.whole or not request.devices or request.mig_profile is not None:
+        return request
+    if request.means is Means.MPS:
+        raise Refused(f"--share mps: {NO_MPS}", field="means")
+    return request if request.means is not None else replace(request, means=Means.TIMESLICE)
+
+
 def _tolerating(request: Request, tolerations: tuple[Toleration, ...]) -> Request:
     if not tolerations:
         return request
@@ -69,7 +85,9 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
                 f"{field}: a container's output goes to the job's log; remove --{field} and use `corral logs`",
                 field=field,
             )
-    if submission.stdin or submission.terminal is not None:
+    if submission.terminal is not None:
+        raise Refused("terminal: a container gets no terminal here; leave out --pty", field="terminal")
+    if submission.stdin:
         raise Refused(
             "stdin: a container gets no input here; put the input in a volume, or run it with < /dev/null",
             field="stdin",
@@ -81,6 +99,8 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
             field="gang_size",
         )
     word = submission.checkpoint_signal
+    # Whether it is one at all is seen only now: the rest of a submission is checked when it has its container.
+    check_checkpoint(word, submission.checkpoint_grace_s, submission.time_limit_s)
     if word is not None and CheckpointSignal.parse(word).name != "TERM":
         raise Refused(
             f"checkpoint_signal: a container is told by SIGTERM alone that it is to save its work; write "

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from corral.config import Settings
-from corral.control.submitting.containers import with_container
+from corral.control.submitting.containers import NO_MPS, beside_mps, with_container
+from corral.model.answers.site import ResourceNameRow
 from corral.model.ask import Ask
 from corral.model.device import Node
+from corral.model.device_model import model_matches
 from corral.model.errors import Refused
-from corral.model.fit import model_matches, profile_matches
+from corral.model.fit import profile_matches
 from corral.model.home import Home
 from corral.model.job import JobKind, Request
 from corral.model.means import Means
@@ -16,7 +18,7 @@ from corral.model.split import Strategy
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.ports.containers import Containers
-from corral.sharing.definitions import Catalogue, load_catalogue
+from corral.sharing.definitions import Catalogue, load_catalogue, own_catalogue
 from corral.sharing.resources import to_ask
 
 _ASKED = ("devices", "share_milli", "split_milli", "memory_mib", "memory_percent", "cores_percent", "mig_profile")
@@ -67,6 +69,12 @@ class RequestRules:
         if self.min_compute is not None and request.devices:
             least = max(self.min_compute, request.min_compute or (0, 0))
             request = replace(request, min_compute=least, site_min_compute=self.min_compute)
+        if request.devices and not request.whole and self.containers is not None and not self.containers.parts:
+            raise Refused(
+                "gpus: a pod gets whole GPUs here, and this job asks for a part of one; ask for --gpus 1", field="gpus"
+            )
+        if self._without_mps(submission):
+            request = beside_mps(request)
         if submission.kind is not JobKind.RUN and request.devices and not request.whole:
             request = _reserved(request)
         tenant = user if request.devices and not request.whole else None
@@ -76,14 +84,34 @@ class RequestRules:
             return submission, notes
         return replace(submission, request=request, resources={}), notes
 
-    def explained(self, never: str, request: Request, view: View) -> str:
-        """Why no device here can serve a request, mentioning min_compute_capability if it excludes devices."""
-        least = self.min_compute if request.devices else None
-        devices = [device for node in view.nodes.values() for device in node.devices]
-        if least is None or all((device.compute_capability or (0, 0)) >= least for device in devices):
-            return never
-        words = f"this site uses no GPU below compute capability {least[0]}.{least[1]}"
-        return f"{never} ({words}: min_compute_capability)"
+    def resource_names(self) -> tuple[ResourceNameRow, ...]:
+        """The resource names that submissions may use, as the definitions are ordered."""
+        known = self.catalogue or own_catalogue()
+        return tuple(
+            ResourceNameRow(
+                one.key,
+                one.group,
+                integer=one.data_type == "integer",
+                default=one.default_value or None,
+                required=one.required,
+                descriptions=one.descriptions,
+            )
+            for one in known.resources.values()
+        )
+
+    def explained(self, never: str, submission: Submission, view: View) -> str:
+        """Why no device here can serve a submission, mentioning rules of this site that exclude devices."""
+        request = submission.request
+        devices = [device for node in view.nodes.values() for device in node.devices] if request.devices else []
+        least = self.min_compute
+        if least is not None and any((device.compute_capability or (0, 0)) < least for device in devices):
+            words = f"this site uses no GPU below compute capability {least[0]}.{least[1]}"
+            never = f"{never} ({words}: min_compute_capability)"
+        by_mps = any(device.means is Means.MPS for device in devices) and not request.whole
+        return f"{never} ({NO_MPS})" if by_mps and self._without_mps(submission) else never
+
+    def _without_mps(self, submission: Submission) -> bool:
+        return submission.container is not None and self.containers is not None and not self.containers.reach_mps
 
     def _of_resources(self, submission: Submission) -> Ask:
         plain = Request()

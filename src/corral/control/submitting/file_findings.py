@@ -19,6 +19,7 @@ from corral.model.job import JobKind
 from corral.model.submission import Submission
 from corral.ports.host import Credentials, FileQuery
 from corral.preflight.program_lookup import CORRALS_OWN, FOUND, ProgramFinding, search_path
+from corral.untrusted import Unread, guarded
 
 if TYPE_CHECKING:
     from corral.preflight.detect import Detection
@@ -214,7 +215,12 @@ def _queries_of(submission: Submission) -> tuple[FileQuery, ...]:
         from corral.preflight.command_line import read_command
         from corral.preflight.file_facts import file_query
 
-        queries.append(file_query(read_command(submission.command), submission.env, submission.workdir))
+        query = guarded(
+            f"the command {submission.command[:1]!r:.60}",
+            lambda: file_query(read_command(submission.command), submission.env, submission.workdir),
+        )
+        # Where that cannot be read, what is found of the working directory brings nothing.
+        queries.append(FileQuery(directory=submission.workdir) if isinstance(query, Unread) else query)
     return tuple(queries)
 
 
@@ -270,7 +276,11 @@ def _on_node(submission: Submission, facts: "Mapping[FileQuery, FileFacts | None
     from corral.preflight.command_line import read_command
     from corral.preflight.detect import detection
 
-    return replace(findings, detection=detection(read_command(submission.command), submission.env, brought))
+    found = guarded(
+        f"the command {submission.command[:1]!r:.60} and its files",
+        lambda: detection(read_command(submission.command), submission.env, brought),
+    )
+    return findings if isinstance(found, Unread) else replace(findings, detection=found)
 
 
 def _wants_gpus(submission: Submission) -> bool:

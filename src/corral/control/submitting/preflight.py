@@ -19,6 +19,7 @@ from corral.model.state import slot_of
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
+from corral.untrusted import Unread, guarded
 
 if TYPE_CHECKING:
     from corral.preflight.detect import Detection
@@ -90,16 +91,24 @@ class SubmissionPreflight:
 
         Where the files of none of these nodes are known, those of the node on which it could start soonest count.
         """
-        from corral.preflight.rules import check
-
         known = {node: found.detection for node, found in files.nodes.items() if found.detection is not None}
         if not known:
             return []
         return [
-            _Judged(place, having, check(detection.work_in(place), place, strict=self._strict))
+            _Judged(place, having, self._found(submission, detection, place))
             for place, nodes in self._places_of(view, submission, caller).items()
             for detection, having in _alike(known, nodes)
         ]
+
+    def _found(self, submission: Submission, detection: "Detection", place: "Place") -> "tuple[Finding, ...]":
+        """What the rules find on one kind of device; nothing where the command or its files break them."""
+        from corral.preflight.rules import check
+
+        found = guarded(
+            f"the command {submission.command[:1]!r:.60} and its files",
+            lambda: check(detection.work_in(place), place, strict=self._strict),
+        )
+        return () if isinstance(found, Unread) else found
 
     def _places_of(self, view: View, submission: Submission, caller: Caller) -> "dict[Place, tuple[str, ...]]":
         """As `places_of` for the nodes that could serve the submission, cached while the nodes stay the same."""

@@ -90,7 +90,7 @@ class ExperimentAccess:
                 raise Conflict(f"the next experiment of task {task_id} is number {following}, not {number}")
             return Decided((ExperimentCreated(made, by=caller.user, at=at),), made)
 
-        return self._told(self._ledger.commit(decide).result())
+        return self._told(self._ledger.commit(decide, user=caller.user).result())
 
     def change(self, experiment_id: str, change: ExperimentChange, caller: Caller) -> ExperimentRow:
         """Write down how an experiment stands.
@@ -113,7 +113,7 @@ class ExperimentAccess:
             fact = ExperimentEnded if changed.status.over else ExperimentChanged
             return Decided((fact(changed, by=caller.user, at=at),), changed)
 
-        return self._told(self._ledger.commit(decide).result())
+        return self._told(self._ledger.commit(decide, user=caller.user).result())
 
     def _find(self, experiment_id: str) -> Experiment:
         found = self._ledger.view().experiments.get(experiment_id) or self._experiments.find(experiment_id)

@@ -82,7 +82,7 @@ class TaskAccess:
                 raise Conflict(f"you have {own} tasks, the most allowed; delete some: corral tasks delete ID")
             return Decided((TaskCreated(made, by=caller.user, at=at),), made)
 
-        return self._told(self._ledger.commit(decide).result())
+        return self._told(self._ledger.commit(decide, user=caller.user).result())
 
     def edit(self, task_id: str, edit: Callable[[TuningSpec], TuningSpec], caller: Caller) -> TaskRow:
         """Have a task that does not run ask for something else.
@@ -176,7 +176,7 @@ class TaskAccess:
             _must_rest(view, task)
             return Decided((TaskDeleted(task_id, by=caller.user, at=at),), task)
 
-        return in_wall_time(_row(self._ledger.commit(decide).result(), sums, at), self._clock)
+        return in_wall_time(_row(self._ledger.commit(decide, user=caller.user).result(), sums, at), self._clock)
 
     def plan(self, task_id: str, experiments: int, caller: Caller) -> TaskRow:
         """Note how many experiments it makes at most: the tuner says so. Raises NotFound, Forbidden, Conflict."""
@@ -224,7 +224,7 @@ class TaskAccess:
             facts = change(view, task)
             return Decided(facts, view.advance(facts).tuning_tasks[task_id])
 
-        return self._told(self._ledger.commit(decide).result())
+        return self._told(self._ledger.commit(decide, user=caller.user).result())
 
     def _told(self, task: TuningTask) -> TaskRow:
         row = _row(task, self._experiments.sums(task.id).get(task.id), self._clock.now())

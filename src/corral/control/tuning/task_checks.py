@@ -1,6 +1,6 @@
 """Bounds of what a task may ask for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from corral.model.errors import Refused
 from corral.model.tuning_spec import BenchmarkSpec, TuningSpec
@@ -8,6 +8,10 @@ from corral.model.tuning_spec import BenchmarkSpec, TuningSpec
 MOST_EXPERIMENTS = 10_000
 MOST_PARALLEL = 64
 MOST_LEVELS = 20
+MOST_PARAMETERS = 64
+MOST_VALUES = 4_096
+"""Of all parameters together. A combination is looked at for each of thousands, so what one has must be bounded."""
+
 MOST_CONCURRENCY = 10_000
 MOST_REQUESTS = 1_000_000
 MOST_MINUTES = 24 * 60.0
@@ -25,7 +29,39 @@ def check_bounds(spec: TuningSpec) -> None:
     within("max_parallel", spec.max_parallel, 1, MOST_PARALLEL)
     if spec.gpu_wait_timeout_s is not None:
         within("gpu_wait_timeout_s", spec.gpu_wait_timeout_s, 0, LONGEST_S)
+    _check_parameters(spec)
     _check_benchmark(spec.benchmark)
+
+
+def _check_parameters(spec: TuningSpec) -> None:
+    given = (spec.parameters, spec.parallel_config, spec.quant_config)
+    count, values = sum(map(len, given)), sum(_values_in(one) for one in given)
+    if count > MOST_PARAMETERS:
+        raise Refused(
+            f"parameters: a task tries values of at most {MOST_PARAMETERS} parameters, not {count}; leave out those "
+            "that matter least",
+            field="parameters",
+        )
+    if values > MOST_VALUES:
+        raise Refused(
+            f"parameters: a task has at most {MOST_VALUES:,} values to try in all, not {values:,}; give a range in "
+            'place of a long list, such as {"type": "integer", "low": 1, "high": 64}',
+            field="parameters",
+        )
+
+
+def _values_in(value: object) -> int:
+    """How many single values there are in plain data, at any depth."""
+    waiting, count = [value], 0
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            waiting.extend(one.values())
+        elif isinstance(one, (list, tuple)):
+            waiting.extend(one)
+        else:
+            count += 1
+    return count
 
 
 def _check_benchmark(spec: BenchmarkSpec) -> None:

@@ -13,15 +13,18 @@ from corral.diagnosis.diagnose import diagnose
 from corral.diagnosis.failure import Diagnosis, Failure
 from corral.diagnosis.log_end import NEXT_ATTEMPT, TAIL_BYTES, missing_bytes
 from corral.model.allocation import Allocation
+from corral.model.audience import Audience
 from corral.model.errors import CorralError
 from corral.model.exit_code import exit_code_in_words
 from corral.model.fact import Delta, JobChanged
 from corral.model.job import Job, JobKind
 from corral.model.job_patch import patched
+from corral.model.launch import log_mark
 from corral.model.phase import Phase
 from corral.model.view import View
 from corral.ports.ledger import Ledger
 from corral.ports.node import NodeAgent
+from corral.untrusted import Unread, guarded
 
 log = logging.getLogger(__name__)
 
@@ -66,12 +69,15 @@ class FailureNotes:
             failed = patched(job, failure.changes)
             self._on_node(failed, partial(self._note, failed))
 
-    def of(self, job: Job) -> Diagnosis | None:
-        """Why a job failed, None where that is not known or its nodes do not tell now; it takes as long as they do."""
+    def of(self, job: Job, audience: Audience = Audience.COMMAND_LINE) -> Diagnosis | None:
+        """Why a job failed and what this reader can do, None where that is not known or its nodes do not tell now.
+
+        It takes as long as they do.
+        """
         if job.phase is not Phase.FAILED or job.spec.kind is not JobKind.RUN:
             return None
         try:
-            return self._of(job)
+            return self._of(job, audience)
         except CorralError as error:
             log.warning("the end of the log of job %s cannot be read: %s", job.id, error)
             return None
@@ -81,21 +87,25 @@ class FailureNotes:
         ranks = range(min(job.spec.request.gang_size, MOST_RANKS))
         try:
             agents = [(rank, self._agent_of(job, rank)) for rank in ranks]
-            return sum(missing_bytes(end_of_log(agent, job.id, rank)) for rank, agent in agents if agent is not None)
+            ends = [end_of_log(agent, job, rank) for rank, agent in agents if agent is not None]
         except CorralError as error:
             log.warning("the end of the log of job %s cannot be read: %s", job.id, error)
             return None
+        found = guarded(_log_of(job), lambda: sum(map(missing_bytes, ends)))
+        return None if isinstance(found, Unread) else found
 
-    def _of(self, job: Job) -> Diagnosis | None:
+    def _of(self, job: Job, audience: Audience = Audience.COMMAND_LINE) -> Diagnosis | None:
         """The first member's that did not merely follow from another's."""
         view, allocation = self._ledger.view(), self._ledger.last_allocation(job)
         members = min(job.spec.request.gang_size, MOST_RANKS)
         consequence = None
+        reader = Audience.POD if job.spec.pods else audience
         for rank in range(members):
             agent = self._agent_of(job, rank)
             if agent is None:
                 continue
-            found = diagnose(failure_of(view, job, allocation, rank), end_of_log(agent, job.id, rank))
+            failure = replace(failure_of(view, job, allocation, rank), audience=reader)
+            found = _diagnosed(job, failure, end_of_log(agent, job, rank))
             if found is not None and members > 1:
                 found = replace(found, what=f"rank {rank}: {found.what}")
             if found is not None and not found.consequence:
@@ -114,10 +124,25 @@ class FailureNotes:
             agent.note(job.id, 0, f"{NEXT_ATTEMPT} {job.attempts} failed{code}{why}")
 
 
+def _diagnosed(job: Job, failure: Failure, log_end: bytes) -> Diagnosis | None:
+    """What a member's log says. One that cannot be read is told of where no other member's log says more."""
+    found = guarded(_log_of(job), partial(diagnose, failure, log_end))
+    if isinstance(found, Unread):
+        return Diagnosis(
+            f"the end of its log {found}", f"look into it yourself: corral logs {job.id}", consequence=True
+        )
+    return found
+
+
+def _log_of(job: Job) -> str:
+    return f"the log of job {job.id}"
+
+
 def failure_of(view: View, job: Job, allocation: Allocation | None, rank: int) -> Failure:
     """How a member of a job ended, and what it had of the node that it was on, as far as that is known still."""
     ended = Failure(job.exit_code, job.signal, job.reason, job.spec.workdir)
-    failure = replace(ended, largest_device_mib=_largest_device_mib(view))
+    in_container = job.spec.container is not None or bool(job.spec.pods)
+    failure = replace(ended, largest_device_mib=_largest_device_mib(view), in_container=in_container)
     if allocation is None or rank >= len(allocation.placement.members):
         return failure
     member = allocation.placement.members[rank]
@@ -145,11 +170,12 @@ def _largest_device_mib(view: View) -> int | None:
     return max(known_mib) if known_mib and len(known_mib) == len(sizes_mib) else None
 
 
-def end_of_log(agent: NodeAgent, job_id: str, rank: int) -> bytes:
+def end_of_log(agent: NodeAgent, job: Job, rank: int) -> bytes:
     """The last bytes of a member's log, b"" where there is none. Raises BackendFailed."""
-    size = agent.read_log(job_id, rank, 0, 0).size_bytes
+    mark = log_mark(job)
+    size = agent.read_log(job.id, rank, 0, 0, mark).size_bytes
     if not size:
         return b""
     # One byte more than is looked at says whether it begins within a line.
-    chunk = agent.read_log(job_id, rank, max(0, size - TAIL_BYTES - 1), TAIL_BYTES + 1)
+    chunk = agent.read_log(job.id, rank, max(0, size - TAIL_BYTES - 1), TAIL_BYTES + 1, mark)
     return base64.b64decode(chunk.data)
