@@ -10,7 +10,7 @@ from corral.cli.device_tables import device_lines, status_lines
 from corral.cli.direct.explain_job import explained
 from corral.cli.direct.list_nodes import node_line, node_lines
 from corral.cli.endings import ending_of
-from corral.cli.job_rows import job_lines, oldest_first, start_lines
+from corral.cli.job_rows import job_lines, needs_places, oldest_first, start_lines
 from corral.cli.reserve import exports
 from corral.cli.screen import clipped, painted
 from corral.cli.text_table import TextTable
@@ -74,6 +74,18 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ps_says_where_a_job_runs_why_it_waits_or_how_it_ended(row: JobRow, place: str) -> None:
     indices = {"GPU-a": 0, "GPU-b": 3, "a": 0, "b": 1, "c": 2, "d": 3, "f": 5}
     assert job_place(row, {uuid: ("", index) for uuid, index in indices.items()}) == place
+
+
+def test_a_job_without_gpus_tells_its_node_where_there_are_several() -> None:
+    on_cpus = job(phase="RUNNING", gpus=0, nodes=("cpu-7",))
+    assert job_place(on_cpus, {"GPU-a": ("gpu-01", 0), "GPU-b": ("gpu-02", 0)}) == "CPU cpu-7"
+    assert job_place(on_cpus, {}) == "CPU cpu-7"
+    devices = (DeviceRow(uuid="GPU-a", index=0, state="free", node="gpu-01"),)
+    assert job_place(on_cpus, places_of(devices, [on_cpus])) == "CPU cpu-7"
+    here = replace(on_cpus, nodes=("gpu-01",))
+    assert job_place(here, places_of(devices, [here])) == "CPU"
+    assert needs_places([on_cpus])
+    assert not needs_places([replace(on_cpus, nodes=())])
 
 
 def test_parameters_stand_before_the_place_and_leave_room_for_it() -> None:
@@ -165,6 +177,10 @@ def test_status_shows_gauges_holders_and_strangers() -> None:
         "      bob/99(500M): python x.py",
         "[2] A100 |   ?'C,   ? % |     ? / 81920 MB | free",
     ]
+
+
+def test_status_says_of_which_cluster_it_is() -> None:
+    assert status_lines(ServerInfo(node="gpu-07", cluster="GPU-Cluster-01"), [])[0].startswith("GPU-Cluster-01: gpu-07")
 
 
 def test_status_names_the_pod_that_has_a_device_and_says_where_nothing_reads_it() -> None:

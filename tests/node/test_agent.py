@@ -162,8 +162,8 @@ def test_garbage_is_refused_without_harm(remote: RemoteHost, garbage: bytes) -> 
         {"call": "stop", "arguments": {"launch_id": 7}},
         {"call": "stop", "arguments": {"launch_id": "1.1", "more": 1}},
         {"call": "launch", "arguments": {"launch": {"allocation_id": "1.1"}}},
-        {"call": "read_log", "arguments": {"job_id": "../1", "rank": 0, "offset": 0, "max_bytes": 9}},
-        {"call": "read_log", "arguments": {"job_id": "1", "rank": -1, "offset": 0, "max_bytes": 9}},
+        {"call": "read_log", "arguments": {"job_id": "../1", "rank": 0, "offset": 0, "max_bytes": 9, "mark": ""}},
+        {"call": "read_log", "arguments": {"job_id": "1", "rank": -1, "offset": 0, "max_bytes": 9, "mark": ""}},
     ],
 )
 def test_what_is_no_call_is_refused_and_the_connection_goes_on(remote: RemoteHost, message: dict[str, object]) -> None:

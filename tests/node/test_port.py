@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from corral.model.errors import NodeUnreachable
-from corral.model.launch import Launch, LaunchPhase, with_time_limit
+from corral.model.launch import Launch, LaunchPhase, log_mark, with_time_limit
 from corral.model.phase import Phase
 from corral.model.terminal import TerminalSize
 from corral.ports.host import Credentials, FileQuery
-from corral.ports.node import InputTaken
+from corral.ports.node import InputTaken, LogChunk
 from tests.node.conftest import OVER, Host, a_launch, finished, until
 
 NOBODY = 65534
@@ -256,13 +256,26 @@ def test_a_resource_file_that_is_missing_is_told_and_written_again(host: Host) -
 
 
 def test_a_log_is_read_from_any_byte_on(host: Host) -> None:
-    host.node.launch(a_launch(1, "echo", "hello"))
+    launch = a_launch(1, "echo", "hello")
+    host.node.launch(launch)
     host.wait("1.1", LaunchPhase.EXITED)
-    whole = host.node.read_log("1", 0, 0, 1000)
+    mark = log_mark(launch.job)
+    whole = host.node.read_log("1", 0, 0, 1000, mark)
     assert whole.size_bytes == len(base64.b64decode(whole.data))
     start = base64.b64decode(whole.data).index(b"hello")
-    assert base64.b64decode(host.node.read_log("1", 0, start, 4).data) == b"hell"
-    assert host.node.read_log("2", 0, 0, 1000).size_bytes is None
+    assert base64.b64decode(host.node.read_log("1", 0, start, 4, mark).data) == b"hell"
+    assert host.node.read_log("2", 0, 0, 1000, mark).size_bytes is None
+
+
+def test_a_log_is_not_given_to_another_job_of_the_same_id(host: Host) -> None:
+    launch = a_launch(1, "echo", "hello")
+    host.node.launch(launch)
+    host.wait("1.1", LaunchPhase.EXITED)
+    (host.home.logs / "1.log.times").write_text("0000000050.000 000000000000004\n")
+    assert host.node.log_written_since("1", 0, 1e6, log_mark(launch.job)) == 4
+    another = log_mark(replace(launch.job, spec=replace(launch.job.spec, uid=12345)))
+    assert host.node.read_log("1", 0, 0, 1000, another) == LogChunk("", None)
+    assert host.node.log_written_since("1", 0, 1e6, another) is None
 
 
 def test_a_note_stands_in_the_log_of_its_job(host: Host) -> None:

@@ -51,6 +51,7 @@ GROUPS = {
     "GPUs and nodes": {
         "devices": Listed("listing", "List all GPUs with their UUIDs and models."),
         "alloc-map": Listed("local.alloc_map", "Show how much of each GPU is allocated, and to whom."),
+        "resources": Listed("resources", "List the resource names of other systems that jobs may use."),
         "nodes": Listed("nodes", "List the nodes, and whether jobs may start on them."),
         "cordon": Listed("cordon", "Keep new jobs from starting on a GPU or a node."),
         "uncordon": Listed("cordon", "Let jobs start on a GPU or a node again."),

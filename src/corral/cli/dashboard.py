@@ -13,7 +13,7 @@ from corral.client import Client
 app = command_group()
 
 
-@app.command(epilog=example("corral dashboard", "ssh -L 40213:127.0.0.1:40213 gpu-box   # then open the link here"))
+@app.command(epilog=example("corral dashboard", "ssh -L 8712:127.0.0.1:712 gpu-box   # and open the link with 8712"))
 def dashboard(
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
 ) -> None:
@@ -30,7 +30,11 @@ def dashboard(
         return
     if not _has_screen() or not webbrowser.open(link.url):
         port = link.url.partition("127.0.0.1:")[2].partition("/")[0]
-        say(f"no browser here; open the link on this machine, or elsewhere after: ssh -L {port}:127.0.0.1:{port} HOST")
+        # Only root may listen on a low port, elsewhere too.
+        near = int(port) + 8000 if int(port) < 1024 else int(port)
+        changed = "" if near == int(port) else f", with {near} for {port}"
+        forward = f"ssh -L {near}:127.0.0.1:{port} HOST"
+        say(f"no browser here; open the link on this machine, or elsewhere{changed} after: {forward}")
 
 
 def _has_screen() -> bool:

@@ -38,7 +38,8 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow], *, bars: bool
     several = several_nodes(devices)
     only = server.node or next((device.node for device in devices if device.node), "no node with a GPU")
     here = f"{len({device.node for device in devices})} nodes" if several else only
-    lines = [painted(f"{here}  {_free_of(devices)}  {kind}", "bold")]
+    named = f"{printable(server.cluster)}: {here}" if server.cluster else here
+    lines = [painted(f"{named}  {_free_of(devices)}  {kind}", "bold")]
     if server.obstacle is not None:
         obstacle = printable(f"nothing starts now: {server.obstacle}")
         lines += [painted(line, "red") for line in wrapped(obstacle, room() or len(obstacle))]

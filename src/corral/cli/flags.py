@@ -68,7 +68,11 @@ class DeviceFlags:
     ] = None
     resource: Annotated[
         list[str] | None,
-        typer.Option("--resource", metavar="KEY=N,..", help="Another system's resource names: cuda.shares=0.5,mem=4g."),
+        typer.Option(
+            "--resource",
+            metavar="KEY=N,..",
+            help="Another system's resource names: cuda.shares=0.5,mem=4g. `corral resources` lists them.",
+        ),
     ] = None
     min_memory: Annotated[
         str | None,
@@ -118,7 +122,9 @@ class DeviceFlags:
         if self.device:
             options["device"] = [_uuid(client, named) for named in self.device]
         if self.resource:
-            options["resource"] = _by_key(",".join(self.resource).split(","), "--resource", "KEY=N,..")
+            # A name alone stands for the default amount of its definition.
+            words = [word if "=" in word else f"{word}=" for word in ",".join(self.resource).split(",") if word]
+            options["resource"] = _by_key(words, "--resource", "KEY=N,..", empty=True)
         if self.label:
             options["label"] = _by_key(self.label, "--label", "KEY=VALUE")
         if self.prefer:
@@ -364,12 +370,12 @@ def _variable(given: str) -> tuple[str, str]:
     return key, value
 
 
-def _by_key(given: Sequence[str], flag: str, form: str) -> dict[str, str]:
-    """What a repeated flag says of each key, which `form` shows how to write."""
+def _by_key(given: Sequence[str], flag: str, form: str, *, empty: bool = False) -> dict[str, str]:
+    """What a repeated flag says of each key, which `form` shows how to write; `empty`: a key may have no value."""
     values: dict[str, str] = {}
     for one in given:
         key, equals, value = one.partition("=")
-        if not (key and equals and value):
+        if not (key and equals and (value or empty)):
             raise Refused(f"{flag}: {one!r} says nothing of anything; write {form}", field=flag)
         if key in values:
             raise Refused(f"{flag}: {key} is given twice; leave one of them out", field=flag)

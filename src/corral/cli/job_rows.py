@@ -99,7 +99,8 @@ def parse_columns(text: str, *, field: str = "--columns") -> tuple[str, ...]:
 
 def needs_places(rows: Iterable[JobRow], columns: Sequence[str] = DEFAULT_COLUMNS) -> bool:
     """Whether the devices must be known to say where these jobs are."""
-    return not {"where", "gpu", "node"}.isdisjoint(columns) and any(row.devices for row in rows)
+    placed = any(row.devices or (row.gpus == 0 and row.nodes) for row in rows)
+    return placed and not {"where", "gpu", "node"}.isdisjoint(columns)
 
 
 def job_lines(

@@ -148,4 +148,4 @@ class JobTable:
         devices = rows_of("DeviceRow", self._transport.get("/devices")["devices"]) if places else ()
         if "node" in self._columns:
             fill_in_nodes(rows, devices)
-        return job_lines(rows, places_of(devices), time.time(), self._columns, header=self._header)
+        return job_lines(rows, places_of(devices, rows), time.time(), self._columns, header=self._header)

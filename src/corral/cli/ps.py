@@ -35,6 +35,15 @@ def ps(
     queue: Annotated[
         list[str] | None, typer.Option("--queue", metavar="NAME,..", help="Only jobs of these queues.")
     ] = None,
+    project: Annotated[
+        list[str] | None, typer.Option("--project", metavar="NAME,..", help="Only jobs of these projects.")
+    ] = None,
+    means: Annotated[
+        str | None,
+        typer.Option(
+            "--means", metavar="MEANS", help="Only jobs that hold GPUs so: exclusive (whole), mps, mig, timeslice."
+        ),
+    ] = None,
     array: Annotated[str | None, typer.Option("--array", metavar="ID", help="Only jobs of this array.")] = None,
     since: Annotated[
         str | None,
@@ -76,6 +85,6 @@ def ps(
     """
     code = list_jobs(
         json=json, start=start, watch=watch, sort=sort, columns=columns, no_header=no_header, limit=limit, every=every,
-        user=user, state=state, name=name, queue=queue, array=array, since=since,
+        user=user, state=state, name=name, queue=queue, project=project, means=means, array=array, since=since,
     )  # fmt: skip
     raise typer.Exit(code)

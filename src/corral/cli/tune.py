@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from corral.cli.kubeconfig_variable import kubeconfig_from_anywhere
 from corral.cli.screen import command_group, example, say, write_lines, write_painted
 from corral.cli.tasks import experiment_line, report_lines
 from corral.client import Client
@@ -87,6 +88,7 @@ def with_shell(task: dict[str, Any]) -> dict[str, Any]:
     mode = task.get("deployment_mode", "process")
     of_shell = _OF_SHELL.get(mode, ()) if isinstance(mode, str) else ()
     own = {name: os.environ[name] for name in of_shell if name in os.environ}
+    own |= kubeconfig_from_anywhere(own)
     given = task.get("env")
     return task if given is not None and not isinstance(given, dict) else {**task, "env": {**own, **(given or {})}}
 

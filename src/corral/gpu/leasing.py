@@ -12,7 +12,8 @@ from corral.client import Client, JobHandle, Jobs, NoServer
 from corral.client.arguments import number, optional, text, whole
 from corral.gpu import lock_files
 from corral.gpu.monitor import get_gpu_monitor
-from corral.gpu.reading import GPUInfo, by_score, own_job
+from corral.gpu.reading import GPUInfo, by_score, own_job, uuids_of_driver
+from corral.gpu.this_host import node_here
 from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.model.units import count_of
 
@@ -91,15 +92,17 @@ def lease(
     >>> with lease(gpus=2) as held:                                   # doctest: +SKIP
     ...     subprocess.run(["python", "train.py"], env={**os.environ, **held.env})
 
-    Through this host's Corral server where there is one: the lease waits in the queue as a reservation called `name`,
-    and the server frees it when this process ends. Otherwise by a lock file for each GPU, which holds against every
-    other lease on this host, not against programs that ask nobody; GPUs with processes on them are left alone. Inside
-    a Corral job the lease is one of the job's own GPUs, against other leases in that job.
+    Through the Corral server that has this host as a node, whatever that is called: the lease waits in the queue as a
+    reservation called `name`, on this node, and the server frees it when this process ends. Otherwise by a lock file
+    for each GPU, which holds against every other lease on this host, not against programs that ask nobody; GPUs with
+    processes on them are left alone. Inside a Corral job the lease is one of the job's own GPUs, against other leases
+    in that job.
 
     This process's environment stays as it is; `Lease.env` and `Lease.apply` are there to change it.
 
-    Raises LeaseTimedOut after `timeout_seconds` (None waits on), Refused when there can never be so many, and
-    BackendFailed when no GPU can be seen.
+    Raises LeaseTimedOut after `timeout_seconds` (None waits on), Refused when there can never be so many, or
+    this host is several nodes of the server and the driver does not tell which is meant, and BackendFailed when no GPU
+    can be seen.
     """
     gpus = whole(gpus, "gpus")
     if gpus < 1:
@@ -114,11 +117,14 @@ def lease(
 
 
 def _lease_from_server(gpus: int, min_memory_mb: int | None, deadline: float | None, name: str | None) -> Lease | None:
-    """A reservation on this host's server; None if no server answers."""
+    """A reservation on this host's node of its server; None if no server answers, or this host is no node of it."""
     with Client() as client:
         min_memory = None if min_memory_mb is None else f"{min_memory_mb}M"
         try:
-            handle = client.reserve(owner_pid=os.getpid(), gpus=gpus, min_memory=min_memory, name=name)
+            node = node_here(client, uuids_of_driver)
+            if node is None:
+                return None
+            handle = client.reserve(owner_pid=os.getpid(), gpus=gpus, min_memory=min_memory, name=name, node=node)
         except NoServer:
             return None
         try:

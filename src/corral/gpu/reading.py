@@ -2,14 +2,14 @@
 
 import logging
 import os
-import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
 from corral.client import Client, DeviceRow
 from corral.client.server_home import find_server_home
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
+from corral.gpu.this_host import node_here
 from corral.model.device import Device, DeviceSample, DeviceState, availability_score
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.telemetry.discover import discover
@@ -70,36 +70,61 @@ class Sight:
 
     def look(self) -> list[GPUInfo] | None:
         """Every GPU by index, None when none can be read. Says why once, and never raises."""
-        gpus = see_through_server()
+        try:
+            gpus = see_through_server(self.uuids)
+        except Refused as error:
+            self._complain(f"what the server has on this machine is not known: {error}")
+            return None
         if gpus is None:
             gpus = self._see_through_driver()
         return gpus or None
+
+    def uuids(self) -> frozenset[str]:
+        """The GPUs that the driver shows, none where it does not answer."""
+        try:
+            return frozenset(device.uuid for device in self._driver.run(self._source.node, _ANSWER_TIMEOUT_S).devices)
+        except BackendFailed:
+            return frozenset()
 
     def _see_through_driver(self) -> list[GPUInfo]:
         try:
             devices, samples = self._driver.run(self._read, _ANSWER_TIMEOUT_S)
         except BackendFailed as error:
-            if str(error) != self._complained:
-                logger.warning("the GPUs of this machine cannot be read: %s", error)
-            self._complained = str(error)
+            self._complain(f"the GPUs of this machine cannot be read: {error}")
             return []
         return [_from_sample(device, samples.get(device.uuid), self._memory_weight) for device in devices]
+
+    def _complain(self, why: str) -> None:
+        """Once, until something else is to be said."""
+        if why != self._complained:
+            logger.warning("%s", why)
+        self._complained = why
 
     def _read(self) -> tuple[tuple[Device, ...], dict[str, DeviceSample]]:
         devices = self._source.node().devices
         return devices, {sample.uuid: sample for sample in self._source.sample()}
 
 
-def see_through_server() -> list[GPUInfo] | None:
-    """The GPUs of this host as its server lists them, None when no server answers or it has none here."""
+def see_through_server(uuids_here: Callable[[], Set[str]]) -> list[GPUInfo] | None:
+    """The GPUs of this host as its server lists them, None when no server answers or it has none here.
+
+    Raises Refused where the server has several nodes here, and `uuids_here` does not tell which is meant.
+    """
     try:
         with Client() as client:
-            rows = client.devices.list()
+            node = node_here(client, uuids_here)
+            here = [] if node is None else [row for row in client.devices.list() if row.node == node]
+    except Refused:
+        raise
     except CorralError as error:
         logger.debug("no server was asked: %s", error)
         return None
-    here = [row for row in rows if row.node in (None, platform.node())]
     return [_from_row(row) for row in here] or None
+
+
+def uuids_of_driver() -> frozenset[str]:
+    """The GPUs that the driver shows this process, none where there is none that answers."""
+    return Sight().uuids()
 
 
 def site_settings() -> Settings:

@@ -11,7 +11,6 @@ from corral.model.launch import DeviceUse, Launch
 from corral.model.means import Means
 from corral.node.worker_queues import WorkerQueues
 from corral.sharing.driver import SharingDriver
-from corral.sharing.enforcement import means_of
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +107,7 @@ class DeviceSetup:
         with self._lock:
             for launch_id, uses in self._tenants.items():
                 for uuid, use in uses.items():
-                    if means_of(use.device, use.newcomer.grant.share_milli) is means:
+                    if use.device.held_by(use.newcomer.grant.share_milli) is means:
                         found[uuid] = use.device, (*found.get(uuid, (None, ()))[1], launch_id)
         return found
 
@@ -125,7 +124,7 @@ class DeviceSetup:
         return {uuid for uses in self._tenants.values() for uuid in uses}
 
     def _driver(self, use: DeviceUse) -> SharingDriver:
-        return self._drivers[means_of(use.device, use.newcomer.grant.share_milli)]
+        return self._drivers[use.device.held_by(use.newcomer.grant.share_milli)]
 
     def _release(self, device: Device, driver: SharingDriver) -> None:
         if driver.slow:

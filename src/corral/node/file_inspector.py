@@ -15,10 +15,10 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from corral.model.errors import Refused
 from corral.node.inspection_worker import MOST_ORDER_BYTES, TAKEN, command
 from corral.ports.host import Credentials, FileQuery
 from corral.preflight.file_facts import FileFacts, read_facts
+from corral.untrusted import Unread, guarded
 from corral.wire import from_plain
 
 DEADLINE_S = 3.0
@@ -207,8 +207,10 @@ def _orders(queries: Sequence[FileQuery] | dict[FileQuery, None]) -> Iterator[li
 
 def _facts(line: bytes) -> FileFacts | None:
     """What an answer says; None where it is not valid: the user as whom the child runs may have changed it."""
-    try:
+
+    def read() -> FileFacts | None:
         plain = json.loads(line)
         return None if plain is None else from_plain(FileFacts, plain)
-    except (ValueError, RecursionError, Refused):
-        return None
+
+    found = guarded("what a user's files tell", read)
+    return None if isinstance(found, Unread) else found

@@ -66,6 +66,8 @@ def _on_record(home: Home, launch_id: str) -> bool:
 class _ThisHost:
     """Implements `corral.ports.engine.NodeEngine`: one node, in this process."""
 
+    remarks = ()
+
     def __init__(self, home: Home, settings: Settings, clock: SystemClock, mock: Path | None, name: str | None) -> None:
         self._home = home
         self._node = LocalNode(home, settings, clock, mock=mock, name=name)
@@ -78,6 +80,14 @@ class _ThisHost:
     def start(self) -> Mapping[str, NodeAgent]:
         found = self._node.news(0, 0.0).node
         return {host_node().name if found is None else found.name: self._node}
+
+    def on_record(self) -> tuple[str, ...]:
+        """None: its home is the server's."""
+        return ()
+
+    def at_work(self) -> tuple[str, ...]:
+        """None: its home is the server's."""
+        return ()
 
     def departed(self, node: str) -> NodeAgent | None:
         """It never leaves."""

@@ -17,6 +17,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
+from corral.as_login import become, leave_login
 from corral.ports.host import Credentials, FileQuery
 from corral.preflight.file_facts import read_facts
 from corral.wire import to_plain
@@ -41,6 +42,9 @@ def main(server_fd: int) -> None:
     server = socket.socket(fileno=server_fd)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    # Where it fails nothing is inspected: each child tries it again.
+    with contextlib.suppress(OSError):
+        leave_login()
     # What is loaded on first use is loaded here, for all children.
     read_facts(FileQuery(program=sys.executable, model="/", variables=(("PATH", os.defpath),)))
     gc.collect()
@@ -121,7 +125,8 @@ def _answer(order: dict[str, Any], pipe: int, parent: int) -> NoReturn:
         os.dup2(0, 2)
         _limit(order["within_s"])
         if order["who"] is not None:
-            _become(Credentials(*order["who"]))
+            who = Credentials(*order["who"])
+            become(who.uid, who.gid, who.groups)
         # Becoming another clears it.
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
@@ -145,12 +150,6 @@ def _limit(within_s: float) -> None:
         _, hard = resource.getrlimit(kind)
         least = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (least, least))
-
-
-def _become(who: Credentials) -> None:
-    os.setgroups(who.groups)
-    os.setresgid(who.gid, who.gid, who.gid)
-    os.setresuid(who.uid, who.uid, who.uid)
 
 
 def _facts(query: FileQuery) -> Any:

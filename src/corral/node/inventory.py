@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from corral.clock import boot_id
 from corral.config import Settings
 from corral.config.settings import Numa
 from corral.model.device import Node
@@ -47,6 +48,7 @@ class Inventory:
             host_means=self.host_means,
             disk_mib=found.disk_mib or _size_mib(self.scratch),
             numa_cpus=numa_cpus() if self.settings.numa is Numa.BIND else (),
+            boot_id=boot_id(),
         )
 
 

@@ -14,11 +14,15 @@ from corral.model.home import log_name
 from corral.ports.node import LogChunk
 from corral.runtimes.process.joblog import append_lines, append_note
 from corral.runtimes.process.log_marks import mark_end, written_since
+from corral.runtimes.process.own_log import is_of_another, open_own_log
 
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 1024 * 1024
 """A longer piece is asked for in several."""
+
+_LAST_BYTE = 1 << 62
+"""Offsets beyond are none that the kernel takes."""
 
 _JOB_ID = re.compile(r"\d{1,20}(_\d{1,20})?")
 
@@ -31,11 +35,14 @@ class JobLogs:
         self._directory = directory
         self._now = now
 
-    def read(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
-        """A piece of at most `max_bytes`, and of no more than MOST_BYTES. Raises BackendFailed, Refused."""
+    def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
+        """A piece of at most `max_bytes`, and of no more than MOST_BYTES; `mark` is of which job (`log_mark`).
+
+        The log of another job is none. Raises BackendFailed, Refused.
+        """
         path = self._path(job_id, rank)
-        if offset < 0:
-            raise Refused(f"a log has no byte {offset}; from 0 on there are some", field="offset")
+        if not 0 <= offset <= _LAST_BYTE:
+            raise Refused(f"a log has no byte {offset!s:.40}; from 0 on there are some", field="offset")
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -51,18 +58,22 @@ class JobLogs:
             raise BackendFailed(f"cannot read the log {path}: {error.strerror}") from None
         finally:
             os.close(fd)
+        # Looked at last: a log that another job has begun meanwhile has its mark before its first byte.
+        if is_of_another(str(path), mark):
+            return LogChunk("", None)
         return LogChunk(base64.b64encode(data).decode(), max(found.st_size, offset + len(data)))
 
-    def written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+    def written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
         """The byte from which on it was written in the last `ago_s` seconds, or a little earlier.
 
-        None where it is not known when what was written. Raises BackendFailed, Refused.
+        None where it is not known when what was written, or that is another job's. Raises BackendFailed, Refused.
         """
         path = self._path(job_id, rank)
         try:
-            return written_since(str(path), self._now() - ago_s)
+            start = written_since(str(path), self._now() - ago_s)
         except OSError as error:
             raise BackendFailed(f"cannot read when the log {path} was written: {error.strerror}") from None
+        return None if is_of_another(str(path), mark) else start
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         """Write a line to the end of a member's log, where there is one; what fails is logged alone."""
@@ -81,6 +92,17 @@ class JobLogs:
             mark_end(str(path), self._now(), append_lines(str(path), lines, owner))
         except OSError as error:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
+
+    def own(self, job_id: str, rank: int, mark: str) -> None:
+        """Have a member's log be that of this job (`log_mark`): what another job has left under its name goes aside.
+
+        Raises BackendFailed, Refused.
+        """
+        path = self._path(job_id, rank)
+        try:
+            os.close(open_own_log(str(path), mark))
+        except OSError as error:
+            raise BackendFailed(f"cannot write the log {path}: {error.strerror}") from None
 
     def append(self, job_id: str, rank: int, output: bytes) -> None:
         """Write what a member has written elsewhere to the end of its log, which is made where there is none.

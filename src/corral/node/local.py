@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from corral.as_login import keyring_shared
 from corral.clock import SystemClock
 from corral.config import Settings
 from corral.model.device import SERVICE
@@ -146,6 +147,8 @@ class LocalNode:
             self._mps, self._devices, running=self._launches.running, lost=self._news.service_lost
         )
         _warn(mps_warning(settings), process_mode_warning(settings, described=described, by_root=by_root))
+        if (why := keyring_shared()) is not None:
+            _warn(f"jobs of all users share the server's session keyring: keyctl is forbidden here ({why})")
         self._cleaner.start()
         self._notifications.start(processes)
         self._sampler.start()
@@ -253,11 +256,11 @@ class LocalNode:
             return None
         return ProcessFound(identity, uid, tuple(sorted(self._processes.family(pid))))
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
-        return self._logs.read(job_id, rank, offset, max_bytes)
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
+        return self._logs.read(job_id, rank, offset, max_bytes, mark)
 
-    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
-        return self._logs.written_since(job_id, rank, ago_s)
+    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
+        return self._logs.written_since(job_id, rank, ago_s, mark)
 
     def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
         return self._inputs.write(checked_launch_id(launch_id), offset, data, end=end)

@@ -25,6 +25,8 @@ class MockNodes:
     gone, also when one dies or the file changes.
     """
 
+    remarks = ()
+
     def __init__(self, home: Home, path: Path, containers: Containers | None = None) -> None:
         """`containers` are what jobs may run in. Raises Refused for a bad file."""
         self.traits = EngineTraits("mock", containers=containers)
@@ -43,6 +45,14 @@ class MockNodes:
         """The agents of all nodes; those that are not gone answer. Raises BackendFailed when one does not come up."""
         self._spawner.start(self._wanted())
         return {name: self._node(name) for name in _names(self._cluster)}
+
+    def on_record(self) -> tuple[str, ...]:
+        """None: the homes of its nodes are in the server's."""
+        return ()
+
+    def at_work(self) -> tuple[str, ...]:
+        """None: the homes of its nodes are in the server's."""
+        return ()
 
     def departed(self, node: str) -> NodeAgent | None:
         """Nobody: the agent ends with its node."""

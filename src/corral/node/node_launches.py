@@ -14,6 +14,7 @@ from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.job import Job, JobKind, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin, failed_launch, job_of, with_time_limit
 from corral.ports.runtime import Runtime
+from corral.runtimes.process.killing import signal_listed
 from corral.runtimes.process.runtime import CONTAINER
 
 log = logging.getLogger(__name__)
@@ -134,9 +135,11 @@ class NodeLaunches:
         except (KeyError, ValueError):
             raise Refused(f"{name!r:.20} is not a signal", field="name") from None
         runtime = self._runtime_of(launch_id)
-        for pid in sent.among(runtime.pids(launch_id), runtime.main_pids(launch_id)):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
+
+        def meant() -> Collection[int]:
+            return sent.among(runtime.pids(launch_id), runtime.main_pids(launch_id))
+
+        signal_listed(meant(), meant, number)
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
         """Hold it to another time limit, also if it is yet to be started. Raises BackendFailed."""
@@ -263,11 +266,11 @@ class NodeLaunches:
         runtime, containers = self._runtimes[DEFAULT_RUNTIME], self._runtimes.get("container")
         with_containers = () if containers is None else containers.launches()
         for name in (*runtime.launches(), *(CONTAINER + launch_id for launch_id in with_containers)):
-            supervisor, pids = runtime.lineage(name).root, runtime.pids(name)
-            _kill((*([supervisor.pid] if supervisor is not None and alive(supervisor) else []), *pids))
+            _kill(partial(_of_launch, runtime, name, alive))
         if containers is not None:
             # Their processes descend from Docker, not from who looks after them.
-            _kill(pid for launch_id in with_containers for pid in containers.pids(launch_id))
+            for launch_id in with_containers:
+                _kill(partial(containers.pids, launch_id))
 
     def close(self) -> None:
         """Stop watching. The work runs on."""
@@ -279,10 +282,15 @@ class NodeLaunches:
         return self._runtimes[DEFAULT_RUNTIME if launch is None else launch.runtime]
 
 
-def _kill(pids: Iterable[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+def _of_launch(runtime: Runtime, launch_id: str, alive: Callable[[ProcessIdentity], bool]) -> list[int]:
+    """The launch's supervisor, while it lives, before its job's processes."""
+    supervisor = runtime.lineage(launch_id).root
+    first = [supervisor.pid] if supervisor is not None and alive(supervisor) else []
+    return [*first, *runtime.pids(launch_id)]
+
+
+def _kill(list_them: Callable[[], Iterable[int]]) -> None:
+    signal_listed(list_them(), list_them, signal.SIGKILL)
 
 
 def _uid_of(job: Job) -> int | None:

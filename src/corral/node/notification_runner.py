@@ -11,11 +11,11 @@ this agent, whose successor finds it again. A launch is claimed once, so that a 
 import json
 import logging
 import os
-import shutil
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from corral.model.errors import BackendFailed, Refused
@@ -25,8 +25,17 @@ from corral.model.notification import Notification, checked_notification_id
 from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
 from corral.runtimes.process.log_marks import marks_path
 from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
+from corral.runtimes.process.removal import remove_tree
 from corral.runtimes.process.runtime import NO_JOB
-from corral.runtimes.process.whole_files import open_regular, read_record, sync_directory, temporary_beside, write_all
+from corral.runtimes.process.whole_files import (
+    Unreadable,
+    open_regular,
+    read_record,
+    sync_directory,
+    temporary_beside,
+    write_all,
+)
+from corral.untrusted import Unread, guarded
 from corral.wire import from_plain, to_plain
 
 log = logging.getLogger(__name__)
@@ -139,16 +148,12 @@ class NotificationRunner:
         oldest = time.time() - KEPT_S
         for path in sorted(self._directory.iterdir(), key=_changed_at):
             if path.suffix == ".json":
-                try:
-                    plain = json.loads(read_record(str(path), _MOST_BYTES) or b"")
-                    found[path.stem] = from_plain(Notification, plain)
-                    checked_notification_id(f"{found[path.stem].job_id}-0")
-                    if checked_notification_id(found[path.stem].id) != path.stem:
-                        raise Refused("it is another's", field="id")
-                except (Refused, ValueError, RecursionError):
+                one = _taken(path)
+                if one is None:
                     log.warning("%s makes no sense and is removed", path)
-                    found.pop(path.stem, None)
                     others.append(path)
+                else:
+                    found[path.stem] = one
             elif path.suffix != ".done" or _changed_at(path) < oldest:
                 others.append(path)
         for path in others:
@@ -282,6 +287,24 @@ class NotificationRunner:
             log.warning("the record of notification %s is left behind: %s", name, error)
 
 
+def _taken(path: Path) -> Notification | None:
+    """What a file says that was asked for, None where that makes no sense. Raises OSError where the disk does."""
+
+    def read(data: bytes) -> Notification:
+        one = from_plain(Notification, json.loads(data))
+        checked_notification_id(f"{one.job_id}-0")
+        if checked_notification_id(one.id) != path.stem:
+            raise Refused("it is another's", field="id")
+        return one
+
+    try:
+        data = read_record(str(path), _MOST_BYTES) or b""
+    except Unreadable:
+        return None
+    found = guarded(str(path), partial(read, data))
+    return None if isinstance(found, Unread) else found
+
+
 def _changed_at(path: Path) -> float:
     """When a file was last changed, in Unix seconds; 0 of one that is gone."""
     try:
@@ -293,9 +316,8 @@ def _changed_at(path: Path) -> float:
 def _remove(path: Path) -> None:
     """Remove what a job may have put there, too: nothing of it keeps an agent from starting."""
     try:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        remove_tree(str(path))
+    except FileNotFoundError:
+        return
     except OSError as error:
         log.warning("%s cannot be removed: %s", path, error.strerror)

@@ -94,11 +94,11 @@ class RemoteNode:
     def process(self, pid: int) -> ProcessFound | None:
         return self._call(0.0, NodeAgent.process, pid)
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
-        return self._call(0.0, NodeAgent.read_log, job_id, rank, offset, max_bytes)
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
+        return self._call(0.0, NodeAgent.read_log, job_id, rank, offset, max_bytes, mark)
 
-    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
-        return self._call(0.0, NodeAgent.log_written_since, job_id, rank, ago_s)
+    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
+        return self._call(0.0, NodeAgent.log_written_since, job_id, rank, ago_s, mark)
 
     def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
         return self._call(0.0, NodeAgent.write_input, launch_id, offset, data, end)

@@ -14,7 +14,7 @@ from pathlib import Path
 from corral.model.errors import CorralError
 from corral.model.launch import Launch
 from corral.sharing.alloc_map import disagreements
-from corral.sharing.resource_txt import ResourceFile, resource_file
+from corral.sharing.resource_txt import ResourceFile, mount_entry, resource_file
 from corral.sharing.scratch import drop, left, put, remove, scan, set_aside
 
 log = logging.getLogger(__name__)
@@ -101,11 +101,16 @@ class ResourceFiles:
 
 
 def _file_of(launches: list[Launch]) -> ResourceFile:
+    spec = launches[0].job.spec
+    volumes = () if spec.container is None else spec.container.volumes
+    entries = [mount_entry(one.source, one.target, read_only=one.read_only) for one in volumes]
     return resource_file(
         [use.newcomer.grant for launch in launches for use in launch.uses],
         cpu_milli=sum(launch.cpu_milli for launch in launches),
         host_memory_mib=sum(launch.host_memory_mib for launch in launches),
-        mig_profile=launches[0].job.spec.request.mig_profile,
+        mig_profile=spec.request.mig_profile,
+        mounts=tuple(entry for entry in entries if entry is not None),
+        scratch_mib=spec.request.disk_mib * len(launches),
     )
 
 

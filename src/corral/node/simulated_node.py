@@ -146,11 +146,11 @@ class SimulatedNode:
         self._called()
         return self.processes.get(pid)
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         self._called()
         return LogChunk("", None)
 
-    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
         self._called()
         return None
 

@@ -93,7 +93,7 @@ class AgentSpawner:
 
     def home_of(self, name: str) -> Home:
         """The home of this node's agent."""
-        return Home(self._server_home / "nodes" / name)
+        return Home(Home(self._server_home).nodes / name)
 
     def socket_of(self, name: str) -> Path:
         """Where the agent of this node answers, or will."""

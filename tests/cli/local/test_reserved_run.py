@@ -1,16 +1,20 @@
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from corral.cli.local.reserved_run import Choice, choose, take
-from corral.client import JobRow
-from corral.gpu import lock_files
+from corral.cli.local.reserved_run import Choice, _refuse_elsewhere, choose, take
+from corral.client import Client, DeviceRow, JobRow
+from corral.gpu import lock_files, reading
 from corral.model.answers.jobs import GrantRow
+from corral.model.answers.site import NodeRow
 from corral.model.errors import Refused
 from corral.model.job import JobKind
 from corral.model.phase import Phase
+from tests.nvml_stub import NvmlStub, stub_uuid
 
 PAIR = JobRow(
     "12",
@@ -21,6 +25,20 @@ PAIR = JobRow(
 )
 HALF = JobRow("13", kind=JobKind.RESERVE, phase=Phase.RUNNING, devices=("GPU-a",), grants=(GrantRow("GPU-a", 500),))
 BOTH = "GPU-a,GPU-b"
+
+
+class OneNode:
+    """A server whose one node has GPU 0 of this host; any of its rows."""
+
+    def __init__(self, node: NodeRow) -> None:
+        self.nodes: Any = type("Nodes", (), {"list": lambda _: (node,)})()
+        self.devices: Any = self
+
+    def list(self) -> tuple[DeviceRow, ...]:
+        return (DeviceRow(stub_uuid(0), node="gpu-07"),)
+
+    def server(self) -> Any:
+        return type("Server", (), {"mock": False})()
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +84,21 @@ def test_what_only_a_job_can_have_is_refused_and_not_ignored() -> None:
     for option in ("retries", "time", "gang", "min_memory", "cpus"):
         with pytest.raises(Refused, match=f"--{option.replace('_', '-')}: a command in reservation 12 is no job"):
             choose(PAIR, {option: 1}, visible=BOTH)  # type: ignore[misc]
+
+
+def test_gpus_of_this_host_are_known_by_their_uuids_where_the_boot_says_nothing(
+    stubbed_nvml: NvmlStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node of an older version, or a container that shows no boot."""
+    monkeypatch.setattr(reading, "_ANSWER_TIMEOUT_S", 60.0)  # no driver hangs here, however busy the machine
+    here = replace(PAIR, devices=(stub_uuid(0),))
+    told = OneNode(NodeRow("gpu-07", boot_id="0b5e7a9c-0000-4000-8000-000000000000"))
+    untold = OneNode(NodeRow("gpu-07"))
+    _refuse_elsewhere(cast(Client, untold), here, untold.list())
+    with pytest.raises(Refused, match="the GPUs of reservation 12 are on gpu-07, and this is"):
+        _refuse_elsewhere(cast(Client, told), here, told.list())
+    monkeypatch.setattr("corral.gpu.this_host.known_boot_id", lambda: None)
+    _refuse_elsewhere(cast(Client, told), here, told.list())
 
 
 def test_no_gpu_is_given_to_two_commands_unless_both_name_it() -> None:

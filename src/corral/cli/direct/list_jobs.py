@@ -29,6 +29,8 @@ def list_jobs(
     state: Sequence[str] | None,
     name: Sequence[str] | None,
     queue: Sequence[str] | None,
+    project: Sequence[str] | None,
+    means: str | None,
     array: str | None,
     since: str | None,
 ) -> int:
@@ -48,6 +50,8 @@ def list_jobs(
         "phase": ",".join(_phases_named(state)) or None,
         "name": _joined(name, "--name"),
         "queue": _joined(queue, "--queue"),
+        "project": _joined(project, "--project"),
+        "means": _checked(means, "--means"),
         "array": _checked(array, "--array"),
         "since": None if (at := moment(since)) is None else int(at),
     }

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from corral.cli.direct.rows import row_of, rows_of
-from corral.cli.job_rows import job_lines
+from corral.cli.job_rows import job_lines, needs_places
 from corral.cli.screen import painted, print_json, room, wrapped, write_painted
 from corral.cli.text_table import TextTable
 from corral.client.address import find_address
@@ -83,7 +83,7 @@ def _show_array(transport: Transport, array_id: str, elements: Sequence[dict[str
         return
     rows = rows_of("JobRow", elements)
     first = row_of("JobDetail", transport.get(job_path(rows[0].id)))
-    known = any(row.devices for row in rows[:MOST_LINES])
+    known = needs_places(rows[:MOST_LINES])
     devices = rows_of("DeviceRow", transport.get("/devices")["devices"]) if known else ()
     counts = Counter(str(row.phase) for row in rows)
     words = ", ".join(f"{count} {phase}" for phase, count in counts.items())
@@ -93,7 +93,7 @@ def _show_array(transport: Transport, array_id: str, elements: Sequence[dict[str
         if value:
             write_painted(*_labelled(label, value, room()))
     write_painted("")
-    write_painted(*job_lines(rows[:MOST_LINES], places_of(devices), time.time()))
+    write_painted(*job_lines(rows[:MOST_LINES], places_of(devices, rows), time.time()))
     write_painted(*_more(len(rows)))
 
 

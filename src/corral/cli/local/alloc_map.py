@@ -20,6 +20,7 @@ from corral.cli.screen import (
 )
 from corral.client import Client, HolderRow, MappedDevice
 from corral.formatting.device_names import several_nodes, short_model
+from corral.model.printable import printable
 from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
 
 BAR_CELLS = 20
@@ -83,7 +84,7 @@ def _device_line(device: MappedDevice, letters: Mapping[str, str]) -> str:
     name = clipped(short_model(device), 18).ljust(18)
     if device.sliced:
         return f"[{index}] {name} {device.means:<9} only its slices are allocated"
-    head = f"[{index}] {name} {device.means:<9} {amount} "
+    head = f"[{index}] {name} {device.held_as or device.means:<9} {amount} "
     style = "green" if not stacked else "cyan"
     line = f"{head}|{painted(bar(stacked, letters), style)}|"
     left = width() - len(head) - BAR_CELLS - 3
@@ -119,7 +120,7 @@ def _show_scan(root: Path, *, json: bool) -> None:
     for uuid, amount in amounts.items():
         jobs = ", ".join(kernel for kernel, file in found.files.items() if uuid in file.allocated_milli())
         cells = min(BAR_CELLS, round(float(amount) * BAR_CELLS))
-        line = f"{uuid} {amount} |{'#' * cells:{_FREE}<{BAR_CELLS}}| "
+        line = f"{printable(uuid)} {amount} |{'#' * cells:{_FREE}<{BAR_CELLS}}| "
         write_lines(line + clipped(jobs, max(8, width() - len(line))))
     if not amounts:
         write_lines("no file says that a GPU is allocated")

@@ -9,11 +9,13 @@ import typer
 
 from corral.alerts.channel_process import check_channels
 from corral.cli.config_reload import reload
+from corral.cli.local.served_nodes import served_nodes
 from corral.cli.screen import example, print_json, write_lines
 from corral.client import Client, own_home
-from corral.config import Settings, load_settings
+from corral.config import HOST, Settings, load_settings
+from corral.config.site import PoolStrategy
 from corral.control.site.from_settings import site_setup
-from corral.model.device import Device, Node
+from corral.model.device import Node
 from corral.model.errors import CorralError, Refused
 from corral.model.queue import Project
 from corral.plugins.queue_orders import load_policies
@@ -57,9 +59,9 @@ def check(
             load_catalogue([path.parent / settings.resource_names])
         except Refused as refused:
             raise Refused(f"{settings.places['resource_names']}: {refused}") from None
-    node, unknown = _machine() if _names_gpus(settings) else (None, "")
-    arranged = site_setup(settings, None if node is None else [node], load_policies())
-    remarks = [*arranged.remarks, *_unknown_names(settings), *([unknown] if unknown else [])]
+    nodes, unknown = _nodes(settings.engine) if _names_gpus(settings) else (None, "")
+    arranged = site_setup(settings, nodes, load_policies())
+    remarks = [*arranged.remarks, *_preempting(settings), *_unknown_names(settings), *([unknown] if unknown else [])]
     if json:
         print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": remarks})
         return
@@ -74,21 +76,33 @@ app.command(epilog=example("corral config reload"))(reload)
 
 
 def _names_gpus(settings: Settings) -> bool:
-    return bool(settings.expected_gpus or settings.sharing or any(pool.gpus for pool in settings.pools))
+    static = settings.strategy is PoolStrategy.STATIC
+    return bool(settings.expected_gpus or settings.sharing or settings.pools or static)
 
 
-def _machine() -> tuple[Node | None, str]:
-    """The GPUs of the running server, else those of this machine; or None and why they are unknown."""
+def _nodes(engine: str) -> tuple[list[Node] | None, str]:
+    """The nodes of the running server, else this machine if such a server has it; or None and why they are unknown."""
     try:
         with Client() as client:
-            rows = client.devices.list()
+            return served_nodes(client), ""
     except CorralError:
-        from corral.cli.local.doctor import driver_here
+        if engine != HOST:
+            return None, "cannot check whether the GPUs it names exist: no server of this cluster answers"
+        from corral.cli.local.doctor import node_here
 
-        here = driver_here()
-        return here.node, "" if here.node else f"cannot check whether the GPUs it names exist: {here.source}"
-    known = [Device(row.uuid, row.index or 0, row.name, row.memory_total_mib) for row in rows if not row.parent]
-    return Node("here", tuple(known), 0, 0), ""
+        here, source = node_here()
+    return ([here], "") if here else (None, f"cannot check whether the GPUs it names exist: {source}")
+
+
+def _preempting(settings: Settings) -> Iterator[str]:
+    """The queues in the file that preempt although their own lines do not say so."""
+    silent = [queue.name for queue in settings.queues if queue.preempts is None]
+    if settings.enable_preemption and silent:
+        queues = f"{'queues' if len(silent) > 1 else 'queue'} {', '.join(silent)}"
+        yield (
+            f"policies.enable_preemption holds for {queues} too: the first job there may have others stopped; "
+            "write `preempts: false` in a queue that is to be without"
+        )
 
 
 def _unknown_names(settings: Settings) -> Iterator[str]:

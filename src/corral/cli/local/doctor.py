@@ -9,24 +9,31 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 import corral
+from corral.as_login import keyring_shared
+from corral.cli.local.served_nodes import served_nodes
 from corral.cli.local.server import another_owner, answering
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
 from corral.cli.server_part import install_command, missing_packages
 from corral.client import Client, DeviceRow, NoServer, own_home
 from corral.config import Settings, load_settings
+from corral.files import read_start
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
-from corral.model.device import Device, DeviceSample, Node
-from corral.model.errors import CorralError, Refused
+from corral.model.device import DeviceSample, Node
+from corral.model.errors import Conflict, CorralError, Refused
 from corral.model.home import Home
 from corral.model.printable import printable
 from corral.model.units import count_of, format_memory
+from corral.traces.earlier import refuse_without_ledger
+
+if TYPE_CHECKING:
+    from corral.kubernetes.doctor import ServerHere
 
 _STYLES = {OK: "green", WARNING: "yellow", FAILURE: "red"}
 
@@ -104,7 +111,19 @@ def _cluster_findings(
         cluster = Cluster.connect(kubeconfig, context, namespace)
     except Refused as refused:
         return [CheckResult("cluster", FAILURE, str(refused))]
-    return list(examine(cluster, ReadingSources(prometheus_url)))
+    return list(examine(cluster, ReadingSources(prometheus_url), _server_here(own_home())))
+
+
+def _server_here(home: Home) -> "ServerHere":
+    """What this home says of its server in a cluster, as far as it is ours to read."""
+    from corral.kubernetes.doctor import ServerHere
+
+    here = ServerHere()
+    with suppress(CorralError):
+        here = replace(here, scheduler=load_settings(home.config_file).kubernetes.scheduler_name)
+    with suppress(OSError):
+        here = replace(here, tag=read_start(home.cluster_tag_file, 64).decode(errors="replace").strip() or None)
+    return here
 
 
 def _findings(home: Home) -> list[CheckResult]:
@@ -168,11 +187,9 @@ def _server_of(home: Home) -> tuple[bool, bool]:
 
 
 def _nodes_served(home: Home) -> list[Node] | None:
-    """The GPUs of the server, or of this machine where none runs; None when nobody can tell."""
+    """The nodes of the server, or this machine where none runs; None when nobody can tell."""
     with suppress(CorralError), Client(home.root) as client:
-        rows = client.devices.list()
-        known = [Device(row.uuid, row.index, row.name, row.memory_total_mib) for row in rows if row.index is not None]
-        return [Node("here", tuple(known), 0, 0)]
+        return served_nodes(client)
     node = node_here()[0]
     return None if node is None else [node]
 
@@ -205,7 +222,12 @@ def check_nodes(home: Home) -> CheckResult:
 def check_ledger(home: Home) -> CheckResult:
     """The database can be opened, has its tables, and is of a format that this version serves."""
     path = home.root / "ledger.db"
-    if not path.exists():
+    if not path.exists() or not path.stat().st_size:
+        try:
+            refuse_without_ledger(home)
+        except Conflict as error:
+            what, _, advice = str(error).partition(". ")
+            return CheckResult("ledger", FAILURE, what, advice)
         return CheckResult("ledger", OK, "none yet; the first `corral up` creates it")
     if not os.access(path, os.R_OK):
         return _not_yours_to_read("ledger", path)
@@ -217,7 +239,7 @@ def check_ledger(home: Home) -> CheckResult:
         finally:
             database.close()
     except sqlite3.Error as error:
-        advice = "stop the server and restore a backup, or move the file away to start with an empty ledger"
+        advice = "stop the server and restore a backup (docs/install.md), or begin anew: corral up --anew"
         return CheckResult("ledger", FAILURE, f"{path} cannot be read: {error}", advice)
     if missing_packages():
         return CheckResult("ledger", OK, f"{path} can be read; its format is checked where a server is installed")
@@ -356,6 +378,21 @@ def check_supervisor(_home: Home) -> CheckResult:
     )
 
 
+def check_keyrings(home: Home) -> CheckResult:
+    """Each job of root's server has a session keyring of its own: none reads the keys of another user's."""
+    why = keyring_shared()
+    with suppress(CorralError), Client(home.root) as client:
+        why = client.server().keyring_shared
+    if why is None:
+        return CheckResult("keyrings", OK, "jobs have none of the server's keys")
+    return CheckResult(
+        "keyrings",
+        WARNING,
+        f"keyctl is forbidden to the server ({why}): jobs of all users share its session keyring, keys and all",
+        "allow keyctl in the filter of system calls that the server runs under (of its container or its systemd unit)",
+    )
+
+
 def check_disk(home: Home) -> CheckResult:
     """There is room for logs and the ledger, wherever in the home a file system of its own is mounted."""
     with suppress(CorralError), Client(home.root) as client:
@@ -451,6 +488,7 @@ CHECKS = tuple(
         check_devices,
         check_killing,
         check_supervisor,
+        check_keyrings,
         check_disk,
         check_clock,
         check_images,

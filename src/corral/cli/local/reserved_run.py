@@ -135,10 +135,14 @@ def _part(row: JobRow, usable: tuple[str, ...], asked_milli: int, *, shared: boo
 
 def _refuse_elsewhere(client: Client, row: JobRow, devices: Sequence[DeviceRow]) -> None:
     """Raises Refused where the reserved GPUs are on another host; the nodes of a mock file are all on this one."""
-    nodes = {device.node for device in devices if device.uuid in row.devices} - {None, os.uname().nodename}
-    if nodes and not client.server().mock:
+    from corral.gpu.reading import uuids_of_driver
+    from corral.gpu.this_host import nodes_here
+
+    nodes = {device.node for device in devices if device.uuid in row.devices} - {None}
+    elsewhere = nodes - set(nodes_here(client, uuids_of_driver))
+    if elsewhere and not client.server().mock:
         raise Refused(
-            f"the GPUs of reservation {row.id} are on {', '.join(sorted(map(str, nodes)))}, and this is "
+            f"the GPUs of reservation {row.id} are on {', '.join(sorted(map(str, elsewhere)))}, and this is "
             f"{os.uname().nodename}; log in there, or {_INSTEAD}",
             field="--no-reservation",
         )

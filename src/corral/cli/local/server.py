@@ -16,6 +16,7 @@ import typer
 
 import corral
 from corral.cli.direct.print_version import print_version
+from corral.cli.kubeconfig_variable import kubeconfig_from_anywhere
 from corral.cli.screen import command_group, example, say, typed, write_lines
 from corral.cli.server_part import require_server_part
 from corral.client import Client, ServerInfo, own_home
@@ -28,6 +29,7 @@ READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
 DAEMON = "corral.daemon"
+REMARK = "remark: "
 
 app = command_group()
 
@@ -65,10 +67,16 @@ def up(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Allow other machines to connect without encryption.")
     ] = False,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Move aside what an earlier ledger has left, and begin with an empty one.")
+    ] = False,
 ) -> None:
     """Start the server in $CORRAL_HOME (default ~/.corral).
 
     It listens on a Unix socket there. Jobs run on when the server stops; the next one takes them over.
+
+    Where a ledger was there before and is gone, it does not start: put the ledger back, restore a backup
+    (docs/install.md), or begin with an empty one by --anew. That is refused while anything of the one before runs.
 
     With --listen it also listens on TCP, where clients need a token: see "corral token".
 
@@ -86,6 +94,8 @@ def up(
     for option, name in (("--engine", engine), ("--context", context), ("--namespace", namespace)):
         command += [] if name is None else [option, name]
     command += ["--insecure"] if insecure else []
+    command += ["--anew"] if anew else []
+    os.environ.update(kubeconfig_from_anywhere(os.environ))
     if not detach:
         os.execv(command[0], command)
     pid = start_detached(home, command)
@@ -164,7 +174,7 @@ def own_python() -> list[str]:
 
 
 def start_detached(home: Home, command: list[str]) -> int:
-    """Start a server in a session of its own, and return its pid once it answers.
+    """Start a server in a session of its own, and return its pid once it answers. What it remarks then is said.
 
     What it says from then on goes to the home's server.log. Raises BackendFailed with its own words if it cannot start.
     """
@@ -191,8 +201,10 @@ def start_detached(home: Home, command: list[str]) -> int:
             start_new_session=True,
         )
         os.close(write_fd)
-        said = _first_line(ready.fileno(), READY_TIMEOUT_S)
+        *remarks, said = _remarks_and_outcome(ready.fileno(), READY_TIMEOUT_S)
     if said == "ready":
+        for remark in remarks:
+            say(remark.removeprefix(REMARK))
         return process.pid
     if process.poll() is None:
         process.terminate()
@@ -304,14 +316,14 @@ def _last_line(path: Path, start: int) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-def _first_line(fd: int, timeout_s: float) -> str:
-    """The first line that comes through `fd`; "" when it is closed before, or nothing comes in time."""
+def _remarks_and_outcome(fd: int, timeout_s: float) -> list[str]:
+    """The lines that come through `fd`, the last of which is no remark; "" where it is closed before, or too late."""
     received, deadline = b"", time.monotonic() + timeout_s
-    while not received.endswith(b"\n"):
+    while True:
         if not select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            return ""
+            return [""]
         block = os.read(fd, 4096)
-        if not block:
-            break
         received += block
-    return received.decode(errors="replace").strip()
+        lines = received.decode(errors="replace").splitlines() or [""]
+        if not block or (received.endswith(b"\n") and not lines[-1].startswith(REMARK)):
+            return lines
