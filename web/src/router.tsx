@@ -1,6 +1,6 @@
 /** Which page is at which address, and which filters an address can have. */
 import { createRootRoute, createRoute, createRouter } from "@tanstack/react-router";
-import { RANGES, type Range } from "./api/historyQueries";
+import { type Range, readRange } from "./api/historyQueries";
 import {
   COMPARED,
   type Compared,
@@ -18,7 +18,7 @@ import { latePage } from "./components/LatePage";
 import { Empty, Loading } from "./components/states";
 import { TIMELINE_HOURS, type TimelineHours } from "./jobs/timeline";
 import { OverviewPage } from "./pages/OverviewPage";
-import { MEANS } from "./pool/means";
+import { JOB_MEANS, MEANS, type Means } from "./pool/means";
 import type { DeviceFilter } from "./pool/nodeRows";
 import { readSearch, type Search, writtenSearch } from "./search";
 
@@ -32,6 +32,8 @@ export interface QueueSearch {
   user?: string;
   name?: string;
   queue?: string;
+  project?: string;
+  means?: Means;
   phase?: string;
   ended?: boolean;
   timeline?: TimelineHours;
@@ -68,7 +70,6 @@ const words = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 const date = (value: unknown): string | undefined =>
   typeof value === "string" && DATE.test(value) ? value : undefined;
-const range = (value: unknown): Range | undefined => RANGES.find((known) => known === value);
 
 const root = createRootRoute({
   component: Frame,
@@ -82,14 +83,14 @@ const devices = createRoute({
   validateSearch: (search: Search): DevicesSearch => ({
     node: words(search.node),
     state: words(search.state),
-    range: range(search.range),
+    range: readRange(search.range),
   }),
   component: latePage(() => import("./pages/DevicesPage").then((file) => file.DevicesPage)),
 });
 const device = createRoute({
   getParentRoute: () => root,
   path: "/devices/$uuid",
-  validateSearch: (search: Search): Pick<DevicesSearch, "range"> => ({ range: range(search.range) }),
+  validateSearch: (search: Search): Pick<DevicesSearch, "range"> => ({ range: readRange(search.range) }),
   component: latePage(() => import("./pages/DevicePage").then((file) => file.DevicePage)),
 });
 const nodes = createRoute({
@@ -106,7 +107,7 @@ const nodes = createRoute({
 const node = createRoute({
   getParentRoute: () => root,
   path: "/nodes/$name",
-  validateSearch: (search: Search): Pick<DevicesSearch, "range"> => ({ range: range(search.range) }),
+  validateSearch: (search: Search): Pick<DevicesSearch, "range"> => ({ range: readRange(search.range) }),
   component: latePage(() => import("./pages/NodePage").then((file) => file.NodePage)),
 });
 const queue = createRoute({
@@ -116,6 +117,8 @@ const queue = createRoute({
     user: words(search.user),
     name: words(search.name),
     queue: words(search.queue),
+    project: words(search.project),
+    means: JOB_MEANS.find((known) => known === search.means),
     phase: words(search.phase),
     ended: search.ended === true || search.ended === "true" ? true : undefined,
     timeline: TIMELINE_HOURS.find((known) => known === search.timeline),
@@ -156,7 +159,7 @@ const compare = createRoute({
   validateSearch: (search: Search): CompareSearch => ({
     what: COMPARED.find((known) => known === search.what),
     ids: words(search.ids),
-    range: range(search.range),
+    range: readRange(search.range),
   }),
   component: latePage(() => import("./pages/ComparePage").then((file) => file.ComparePage)),
 });

@@ -24,6 +24,11 @@ export class Unreachable extends Error {
   }
 }
 
+/** The text of the reader's language, else the English one. */
+export function inOwnLanguage(texts: Record<string, string> | undefined): string | null {
+  return texts?.[navigator.language.slice(0, 2)] ?? texts?.en ?? Object.values(texts ?? {})[0] ?? null;
+}
+
 export const api = createClient<paths>({ baseUrl: window.location.origin, credentials: "same-origin" });
 
 interface Outcome<T> {
@@ -43,6 +48,8 @@ export async function answered<T>(call: Promise<Outcome<T>>): Promise<T> {
   }
   if (outcome.response.ok) return outcome.data as T;
   const told = (outcome.error as Partial<Schemas["ErrorAnswer"]> | undefined)?.error;
-  const message = told?.message ?? `The server answered ${outcome.response.status}.`;
+  const described = inOwnLanguage(told?.descriptions);
+  const reason = told?.message ?? `The server answered ${outcome.response.status}.`;
+  const message = described ? `${reason} (${described})` : reason;
   throw new ApiError(message, outcome.response.status, told?.field ?? null);
 }

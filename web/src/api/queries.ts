@@ -1,4 +1,5 @@
 /** What the pages read of the server. Keys begin with the kind of row, so that events find what to renew. */
+import type { Means } from "../pool/means";
 import {
   keepPreviousData,
   MutationCache,
@@ -25,6 +26,8 @@ export interface JobFilter {
   phase?: string;
   name?: string;
   queue?: string;
+  project?: string;
+  means?: Means;
   limit?: number;
   /** Such as "-started" for the latest first. */
   sort?: string;
@@ -99,13 +102,23 @@ export const queuesQuery = queryOptions({
   refetchInterval: 30_000,
 });
 
+/** What only a restart of the server changes. */
+export const resourceNamesQuery = queryOptions({
+  queryKey: ["resource-names"],
+  queryFn: async ({ signal }) => [
+    ...(await answered(api.GET("/api/v1/resource-names", { signal }))).resources,
+  ],
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
 export function jobsQuery(filter: JobFilter) {
-  const { user, phase, queue, ...rest } = filter;
+  const { user, phase, queue, project, ...rest } = filter;
   const query = {
     ...rest,
     ...(user ? { user: user.split(",") } : {}),
     ...(phase ? { phase: phase.split(",") as Phase[] } : {}),
     ...(queue ? { queue: queue.split(",") } : {}),
+    ...(project ? { project: project.split(",") } : {}),
   };
   return queryOptions({
     queryKey: ["jobs", filter],

@@ -1547,6 +1547,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/resource-names": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Resource Names
+         * @description List the resource names of other systems that submissions may use, with what one unit of each is.
+         */
+        get: operations["resource_names_api_v1_resource_names_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/server": {
         parameters: {
             query?: never;
@@ -1587,7 +1607,7 @@ export interface paths {
         post: operations["login_api_v1_session_post"];
         /**
          * Logout
-         * @description End the session of a browser. A token that a link made ends with it; one that was pasted stays valid.
+         * @description End the session of a browser. A token that it was begun with stays valid.
          */
         delete: operations["logout_api_v1_session_delete"];
         options?: never;
@@ -2851,7 +2871,7 @@ export interface components {
          *         state_reason: why that, for a person.
          *         state_since: since when, where that is known: of what is unreadable, unhealthy, in_use or stale.
          *         since: when strangers were first seen on it.
-         *         means: how it is shared: exclusive, mps, mig or timeslice.
+         *         means, held_as: how it is shared by its setting, and how its jobs hold it: exclusive, mps, mig or timeslice.
          *         availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
          *         vgpu_layer, vgpu_cuda: what makes virtual GPUs of it, and the CUDA that this is built for, as the site says.
          *         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
@@ -2865,6 +2885,8 @@ export interface components {
             availability: number | null;
             /** Compute Capability */
             compute_capability: string | null;
+            /** Held As */
+            held_as: string;
             /** Holders */
             holders: components["schemas"]["HolderRow"][];
             /** Index */
@@ -3035,8 +3057,14 @@ export interface components {
         /**
          * ErrorDetail
          * @description What is wrong, why, and what to do; `field` is the field to change in the request, if it is one.
+         *
+         *     `descriptions` tell by language (en, zh) what that field is, where its definition does.
          */
         ErrorDetail: {
+            /** Descriptions */
+            descriptions?: {
+                [key: string]: string;
+            };
             /**
              * Field
              * @default null
@@ -4101,9 +4129,11 @@ export interface components {
          *     `starts` adds the expected starts of waiting jobs; of those in a long queue that are not reached by the forecast,
          *     which is bounded, `expected_start_is` says "unforeseen".
          *
-         *     `user`, `phase`, `queue` and `name` may be several, separated by commas. The user "me" is the caller, and * in a
-         *     name is any characters. `since` are those submitted then or later (Unix seconds). `sort`, such as "started" or
-         *     "-started" for the latest first, gives the first `limit` jobs in that order, and no next page.
+         *     `user`, `phase`, `queue`, `project` and `name` may be several, separated by commas. The user "me" is the caller,
+         *     and * in a name is any characters. `means` are those that hold their first GPU so, or did at last: exclusive is a
+         *     whole one, whatever the setting of the device. `since` are those submitted then or later (Unix seconds). `sort`,
+         *     such as "started" or "-started" for the latest first, gives the first `limit` jobs in that order, and no next
+         *     page.
          */
         JobsQuery: {
             /**
@@ -4126,6 +4156,8 @@ export interface components {
              * @default 100
              */
             limit?: number;
+            /** @default null */
+            means?: components["schemas"]["Means"] | null;
             /**
              * Name
              * @default null
@@ -4136,6 +4168,11 @@ export interface components {
              * @default []
              */
             phase?: components["schemas"]["Phase"][];
+            /**
+             * Project
+             * @default []
+             */
+            project?: string[];
             /**
              * Queue
              * @default []
@@ -4372,13 +4409,17 @@ export interface components {
         };
         /**
          * MappedDevice
-         * @description A device in the allocation map; `means` is how it is shared, `jobs` are those on it in the order they came.
+         * @description A device in the allocation map; `jobs` are those on it in the order they came.
+         *
+         *     `means` is how it is shared by its setting, `held_as` how these hold it.
          *
          *     `mig_profile` is a slice's.
          */
         MappedDevice: {
             /** Allocated Milli */
             allocated_milli: number;
+            /** Held As */
+            held_as: string;
             /** Index */
             index: number | null;
             /** Jobs */
@@ -4574,8 +4615,11 @@ export interface components {
          *         last_seen_at: when it answered last.
          *         devices: how many devices it has; slices of a device are not counted.
          *         cpus: cores that its jobs may have in all.
+         *         boot_id: the kernel's identifier of its boot, which nodes on one host share.
          */
         NodeRow: {
+            /** Boot Id */
+            boot_id: string | null;
             /** Cpus */
             cpus: number | null;
             /** Devices */
@@ -5375,6 +5419,41 @@ export interface components {
             tenant?: string | null;
         };
         /**
+         * ResourceNameList
+         * @description Resource names of other systems, those of one group together.
+         */
+        ResourceNameList: {
+            /** Resources */
+            resources: components["schemas"]["ResourceNameRow"][];
+        };
+        /**
+         * ResourceNameRow
+         * @description A resource name of another system that submissions may use here.
+         *
+         *     Attributes:
+         *         group: names of one group may be used together.
+         *         integer: only whole amounts are accepted.
+         *         default: the amount where the name is given without one, or is left out and needed; None for none.
+         *         required: it is needed beside every other name of its group.
+         *         descriptions: what one unit is, by language: en, zh.
+         */
+        ResourceNameRow: {
+            /** Default */
+            default: string | null;
+            /** Descriptions */
+            descriptions: {
+                [key: string]: string;
+            };
+            /** Group */
+            group: string;
+            /** Integer */
+            integer: boolean;
+            /** Name */
+            name: string;
+            /** Required */
+            required: boolean;
+        };
+        /**
          * RuntimeCompatibility
          * @description Which flags both inference servers have, and which only one.
          */
@@ -5431,14 +5510,19 @@ export interface components {
          * ServerInfo
          * @description A server about itself. `mock` says that its devices are described, not real; `devices` counts them.
          *
+         *     `cluster` is what the site calls itself (`cluster.name`), None where its settings do not say.
+         *
          *     `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts those
-         *     that fire, by severity, without those that somebody takes care of or has silenced.
+         *     that fire, by severity, without those that somebody takes care of or has silenced. `keyring_shared` is why jobs are
+         *     left with the server's session keyring (a filter of system calls), None where each has one of its own.
          */
         ServerInfo: {
             /** Alerts */
             alerts: {
                 [key: string]: number;
             };
+            /** Cluster */
+            cluster: string | null;
             /** Cuda Version */
             cuda_version: string | null;
             /** Devices */
@@ -5447,6 +5531,8 @@ export interface components {
             driver_version: string | null;
             /** Home */
             home: string;
+            /** Keyring Shared */
+            keyring_shared: string | null;
             /** Mock */
             mock: boolean;
             /** Node */
@@ -8010,6 +8096,8 @@ export interface operations {
                 queue?: string[];
                 since?: number;
                 sort?: string;
+                project?: string[];
+                means?: "exclusive" | "mps" | "mig" | "timeslice";
             };
             header?: never;
             path?: never;
@@ -9130,6 +9218,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Report"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    resource_names_api_v1_resource_names_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Resource names of other systems, those of one group together. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceNameList"];
                 };
             };
             /** @description What is wrong, and what to do. */

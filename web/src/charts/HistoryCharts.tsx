@@ -1,8 +1,9 @@
 import { useMemo } from "react";
-import type { Range } from "../api/historyQueries";
+import { momentsOf, type Range } from "../api/historyQueries";
 import { Panel } from "../components/Panel";
 import { Empty, Failed, Loading } from "../components/states";
 import { visible } from "../components/UserText";
+import { momentInFull } from "../format/times";
 import type { Compared } from "../pool/choices";
 import { Chart } from "./Chart";
 import type { Charted } from "./series";
@@ -50,11 +51,16 @@ export function HistoryCharts({
         <Loading what="the history" />
       ) : (
         histories.found.length > 0 && (
-          <Empty title={`Nothing was read in ${histories.range}`}>Choose a longer one.</Empty>
+          <Empty title={`Nothing was read ${rangeWords(histories.range)}`}>Choose a longer range.</Empty>
         )
       )}
     </>
   );
+}
+
+function rangeWords(range: Range): string {
+  const moments = momentsOf(range);
+  return moments ? `from ${momentInFull(moments[0])} to ${momentInFull(moments[1])}` : `over ${range}`;
 }
 
 function chartsOf(histories: Histories, names: ReadonlyMap<string, string>, charted: readonly Charted[]) {
@@ -70,7 +76,7 @@ function chartsOf(histories: Histories, names: ReadonlyMap<string, string>, char
       }));
       return {
         title: `${title} (${unit})`,
-        label: `${title} of ${drawn.map(({ name }) => name).join(", ")} over ${range}`,
+        label: `${title} of ${drawn.map(({ name }) => name).join(", ")} ${rangeWords(range)}`,
         summary: summaryOf(drawn, unit, scale),
         option: lines(drawn, { fromS: first.from, toS: first.to, stepS: first.step_s, unit, max, scale }),
       };

@@ -1,11 +1,12 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet } from "@tanstack/react-router";
+import { useEffect } from "react";
 import { api } from "../api/client";
 import { serverQuery, sessionQuery } from "../api/queries";
 import { useConnection } from "../live/LiveProvider";
 import { AlertCount } from "./FiringAlerts";
 import { chooseTheme, THEMES, type Theme, useTheme } from "./theme";
-import { UserText } from "./UserText";
+import { UserText, visible } from "./UserText";
 
 const PAGES = [
   { to: "/", name: "Overview" },
@@ -23,6 +24,10 @@ const PAGES = [
 
 /** What is around every page: where one can go, who one is, and whether what is shown is live. */
 export function Frame() {
+  const cluster = useQuery(serverQuery).data?.cluster;
+  useEffect(() => {
+    document.title = cluster ? `${visible(cluster)} · Corral` : "Corral";
+  }, [cluster]);
   return (
     <div className="frame">
       <a className="skip" href="#main">
@@ -31,6 +36,7 @@ export function Frame() {
       <header className="side">
         <Link to="/" className="brand">
           <img src="/icon.svg" alt="" /> Corral
+          {cluster && <UserText text={cluster} className="quiet cut" />}
         </Link>
         <nav aria-label="Pages">
           {PAGES.map((page) => (

@@ -66,3 +66,17 @@ export function moment(unixS: number | null | undefined, now: number = serverNow
 export function momentInFull(unixS: number): string {
   return inFull.format(new Date(unixS * 1000));
 }
+
+/** A moment as a field of the type datetime-local has it, by this browser's time zone, to the minute. */
+export function localText(unixS: number): string {
+  const at = new Date(unixS * 1000);
+  const two = (value: number) => String(value).padStart(2, "0");
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day}T${two(at.getHours())}:${two(at.getMinutes())}`;
+}
+
+/** The moment that such a field has; null where it has none. */
+export function unixOf(local: string): number | null {
+  const unixS = Date.parse(local) / 1000;
+  return Number.isFinite(unixS) && unixS > 0 ? unixS : null;
+}

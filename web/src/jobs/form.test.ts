@@ -23,6 +23,19 @@ it("makes a submission of what was filled in", () => {
   });
 });
 
+it("asks by another system's resource names in place of GPUs", () => {
+  const { submission, errors } = made({ resources: "cuda.shares=0.5, mem=4g,cuda.device" });
+  expect(errors).toEqual({});
+  expect(submission?.resources).toEqual({ "cuda.shares": "0.5", mem: "4g", "cuda.device": "" });
+  expect(submission?.request).toEqual({ models: [] });
+  expect(made({ resources: "cuda.shares=0.5", gpus: "2" }).errors.resources).toContain("empty this");
+  expect(made({ resources: "=2" }).errors.resources).toContain("NAME=AMOUNT");
+  expect(fieldOf("cuda.shares", form({ resources: "cuda.shares=0.337" }))).toBe("resources");
+  expect(submitLine(form({ resources: "cuda.shares=0.5" }))).toBe(
+    "corral submit --resource cuda.shares=0.5 -- python train.py",
+  );
+});
+
 it("leaves to the site what was not filled in", () => {
   const { submission } = made({});
   expect(submission?.priority).toBeNull();

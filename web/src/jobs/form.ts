@@ -13,6 +13,7 @@ export const FIELDS = [
   "gpus",
   "memory",
   "model",
+  "resources",
   "time",
   "name",
   "queue",
@@ -34,6 +35,7 @@ export const EMPTY: JobForm = {
   gpus: "1",
   memory: "",
   model: "",
+  resources: "",
   time: "",
   name: "",
   queue: "",
@@ -80,6 +82,10 @@ export function submissionOf(form: JobForm): Made {
   const array = read("array", parseArray, "");
   const params = read("params", parseParams, "");
   if (array && params) errors.params = "An array has indices or parameters; empty one of the two.";
+  const resources = read("resources", parseResources, "Write NAME=AMOUNT, with commas between several.");
+  if (resources && (form.memory.trim() || ![EMPTY.gpus, ""].includes(form.gpus.trim())))
+    errors.resources =
+      "It says how much of GPUs is needed. Leave GPUs and memory as they were, or empty this.";
   const script = form.runs === "script";
   const runs = script ? scriptCommand(form.script) : words;
   if (script && !runs) errors.script = "Begin it with a line such as #!/bin/bash, which says what runs it.";
@@ -89,7 +95,8 @@ export function submissionOf(form: JobForm): Made {
     submission: {
       command: runs,
       script,
-      request: { ...devicesOf(form, memoryMib), models: modelsOf(form.model) },
+      request: { ...(resources ? {} : devicesOf(form, memoryMib)), models: modelsOf(form.model) },
+      ...(resources ? { resources } : {}),
       name: form.name.trim() || (script ? "script" : ""),
       ...(form.queue.trim() ? { queue: form.queue.trim() } : {}),
       ...(form.project.trim() ? { project: form.project.trim() } : {}),
@@ -131,6 +138,16 @@ function modelsOf(text: string): string[] {
     .filter(Boolean);
 }
 
+/** Amounts by name; a name alone stands for its default. */
+function parseResources(text: string): Record<string, string> | null {
+  const words = text.split(",").map((word) => word.trim());
+  const pairs = words.filter(Boolean).map((word) => {
+    const [name, ...amount] = word.split("=");
+    return [name?.trim() ?? "", amount.join("=").trim()] as const;
+  });
+  return pairs.every(([name]) => name) ? Object.fromEntries(pairs) : null;
+}
+
 function parseEnv(text: string): Record<string, string> | null {
   const variables: [string, string][] = [];
   for (const line of text.split("\n").filter((each) => each.trim())) {
@@ -155,6 +172,7 @@ const SERVER_NAMES: Record<string, FieldName> = {
 
 /** In which field of the form stands what the server refused; null where there is none for it. */
 export function fieldOf(serverField: string | null, form: JobForm): FieldName | null {
+  if (serverField && Object.hasOwn(parseResources(form.resources) ?? {}, serverField)) return "resources";
   const last = serverField?.replace(/^request\./, "").split(/[.[]/, 1)[0] ?? "";
   const name = SERVER_NAMES[last] ?? FIELDS.find((field) => field === last) ?? null;
   return name === "command" && form.runs === "script" ? "script" : name;

@@ -6,6 +6,7 @@ const FLAGS: readonly [FieldName, string][] = [
   ["gpus", "--gpus"],
   ["memory", "--gpu-mem"],
   ["model", "--gpu-model"],
+  ["resources", "--resource"],
   ["time", "--time"],
   ["name", "--name"],
   ["queue", "--queue"],
@@ -23,6 +24,7 @@ const END = "END_OF_SCRIPT";
 /** `corral submit` with the flags of the form; a script follows as standard input. */
 export function submitLine(form: JobForm): string {
   const flags = FLAGS.flatMap(([field, flag]) => {
+    if (field === "gpus" && form.resources.trim()) return [];
     const value = form[field].trim();
     return value ? [`${flag} ${quoted(value)}`] : [];
   });

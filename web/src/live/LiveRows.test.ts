@@ -56,6 +56,25 @@ it("reads a job once more where it ended while it was being read", async () => {
   stop();
 });
 
+it("reads nothing more of a task that was deleted", async () => {
+  const client = new QueryClient();
+  let reads = 0;
+  const read = () => Promise.resolve(++reads);
+  const stop = new QueryObserver(client, { queryKey: ["task", "7"], queryFn: read }).subscribe(
+    () => undefined,
+  );
+  await vi.advanceTimersByTimeAsync(10);
+  const rows = new LiveRows(client);
+  rows.take([
+    event({ topic: "tasks", what: "ended", rows: [{ id: "7" }] }),
+    event({ topic: "tasks", what: "deleted", rows: [{ id: "7" }] }),
+  ]);
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(reads).toBe(1);
+  rows.close();
+  stop();
+});
+
 it("goes on at once where the clock of the browser is set back by an hour", () => {
   const client = new QueryClient();
   client.setQueryData(["devices"], [{ uuid: "GPU-1", utilization_pct: 1 }]);

@@ -23,6 +23,9 @@ const RENEWED: Record<string, readonly string[]> = {
 /** After these the findings of a task may be others. */
 const FOUND_BY: readonly string[] = ["experiment_ended", "experiments_cleared", "ended", "cancelled"];
 
+/** What is kept of a task under its id; a deleted task has none of it. */
+const OF_A_TASK: readonly string[] = ["task", "experiments", "findings"];
+
 /** Puts the fields of events into the rows that pages show, and has read again what events leave out. */
 export class LiveRows {
   private readonly renewing: Renewing;
@@ -67,7 +70,10 @@ export class LiveRows {
 
   private noteTuning(event: LiveEvent): void {
     noteTuning(this.tuning, event);
-    if (event.what === "deleted") return;
+    if (event.what === "deleted") {
+      for (const { id } of event.rows) for (const key of OF_A_TASK) this.renewing.forget(key, String(id));
+      return;
+    }
     for (const row of event.rows) {
       const id = String(row.task_id ?? row.id);
       for (const key of FOUND_BY.includes(event.what) ? ["task", "findings"] : ["task"])

@@ -34,6 +34,15 @@ export class Renewing {
     );
   }
 
+  /** Read no more what is gone: not what is due, and not to its end what is being read. */
+  forget(...queryKey: readonly string[]): void {
+    const key = JSON.stringify(queryKey);
+    window.clearTimeout(this.due.get(key));
+    this.due.delete(key);
+    if (this.reading.has(key)) this.reading.set(key, false);
+    void this.client.cancelQueries({ queryKey });
+  }
+
   close(): void {
     for (const timer of this.due.values()) window.clearTimeout(timer);
     this.due.clear();

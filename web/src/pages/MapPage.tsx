@@ -107,7 +107,7 @@ function DeviceShares({ devices }: { devices: MappedDevice[] }) {
                 </Link>
               </td>
               <td className="hide-narrow">{shortModel(device.name, device.mig_profile)}</td>
-              <td className="hide-narrow">{device.means}</td>
+              <td className="hide-narrow">{device.held_as}</td>
               <td className="hide-narrow" style={{ width: "30%" }}>
                 <Parts
                   whole={WHOLE}

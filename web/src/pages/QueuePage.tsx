@@ -5,12 +5,14 @@ import { mayChangeJob } from "../access/rights";
 import { type Job, jobsQuery, sessionQuery } from "../api/queries";
 import { Choice } from "../components/Choice";
 import { DataTable } from "../components/DataTable";
+import { Select } from "../components/Select";
 import { Panel } from "../components/Panel";
 import { Empty, Loading, Shown } from "../components/states";
 import { counted } from "../format/units";
 import { joiningStarts } from "../jobs/starts";
 import { TIMELINE_HOURS } from "../jobs/timeline";
 import { Why } from "../jobs/Why";
+import { JOB_MEANS, JOB_MEANS_IN_WORDS } from "../pool/means";
 import { BulkActions } from "./queue/BulkActions";
 import { asking, COLUMNS } from "./queue/columns";
 import "../styles/jobs.css";
@@ -31,19 +33,31 @@ const idOf = (job: Job) => job.id;
 export function QueuePage() {
   const search = useSearch({ from: "/queue" });
   const navigate = useNavigate({ from: "/queue" });
-  const { user, name, queue } = search;
+  const { user, name, queue, project, means } = search;
   const listed = useQuery(
     jobsQuery({
       all: search.ended,
       user,
       name,
       queue,
+      project,
+      means,
       phase: search.phase,
       limit: search.ended ? 1000 : MOST,
     }),
   );
   const foreseen = useQuery(
-    jobsQuery({ user, name, queue, phase: "PENDING", limit: MOST_FORESEEN, sort: "id", starts: true }),
+    jobsQuery({
+      user,
+      name,
+      queue,
+      project,
+      means,
+      phase: "PENDING",
+      limit: MOST_FORESEEN,
+      sort: "id",
+      starts: true,
+    }),
   );
   const [withStarts] = useState(joiningStarts);
   const jobs = {
@@ -53,7 +67,7 @@ export function QueuePage() {
       [withStarts, listed.data, foreseen.data],
     ),
   };
-  const set = (field: "user" | "name" | "queue", value: string) =>
+  const set = (field: "user" | "name" | "queue" | "project" | "means", value: string) =>
     void navigate({ search: (old) => ({ ...old, [field]: value || undefined }), replace: true });
   const ask = useCallback(
     (id: string) => void navigate({ search: (old) => ({ ...old, why: old.why === id ? undefined : id }) }),
@@ -81,6 +95,18 @@ export function QueuePage() {
         <Typed label="User" value={search.user} hint="me, alice" onChange={(value) => set("user", value)} />
         <Typed label="Name" value={search.name} hint="sweep-*" onChange={(value) => set("name", value)} />
         <Typed label="Queue" value={search.queue} hint="all" onChange={(value) => set("queue", value)} />
+        <Typed
+          label="Project"
+          value={search.project}
+          hint="all"
+          onChange={(value) => set("project", value)}
+        />
+        <Select
+          label="Holds"
+          value={means}
+          options={JOB_MEANS.map((each) => [each, JOB_MEANS_IN_WORDS[each]])}
+          onChange={(value) => set("means", value)}
+        />
         <label>
           <input
             type="checkbox"

@@ -1,8 +1,8 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
-import { ApiError, answered, api, type Schemas } from "../api/client";
-import { devicesQuery, jobQuery, queuesQuery, sessionQuery } from "../api/queries";
+import { ApiError, answered, api, inOwnLanguage, type Schemas } from "../api/client";
+import { devicesQuery, jobQuery, queuesQuery, resourceNamesQuery, sessionQuery } from "../api/queries";
 import { Choice } from "../components/Choice";
 import { Field, TextField } from "../components/Field";
 import { Panel } from "../components/Panel";
@@ -128,6 +128,11 @@ function Form({ start }: { start: JobForm }) {
           {text("gpus", "GPUs", { hint: "2, 0.5 for half of one, 0 for none." })}
           {text("memory", "Memory of the part", { placeholder: "20G", hint: "Of a GPU that is shared." })}
           {text("model", "GPU model", { placeholder: "any", list: "models" })}
+          {text("resources", "Resource names", {
+            placeholder: "cuda.shares=0.5",
+            hint: "Another system's, in place of GPUs and memory.",
+            list: "resources",
+          })}
           {text("time", "Time limit", { placeholder: "2h", hint: "With one it may start sooner." })}
           {text("queue", "Queue", { placeholder: "default", list: "queues" })}
           {text("project", "Project", { placeholder: "default", list: "projects" })}
@@ -171,6 +176,7 @@ function Form({ start }: { start: JobForm }) {
 function Known() {
   const devices = useQuery(devicesQuery);
   const queues = useQuery(queuesQuery);
+  const resources = useQuery(resourceNamesQuery);
   const models = new Set(devices.data?.filter((row) => !row.parent).map((row) => shortModel(row.name)));
   const named = (kind: string) =>
     queues.data?.filter((row) => row.kind === kind).map((row) => <option key={row.name} value={row.name} />);
@@ -179,6 +185,15 @@ function Known() {
       <datalist id="models">
         {[...models].map((model) => (
           <option key={model} value={model} />
+        ))}
+      </datalist>
+      <datalist id="resources">
+        {resources.data?.map((row) => (
+          <option
+            key={row.name}
+            value={`${row.name}=${row.default ?? ""}`}
+            label={inOwnLanguage(row.descriptions) ?? row.group}
+          />
         ))}
       </datalist>
       <datalist id="queues">{named("queue")}</datalist>

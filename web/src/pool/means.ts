@@ -19,4 +19,15 @@ const TAKES_IN: Record<MeansChoice, readonly string[]> = {
   mig: ["mig"],
 };
 
+/** How a job holds its GPUs. */
+export const JOB_MEANS = ["exclusive", "mps", "timeslice", "mig"] as const;
+export type Means = (typeof JOB_MEANS)[number];
+
+export const JOB_MEANS_IN_WORDS: Record<Means, string> = {
+  exclusive: "whole GPUs",
+  mps: "MPS",
+  timeslice: "time slices",
+  mig: "MIG",
+};
+
 export const isOfMeans = (means: string, choice: MeansChoice): boolean => TAKES_IN[choice].includes(means);

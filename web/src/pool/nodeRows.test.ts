@@ -9,6 +9,7 @@ const device = (fields: Partial<Device>) =>
     parent: null,
     state: "free",
     means: "timeslice",
+    held_as: "timeslice",
     holders: [],
     memory_used_mib: 10,
     memory_total_mib: 100,
@@ -20,8 +21,8 @@ const held = (job: string, user: string) => [{ job, user, share_milli: 1000, mem
 
 it("leaves the devices of a user, a project, a node and of some means", () => {
   const devices = [
-    device({ uuid: "1", means: "exclusive", holders: held("7", "ann") }),
-    device({ uuid: "2", means: "mps", node: "b", holders: held("8", "bob") }),
+    device({ uuid: "1", held_as: "exclusive", holders: held("7", "ann") }),
+    device({ uuid: "2", held_as: "mps", node: "b", holders: held("8", "bob") }),
     device({ uuid: "3" }),
   ];
   const jobs = [{ id: "7", project: "vision" }] as Job[];

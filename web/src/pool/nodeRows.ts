@@ -29,7 +29,7 @@ export function chosenDevices(
   return devices.filter(
     (device) =>
       (!filter.node || device.node === filter.node) &&
-      (!filter.means || isOfMeans(device.means, filter.means)) &&
+      (!filter.means || isOfMeans(device.held_as, filter.means)) &&
       (!filter.user || device.holders.some((holder) => holder.user === filter.user)) &&
       (!filter.project || device.holders.some((holder) => projects.get(holder.job) === filter.project)),
   );

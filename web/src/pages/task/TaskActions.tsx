@@ -34,6 +34,12 @@ export function TaskActions({ task }: { task: Task }) {
       if (verb === "delete") return answered(api.DELETE("/api/v1/tasks/{task_id}", { params }));
       return answered(api.POST(`/api/v1/tasks/{task_id}/${verb}`, { params }));
     },
+    // A read that comes after the task is gone would be told that there is none.
+    onMutate: async (verb: Verb) => {
+      if (verb !== "delete") return;
+      for (const key of ["task", "experiments", "findings"])
+        await client.cancelQueries({ queryKey: [key, task.id] });
+    },
     onSettled: (_, error, verb) => {
       void client.invalidateQueries({ queryKey: ["tasks"] });
       if (verb === "delete" && !error) return navigate({ to: "/tasks" });
