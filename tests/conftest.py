@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from corral.client import server_home
+from tests import host_state
 from tests.docker.daemon import DockerDaemon, docker_daemon, why_no_dockerd
 from tests.nvml_stub import unload_driver
 
@@ -79,6 +80,10 @@ def open_directory() -> Iterator[Path]:
     path.chmod(0o777)
     yield path
     shutil.rmtree(path)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(host_state)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -60,6 +60,15 @@ def test_what_was_before_this_boot_is_shown_as_it_was_written(wall: Wall) -> Non
     assert clock.shown(long_ago) == clock.taken(long_ago) == long_ago
 
 
+def test_a_time_that_the_wall_clock_never_showed_is_not_taken_for_one_to_come(wall: Wall) -> None:
+    clock = SystemClock(wall=wall)
+    wall.set_s = DAY_S
+    unseen = clock.boot_at + DAY_S / 2
+    assert clock.taken(unseen) == clock.boot_at, "an hour ago, soon after a boot, is before now"
+    wall.set_s = -DAY_S
+    assert near(clock.taken(wall() - 3600), clock.now() - 3600) or clock.taken(wall() - 3600) <= clock.boot_at
+
+
 def test_the_next_server_of_the_boot_counts_on_where_the_last_one_was(wall: Wall, tmp_path: Path) -> None:
     before = SystemClock(tmp_path / "clock", wall=wall)
     wall.set_s = DAY_S

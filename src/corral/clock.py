@@ -7,10 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 from corral.files import read_start, write_anew
+from corral.untrusted import Unread, guarded
 
 LATEST = 1e11
 """The latest Unix time that is accepted as a time: the year 5138."""
@@ -78,9 +80,9 @@ class SystemClock:
         return at if at < self.boot_at else at + self._ahead_s()
 
     def taken(self, wall: float) -> float:
-        """The inverse of `wall`."""
+        """The inverse of `shown`. A time that the wall clock never showed is the start of the boot."""
         at = wall - self._ahead_s()
-        return wall if at < self.boot_at else at
+        return at if at >= self.boot_at else min(wall, self.boot_at)
 
     def _ahead_s(self) -> float:
         """By how much the wall clock was set, in whole seconds; smaller differences come from reading two clocks."""
@@ -133,18 +135,33 @@ def uptime_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _boot_id() -> str:
+def boot_id() -> str:
+    """The kernel's identifier of this boot, the same in every container of the host. Raises OSError."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def known_boot_id() -> str | None:
+    """As `boot_id`, but None where /proc does not tell it."""
+    try:
+        return boot_id()
+    except OSError:
+        return None
 
 
 def _read_anchor(path: Path) -> float | None:
     """The start of this boot from the file; None where it has none, has that of another boot, or is invalid."""
     try:
-        kept = json.loads(read_start(path, _ANCHOR_BYTES, follow=False))
-        boot_at = float(kept["boot_at"])
-        known = kept["boot_id"] == _boot_id() and math.isfinite(boot_at)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        kept = read_start(path, _ANCHOR_BYTES, follow=False)
+    except OSError:
         return None
+    boot_at = guarded(str(path), partial(_boot_at_in, kept))
+    return None if isinstance(boot_at, Unread) else boot_at
+
+
+def _boot_at_in(kept: bytes) -> float | None:
+    said = json.loads(kept)
+    boot_at = float(said["boot_at"])
+    known = said["boot_id"] == boot_id() and math.isfinite(boot_at)
     return boot_at if known and 0 <= boot_at + uptime_s() < LATEST else None
 
 
@@ -152,7 +169,7 @@ def _write_anchor(path: Path, boot_at: float) -> None:
     """Write the start of this boot. If the disk is full, the next server reads the wall clock anew, and no more."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
-        write_anew(fresh, json.dumps({"boot_id": _boot_id(), "boot_at": boot_at}))
+        write_anew(fresh, json.dumps({"boot_id": boot_id(), "boot_at": boot_at}))
         fresh.replace(path)
     with contextlib.suppress(OSError):
         fresh.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from corral.device_claims import claimed, warning_of_others
 from corral.event_log import log_to_stderr
 from corral.model.errors import CorralError, Refused
 from corral.model.home import Home, find_home
-from corral.pid_file import only_process_of
+from corral.pid_file import make_job_directories, only_process_of
 from corral.runtimes.disk import explained, is_full
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Asked for first, because a path that is too long for a socket should cost nobody a ledger.
         _ = home.socket, home.notify_socket
         with only_process_of(home):
+            if options.anew:
+                from corral.anew import begin_anew
+
+                begin_anew(home, settings)
+                make_job_directories(home)
             _serve(home, settings, load, options)
     except (CorralError, OSError) as error:
         reason = explained(home.root, error) if isinstance(error, OSError) and is_full(error) else str(error)
@@ -86,7 +91,7 @@ def _serve(home: Home, settings: Settings, load: Callable[[], Settings], options
         marks.enter_context(claimed(running.gpus_here))
         if (warning := warning_of_others(running.gpus_here, os.getpid())) is not None:
             log.warning("%s", warning)
-        _tell(options.ready_fd, "ready")
+        _tell(options.ready_fd, *(f"remark: {one}" for one in running.remarks), "ready")
 
     listen = _listening(options)
     server = Server(home, settings, load, mock=options.mock, listen=listen, on_ready=on_ready)
@@ -127,10 +132,10 @@ def settings_with(home: Home, options: argparse.Namespace) -> Settings:
     return replace(settings, engine=engine, kubernetes=cluster)
 
 
-def _tell(fd: int | None, line: str) -> None:
+def _tell(fd: int | None, *lines: str) -> None:
     if fd is not None:
         with contextlib.suppress(OSError):
-            os.write(fd, f"{line}\n".encode())
+            os.write(fd, "".join(f"{line}\n" for line in lines).encode())
             os.close(fd)
 
 
@@ -161,7 +166,8 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="encrypt TCP with this certificate (PEM)")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key (PEM)")
     parser.add_argument("--insecure", action="store_true", help="listen beyond this machine without encryption")
-    parser.add_argument("--ready-fd", type=int, help="write 'ready' or 'error: ...' to this descriptor")
+    parser.add_argument("--anew", action="store_true", help="move what an earlier ledger has left aside, and begin")
+    parser.add_argument("--ready-fd", type=int, help="write 'remark: ...', 'ready', 'error: ...' to this descriptor")
     return parser.parse_args(argv)
 
 

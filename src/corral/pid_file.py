@@ -49,6 +49,13 @@ def make_home(root: Path) -> None:
     root.chmod(_mode())
 
 
+def make_job_directories(home: Home) -> None:
+    """Have the directories of the jobs. Raises OSError."""
+    for directory in (home.logs, home.scratch):
+        directory.mkdir(exist_ok=True)
+        directory.chmod(_mode())
+
+
 @contextlib.contextmanager
 def only_process_of(home: Home, *, patience_s: float = 0.0, by_force: bool = False) -> Iterator[None]:
     """Hold the home's lock, keep its pid file, and have the directories of its jobs.
@@ -68,9 +75,7 @@ def only_process_of(home: Home, *, patience_s: float = 0.0, by_force: bool = Fal
                     "or set CORRAL_HOME to another directory"
                 )
         write_pid(home.pid_file)
-        for directory in (home.logs, home.scratch):
-            directory.mkdir(exist_ok=True)
-            directory.chmod(_mode())
+        make_job_directories(home)
         try:
             yield
         finally:

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from shutil import disk_usage
@@ -20,9 +20,11 @@ from corral.api.listening import Listening, TcpListener
 from corral.api.pages.dashboard import Dashboard
 from corral.api.pages.listener import LoopbackListener
 from corral.api.routing import AppState
-from corral.api.server import ApiServer, unix_socket
+from corral.api.server import ApiServer
+from corral.api.server_socket import ServerSocket
 from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
+from corral.as_login import keyring_shared
 from corral.clock import SystemClock
 from corral.config import HOST, Settings
 from corral.control.alerting.alert_watch import AlertSources
@@ -49,8 +51,10 @@ from corral.control.watching.patrol import Patrol
 from corral.history.file import HistoryFile
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ServerInfo
+from corral.model.errors import LedgerFailed
 from corral.model.fact import ServerPart
 from corral.model.home import Home
+from corral.model.launch import job_number
 from corral.model.tuning_spec import TuningSpec
 from corral.model.tuning_task import TaskStatus
 from corral.node.host_engines import find_host_engine
@@ -63,11 +67,22 @@ from corral.scheduling.policy import Policy, placed_by
 from corral.sim.replay_process import ReplayProcess
 from corral.telemetry.hub import Hub
 from corral.telemetry.processes import HostProcesses
+from corral.traces.earlier import refuse_without_ledger
+from corral.traces.numbers import highest_number
 from corral.tuner.catalog import catalog
 from corral.tuner.tuner_processes import LOOK_INTERVAL_S as TUNERS_INTERVAL_S
 from corral.tuner.tuner_processes import TaskOfUser, TunerProcesses
 
 log = logging.getLogger("corral")
+
+SITE_REMARKS_INTERVAL_S = 5.0
+"""So often it is looked whether nodes have come or gone, and what that means for the settings."""
+
+LEDGER_INTERVAL_S = 1.0
+"""So often a server that writes nothing looks whether its ledger is still there."""
+
+SOCKET_INTERVAL_S = 1.0
+"""So often it is looked whether the Unix socket is still there."""
 
 TOKEN_USES_INTERVAL_S = 60.0
 """When tokens were used last is brought to disk so often."""
@@ -91,13 +106,18 @@ class Server:
         self._home = home
         self._settings = settings
         policies = placed_by(settings.placement, load_policies())
-        self._ledger: SqlLedger = open_ledger(home.ledger_url, first_view(settings))
+        self._ledger: SqlLedger = open_ledger(
+            home.ledger_url, first_view(settings), partial(refuse_without_ledger, home)
+        )
+        # Before anything here is tidied up.
+        self._skip_numbers([highest_number(home, self._ledger.last_fact_at)])
         # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
         self._clock = SystemClock(home.clock_file, anew=not self._ledger.view().jobs)
         self._started_at = self._clock.now()
         self._engine = self._make_engine(mock)
         self._settings = settings.sampled_at_most_each(self._engine.traits.least_sample_interval_s)
         self._nodes = Nodes(self._engine.start(), self._engine.traits.max_threads, self._engine.departed)
+        self._skip_numbers(map(job_number, self._engine.on_record()))
         self._hub = self._make_hub()
         self._watch_failures = Counter[str]()
         self._history = self._make_history()
@@ -120,7 +140,7 @@ class Server:
         self._replays = Replays(self._ledger, self._clock, runner, policies, placement=settings.placement)
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
-        self._unix = unix_socket(home.socket, for_everyone=_by_root())
+        self._unix = ServerSocket(home.socket, for_everyone=_by_root())
         self._tcp = None if listen is None else TcpListener(listen)
         self._api = self._make_api(on_ready)
 
@@ -139,10 +159,20 @@ class Server:
             self._api.run()
         finally:
             self._close()
+        if (lost := self._ledger.lost) is not None:
+            raise LedgerFailed(lost)
 
     def stop(self) -> None:
         """Answer no more and let `run` return. Safe from a signal handler, and before `run`."""
         self._api.stop()
+
+    def _look_after_ledger(self) -> None:
+        """A server without its ledger can neither decide nor record anything: it ends, and the next one says why."""
+        if self._ledger.lost is not None:
+            self._api.stop()
+
+    def _look_after_socket(self) -> None:
+        self._unix.look()
 
     def reload(self) -> None:
         """Read settings and certificate again, as far as a running server takes them on. Safe from a signal handler."""
@@ -156,6 +186,11 @@ class Server:
     def addresses(self) -> tuple[str, ...]:
         """Where the server answers, for a person."""
         return (str(self._home.socket), *([] if self._tcp is None else [self._tcp.url]))
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What whoever starts the server is to know, besides that it answers: sentences."""
+        return self._engine.remarks
 
     @property
     def gpus_here(self) -> dict[str, int]:
@@ -178,7 +213,7 @@ class Server:
         self._hub.stop()
         self._engine.close()
         self._ledger.close()
-        self._home.socket.unlink(missing_ok=True)
+        self._unix.remove()
 
     def _node_joined(self, name: str, agent: NodeAgent) -> None:
         log.info("node %s has joined", name)
@@ -189,6 +224,12 @@ class Server:
         log.info("node %s has left", name)
         self._nodes.remove(name)
         self._hub.remove(name)
+
+    def _skip_numbers(self, known: Iterable[int]) -> None:
+        """Begin above numbers that anything but the ledger knows: it may have been restored from an older copy."""
+        highest = max(known, default=0)
+        if self._ledger.skip_ids(highest):
+            log.warning("the ledger is older than job %d, which it does not know: ids go on from there", highest)
 
     def _make_engine(self, mock: Path | None) -> NodeEngine:
         home, settings, clock = self._home, self._settings, self._clock
@@ -242,7 +283,7 @@ class Server:
             site_settings=self._site,
             metrics=metrics,
             history=self._history.queries,
-            pages=Dashboard(loopback, self._clock),
+            pages=Dashboard(loopback, self._clock, proxied_host=self._settings.dashboard_host),
             events=event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s),
             reports=GpuReports(self._ledger, self._clock, self._history.meter, prices=prices, currency=currency),
             key_figures=KeyFigures(self._ledger, self._history.group_use, metrics.requests, self._clock),
@@ -255,9 +296,10 @@ class Server:
             catalog=catalog,
         )
         tls = None if self._tcp is None else self._tcp.acceptor()
-        plain = [self._unix, *loopback.reopened(), *([] if self._tcp is None or tls else [self._tcp.socket])]
+        plain = [self._unix.socket, *loopback.reopened(), *([] if self._tcp is None or tls else [self._tcp.socket])]
         served = ApiServer(create_app(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
         loopback.serve = served.serve_also
+        self._unix.serve = served.serve_also_soon
         return served
 
     def _make_insight(self) -> TaskInsight:
@@ -282,6 +324,7 @@ class Server:
             history_stopped=self._history.stopped,
             watch_failures=self._watch_failures,
             version=corral.__version__,
+            cluster=lambda: self._site.cluster_name,
             started_at=self._started_at,
         )
 
@@ -306,6 +349,9 @@ class Server:
             *self._alerting.patrols,
             onlooker("notifications", notifications.look, LOOK_INTERVAL_S),
             onlooker("tuners", self._tuners.look, TUNERS_INTERVAL_S),
+            onlooker("site-remarks", self._site.look_at_nodes, SITE_REMARKS_INTERVAL_S),
+            Patrol("ledger-files", self._look_after_ledger, LEDGER_INTERVAL_S),
+            onlooker("socket", self._look_after_socket, SOCKET_INTERVAL_S),
             onlooker("token-uses", self._ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         )
 
@@ -338,6 +384,8 @@ class Server:
             started_at=self._clock.shown(self._started_at),
             mock=self._engine.traits.source == "mock",
             uptime_s=self._clock.now() - self._started_at,
+            keyring_shared=keyring_shared(),
+            cluster=self._site.cluster_name,
         )
 
 

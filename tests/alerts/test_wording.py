@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.alerts.message import AlertMessage
-from corral.alerts.wording import MOST_CHARACTERS, as_one, harmless, outgoing
+from corral.alerts.wording import MOST_CHARACTERS, as_one, harmless, in_name_of, outgoing
 from corral.model.alert import AlertState, Severity
 
 
@@ -32,6 +32,16 @@ def test_a_program_gets_every_field_and_a_person_a_sentence() -> None:
 def test_what_is_over_is_good_news_under_an_id_of_its_own() -> None:
     over = outgoing(message(3, AlertState.RESOLVED), since=5.0)
     assert (over.id, over.type, over.title) == ("id3:resolved", "success", "[resolved] temperature: device GPU-3")
+
+
+def test_who_has_a_name_signs_what_it_tells_and_calls_nobody_by_it() -> None:
+    told = outgoing(message(3), since=5.0)
+    assert in_name_of(None, told) is told
+    signed = in_name_of("GPU-Cluster-01", told)
+    assert signed.title == "GPU-Cluster-01: [critical] temperature: device GPU-3"
+    assert signed.fields == {**told.fields, "cluster": "GPU-Cluster-01"}
+    assert (signed.id, signed.body) == (told.id, told.body)
+    assert "@channel" not in in_name_of("@channel", told).title
 
 
 def test_several_are_told_to_people_as_one_with_a_sentence_each() -> None:

@@ -91,6 +91,30 @@ def test_a_user_is_told_once_of_each_job_by_a_server_that_was_killed_and_by_one_
             assert SECRET.encode() not in path.read_bytes(), path
 
 
+def test_whatever_a_server_tells_is_in_the_name_of_its_cluster_also_after_a_reload(
+    new_box: Callable[[str], Box], receiver: Receiver
+) -> None:
+    ops = f"channels: {{ops: '{receiver.url()}'}}"
+    box = configured(new_box(described(1)), ops, "cluster: {name: GPU-Cluster-01}")
+    box.up()
+    own_channel(box, receiver.url("own"))
+    box.ok("alerts", "test", "ops")
+    job = box.submit("--notify-on", "done", "--gpus", "0", "--", "true")
+    receiver.until(lambda: len(receiver.got) == 2)
+    assert [(body["cluster"], body["title"]) for body in receiver.got] == [
+        ("GPU-Cluster-01", "GPU-Cluster-01: [info] channel-test: channel ops"),
+        ("GPU-Cluster-01", f"GPU-Cluster-01: job {job} done: true"),
+    ]
+    configured(box, ops, "cluster: {name: renamed}")
+    assert "cluster.name: GPU-Cluster-01 -> renamed" in box.ok("config", "reload")
+    assert box.api("/api/v1/server")["cluster"] == "renamed"
+    assert box.ok("status").startswith("renamed: ")
+    assert 'corral_cluster_info{cluster="renamed"} 1' in metrics(box)
+    box.ok("alerts", "test", "ops")
+    receiver.until(lambda: len(receiver.got) == 3)
+    assert receiver.got[2]["title"].startswith("renamed: [info]")
+
+
 def test_a_gpu_that_gets_too_hot_is_told_over_a_webhook_once_and_so_is_its_end_after_a_kill(
     new_box: Callable[[str], Box], receiver: Receiver
 ) -> None:

@@ -125,10 +125,46 @@ def test_jobs_run_where_they_name_want_or_prefer_and_the_rest_is_said(two: Box) 
     assert [(row["name"], row["state"], row["devices"], row["cpus"], row["memory_mib"]) for row in rows] == [
         (name, "ready", 2, 8.0, 32768) for name in ("a", "b")
     ]
-    assert set(rows[0]) == {"name", "state", "reason", "last_seen_at", "devices", "cpus", "memory_mib", "labels"}
+    assert set(rows[0]) == {
+        "name",
+        "state",
+        "reason",
+        "last_seen_at",
+        "devices",
+        "cpus",
+        "memory_mib",
+        "labels",
+        "boot_id",
+    }
     status = two.ok("status").splitlines()
     assert [line for line in status if re.match(r"[ab]  ", line)] == ["a  2 of 2 GPUs free", "b  2 of 2 GPUs free"]
     assert all(len(line) <= 80 for line in [*status, *two.ok("nodes").splitlines(), *two.ok("devices").splitlines()])
+
+
+def test_gpus_of_a_node_that_joins_while_jobs_wait_are_kept_for_those_they_are_set_apart_for() -> None:
+    pools = "pools:\n- {name: lab, gpus: ['late:*'], users: [daemon]}\ncluster: {total_gpus: 2}\n"
+    box = Box(cluster(a=""), SETTINGS.format(gone_after="10m") + pools)
+    box.up()
+    try:
+        box.until(lambda: states(box) == {"a": "ready"})
+        jobs = [box.submit("--name", f"j{i}", "--", "sleep", "600") for i in range(4)]
+        box.until(lambda: [box.job(job)["phase"] for job in jobs] == ["RUNNING"] * 2 + ["PENDING"] * 2)
+        box.describe(cluster(a="", late=""))
+        box.until(lambda: states(box) == {"a": "ready", "late": "ready"})
+        box.until(lambda: "2 in pool lab, which is not for this job" in box.ok("why", jobs[2]))
+        log = box.home / "server.log"
+        box.until(lambda: "cluster.total_gpus expects 2 GPUs, but there are 4" in log.read_text())
+        box.ok("cancel", jobs[0])
+        box.until_phase(jobs[2], "RUNNING")
+        assert box.job(jobs[2])["devices"] == box.job(jobs[0])["devices"]
+        assert box.job(jobs[3])["phase"] == "PENDING"
+        by_index = box.home / "by-index.yaml"
+        by_index.write_text("pools:\n- {name: lab, gpus: [1], users: [daemon]}\n")
+        refused = box.run("config", "check", str(by_index))
+        assert refused.returncode == 2
+        assert "GPU 1 may be of any of the 2 nodes; write the node too, such as gpus: [a:1]" in refused.stderr
+    finally:
+        box.discard()
 
 
 def refusing_nodes(box: Box, *words: str) -> list[str]:

@@ -25,6 +25,35 @@ def test_a_job_that_makes_room_is_told_first_and_comes_back(new_box: Callable[[s
     box.until(lambda: box.job(saver)["attempts"] == 2 and box.job(saver)["phase"] == "RUNNING")
 
 
+LIMITED = """\
+kill_grace: 1s
+policies: {enable_preemption: true, max_gpus_per_user: 2}
+queues: [{name: default, quota: {running: 9}}]
+"""
+
+
+def test_ones_own_less_urgent_job_makes_room_within_ones_own_quota(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(4))
+    (box.home / "config.yaml").write_text(LIMITED)
+    box.up()
+    stays, goes = (box.submit("--", "sh", "-c", "echo up; sleep 600") for _ in "12")
+    box.until(lambda: "up" in box.ok("logs", stays) and "up" in box.ok("logs", goes))
+    asked = box.json("submit", "--dry-run", "--json", "--priority", "1", "--", "true")
+    assert asked["expected_start"] < time.time() + 60
+    urgent = box.submit("--priority", "1", "--", "sh", "-c", until_there(box.home / "done"))
+    box.until_phase(urgent, "RUNNING")
+    assert box.job(stays)["phase"] == "RUNNING"
+    words = f"job {urgent} has priority 1 and goes before 5 in the quota of user"
+    assert words in box.json("why", goes, "--json")["reason"]
+    assert words in box.ok("logs", goes)
+    equal = box.submit("--", "true")
+    assert "user" in box.json("why", equal, "--json")["reason"]
+    (box.home / "done").touch()
+    box.until(lambda: box.job(goes)["attempts"] == 2 and box.job(goes)["phase"] == "RUNNING")
+    box.ok("cancel", goes)
+    assert box.ended(equal)["phase"] == "SUCCEEDED"
+
+
 LENDING = """\
 kill_grace: 1s
 queues:

@@ -29,7 +29,10 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as 
 # Commands import when they run, and who they run as below may not be able to read where these tests lie.
 for _name in ("app", "change", "listing", "local.config", "local.doctor", "local.doctor_gpu", "local.server"):
     importlib.import_module(f"corral.cli.{_name}")
-for _name in ("cli.local.simulate", "sim.history", "sim.journal", "sim.past", "telemetry.discover"):
+for _name in (
+    *("cli.local.simulate", "sim.history", "sim.journal", "sim.past", "telemetry.discover"),
+    *("cli.local.served_nodes", "runtimes.docker.daemon_calls"),
+):
     importlib.import_module(f"corral.{_name}")
 
 ONE, OTHER = pwd.getpwnam("nobody"), pwd.getpwnam("daemon")

@@ -155,8 +155,10 @@ def _left_behind(box: Box, zygote: int, jobs: int) -> Iterator[Claim]:
     for place in (home.launches, home.scratch):
         kept = sorted(os.listdir(place)) if place.exists() else []
         yield Claim(f"nothing is left behind in {place.name}", not kept, f"{len(kept)} directories, {kept[:5]}")
-    logs = len(os.listdir(home.logs))
-    yield Claim("a job leaves one log and no more", logs <= jobs + 1, f"{logs} files")
+    names = os.listdir(home.logs)
+    logs = sum(not name.endswith(".log.of") for name in names)
+    said = f"{len(names)} files, {logs} of them no marks"
+    yield Claim("a job leaves one log with its mark, and no more", len(names) - logs <= logs <= jobs + 1, said)
 
 
 def cgroups(box: Box) -> list[str]:

@@ -71,6 +71,8 @@ def test_a_frame_of_80_by_24() -> None:
     ]
     head = text_of(frame_lines(board, 80, 24, 1000.0)[0])
     assert head.startswith("gpu-07  0 of 2 GPUs free  1 run, 1 wait  alerts: 1 critical")
+    board.apply([ServerInfo(node="gpu-07", cluster="lab")])
+    assert text_of(frame_lines(board, 80, 24, 1000.0)[0]).startswith("lab: gpu-07  0 of 2 GPUs free")
 
 
 def test_what_has_no_room_is_counted() -> None:

@@ -13,10 +13,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from corral.model.channel import Channel
 from corral.model.errors import BackendFailed, CorralError, Refused
+from corral.untrusted import Unread, guarded
 
 TRY_S = 30.0
 """One try takes no longer."""
@@ -123,7 +125,9 @@ class ChannelProcess:
             child.wait()
             with self._lock:
                 self._child = None
-        answer: dict[str, Any] = json.loads(said)
+        answer: dict[str, Any] | Unread = guarded("what the process of a channel said", partial(json.loads, said))
+        if isinstance(answer, Unread):
+            raise ValueError(f"what the process said {answer}")
         return answer
 
 

@@ -20,6 +20,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from corral.alerts.connection_guard import REFUSED, close_to_all_but
+from corral.as_login import become, take_login_standing
 from corral.model.errors import nearest
 
 LONGEST_S = 45
@@ -141,9 +142,7 @@ def _noting() -> _Notes:
 def _give_up_rights(guard: dict[str, Any]) -> None:
     """Become the user, where the server may, and close everything that a plain user's channel may not reach."""
     if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(guard["gid"])
-        os.setuid(guard["uid"])
+        become(guard["uid"], guard["gid"], [], os.getpriority(os.PRIO_PROCESS, 0))
     close_to_all_but([ip_network(network) for network in guard["networks"]])
 
 
@@ -153,6 +152,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     order = json.load(sys.stdin)
+    take_login_standing(os.getpriority(os.PRIO_PROCESS, 0))
     answer = _send(order["send"]) if "send" in order else _check(order["check"])
     sys.stdout.write(json.dumps(answer))
     sys.stdout.flush()

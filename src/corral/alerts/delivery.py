@@ -15,7 +15,7 @@ from corral.alerts.channel_queue import SITE_PACE, USER_PACE, Pace
 from corral.alerts.message import AlertMessage
 from corral.alerts.outbox import Outbox, UserChannel, Waiting
 from corral.alerts.sending import SendingThreads
-from corral.alerts.wording import outgoing
+from corral.alerts.wording import in_name_of, outgoing
 from corral.clock import Clock
 from corral.config import Settings
 from corral.model.alert import AlertState, Severity
@@ -62,6 +62,7 @@ class Delivery:
         self._channels: dict[str, Channel] = {}
         self._senders: dict[str, SendingThreads] = {}
         self._rules = UserChannelRules()
+        self._cluster: str | None = None
         self._users = self._threads("user-channels", _USER_THREADS, USER_PACE)
         self._own: dict[str, UserChannel] = {}
         self._troubled: dict[str, float] = {}
@@ -72,6 +73,7 @@ class Delivery:
 
     def apply(self, settings: Settings) -> None:
         """Use the channels of these settings, the first time with what an earlier server has left."""
+        self._cluster = settings.cluster_name
         rules = UserChannelRules(settings.user_channel_kinds, settings.user_channel_networks)
         if self._started:
             self._set_channels(settings.channels, rules)
@@ -117,6 +119,10 @@ class Delivery:
     def rules(self) -> UserChannelRules:
         """What channels of users may be."""
         return self._rules
+
+    def signed(self, message: Outgoing) -> Outgoing:
+        """A message as it is sent: with the name of the cluster, if it has one."""
+        return in_name_of(self._cluster, message)
 
     def last(self, channel: str) -> Outcome | None:
         """What came of the last try in a channel of the site, None before the first."""
@@ -214,7 +220,7 @@ class Delivery:
     def _attempt(self, key: str, message: Outgoing, process: ChannelProcess) -> Outcome | None:
         if not key.startswith(_USER_PREFIX):
             channel = self._channels.get(key)
-            return None if channel is None else process.send(channel.url, message)
+            return None if channel is None else process.send(channel.url, self.signed(message))
         own = self.own(key.removeprefix(_USER_PREFIX))
         if own is None:
             return None
@@ -224,7 +230,7 @@ class Delivery:
             return Outcome(False, "its user is not known on the server's machine")
         if kind_of(own.url) not in self._rules.kinds:
             return Outcome(False, "the site does not allow its kind any more (user_channel_kinds)")
-        return process.send(own.url, message, guard)
+        return process.send(own.url, self.signed(message), guard)
 
     def _report(self, key: str, one: Waiting, result: str, why: str | None) -> None:
         of_user = key.startswith(_USER_PREFIX)

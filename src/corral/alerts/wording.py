@@ -11,6 +11,7 @@ from corral.model.alert import AlertState, Severity
 from corral.model.printable import printable
 
 MOST_CHARACTERS = 2000
+_LONGEST_TITLE = 200
 
 _TYPES = {Severity.INFO: "info", Severity.WARNING: "warning", Severity.CRITICAL: "failure"}
 
@@ -25,7 +26,7 @@ def outgoing(message: AlertMessage, *, since: float) -> Outgoing:
     moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(since))
     return Outgoing(
         id=f"{message.id}:{message.state.value}",
-        title=harmless(f"[{word}] {message.rule}: {message.subject}")[:200],
+        title=harmless(f"[{word}] {message.rule}: {message.subject}")[:_LONGEST_TITLE],
         body=harmless(f"{message.sentence}\nsince {moment}, alert {message.id}"),
         type="success" if resolved else _TYPES[message.severity],
         fields={
@@ -51,6 +52,14 @@ def as_one(messages: Sequence[Outgoing]) -> Outgoing:
     lines = "\n".join(f"- {harmless(str(message.fields['sentence']))}" for message in messages)
     title = f"{first.title} and {len(messages) - 1} more"
     return replace(first, title=title, body=lines[:MOST_CHARACTERS])
+
+
+def in_name_of(cluster: str | None, message: Outgoing) -> Outgoing:
+    """The message with the name of the cluster that tells it, where it has one: people may hear of several."""
+    if cluster is None:
+        return message
+    title = f"{harmless(cluster)}: {message.title}"[:_LONGEST_TITLE]
+    return replace(message, title=title, fields={**message.fields, "cluster": cluster})
 
 
 def harmless(text: str) -> str:

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from corral.model.answers.site import NodeRow as NodeRow
     from corral.model.answers.site import QueueRow as QueueRow
     from corral.model.answers.site import ReloadedSettings as ReloadedSettings
+    from corral.model.answers.site import ResourceNameRow as ResourceNameRow
     from corral.model.answers.site import ServerInfo as ServerInfo
     from corral.model.answers.tokens import MadeToken as MadeToken
     from corral.model.answers.tokens import PageLink as PageLink
@@ -138,6 +139,7 @@ __all__ = [
     "ReloadedSettings",
     "Report",
     "ReportRow",
+    "ResourceNameRow",
     "ServerInfo",
     "SilenceList",
     "SilenceRow",
@@ -241,6 +243,7 @@ _LOADED_ON_USE = {
         "NodeRow",
         "QueueRow",
         "ReloadedSettings",
+        "ResourceNameRow",
         "ServerInfo",
     ),
     "corral.model.answers.tokens": (

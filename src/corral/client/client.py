@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from corral.model.answers.kpis import Kpis
     from corral.model.answers.replays import ReplayResult
     from corral.model.answers.report import Report, Waste
-    from corral.model.answers.site import QueueRow, ReloadedSettings, ServerInfo
+    from corral.model.answers.site import QueueRow, ReloadedSettings, ResourceNameRow, ServerInfo
     from corral.model.answers.tokens import PageLink
     from corral.model.answers.usage import Usage
     from corral.model.submission import Submission
@@ -228,6 +228,12 @@ class Client:
             from_answer(QueueRow, row)
             for row in self._transport.get("/queues", project=text(project, "project", "'default'"))["queues"]
         )
+
+    def resource_names(self) -> "tuple[ResourceNameRow, ...]":
+        """The resource names of other systems that submissions may use here."""
+        from corral.model.answers.site import ResourceNameRow
+
+        return tuple(from_answer(ResourceNameRow, row) for row in self._transport.get("/resource-names")["resources"])
 
     def usage(self, by: str = "user", *, since: float | None = None, until: float | None = None) -> "Usage":
         """GPU-hours used between two times (Unix seconds; by default the last week), by user, project or queue."""

@@ -55,13 +55,15 @@ class Jobs:
         queue: str | None = None,
         since: float | None = None,
         sort: str | None = None,
+        project: str | None = None,
+        means: str | None = None,
     ) -> "tuple[JobRow, ...]":
         """Jobs that wait or run, with `all` also those that ended, newest first; at most `limit` (None: every one).
 
-        `user`, `phase`, `queue` and `name` may be several, separated by commas; the user "me" is oneself, and "sweep-*"
-        every name that begins so. `since` are those submitted then or later (Unix seconds). `sort` is another order:
-        "started", or "-started" for the latest first. With `starts`, the expected start of all that wait, as far as it
-        can be told.
+        `user`, `phase`, `queue`, `project` and `name` may be several, separated by commas; the user "me" is oneself,
+        and "sweep-*" every name that begins so. `since` are those submitted then or later (Unix seconds). `sort` is
+        another order: "started", or "-started" for the latest first. With `starts`, the expected start of all that
+        wait, as far as it can be told. `means` are those that hold their GPUs so: "exclusive" is whole ones.
         """
         from corral.model.answers.jobs import JobRow
         from corral.model.job_sort import parse_sort, sorted_rows
@@ -78,6 +80,8 @@ class Jobs:
             limit=most or 0,
             starts=flag(starts, "starts") or None,
             queue=optional(text, queue, "queue", "'default'"),
+            project=optional(text, project, "project", "'default'"),
+            means=optional(text, means, "means", "'mps'"),
             since=_moment(since),
             sort=None if limit is None else sort,
         )

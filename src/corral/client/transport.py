@@ -223,6 +223,8 @@ class Transport:
         try:
             error = json.loads(payload)["error"]
             message, field, kind = str(error["message"]), error.get("field"), error.get("kind")
+            if descriptions := error.get("descriptions"):
+                message = _with_description(message, descriptions)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return CorralError(
                 f"the server at {self.address} answered with HTTP status {status} and no reason; "
@@ -233,6 +235,13 @@ class Transport:
         if kind in refusals:
             return refusals[kind](message, field=field)
         return failures.get(kind, CorralError)(message)
+
+
+def _with_description(message: str, descriptions: Mapping[str, str]) -> str:
+    from corral.client.language import in_own_language
+
+    described = in_own_language(descriptions)
+    return f"{message} ({described})" if described else message
 
 
 def _over_socket(address: Address) -> HttpConnection:

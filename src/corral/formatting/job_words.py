@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from corral.formatting.device_names import several_nodes
 from corral.formatting.times import clock_time
 from corral.model.exit_code import exit_code_in_words
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from corral.client import DeviceRow, JobRow
 
@@ -27,9 +26,9 @@ Places = Mapping[str, Place]
 """Where each device is, by UUID."""
 
 
-def places_of(devices: Sequence[DeviceRow]) -> dict[str, Place]:
-    """Where each device is, by UUID. The node is left out where there is only one."""
-    several = several_nodes(devices)
+def places_of(devices: Sequence[DeviceRow], rows: Iterable[JobRow] = ()) -> dict[str, Place]:
+    """Where each device is, by UUID. The node is left out where there is only one; these jobs may be on others."""
+    several = len({*(device.node for device in devices), *(node for row in rows for node in row.nodes)}) > 1
     return {
         device.uuid: (device.node or "?" if several else "", device.index)
         for device in devices
@@ -57,8 +56,16 @@ def job_place(row: JobRow, places: Places) -> str:
         )
         how = row.reason or code or row.phase.lower()
         return f"{how}; had {_part(row, places)}" if shares_of(row) else how
-    where = f"GPU {devices_of(row, places)}{_share(row)}" if row.devices else "CPU" if row.gpus == 0 else ""
-    return f"{where}; {row.reason}" if row.phase == "STARTING" and row.reason else where
+    where = _cpu_place(row, places) if row.gpus == 0 else ""
+    if row.devices:
+        where = f"GPU {devices_of(row, places)}{_share(row)}"
+    return f"{where}; {row.reason}" if row.phase in ("STARTING", "RUNNING") and row.reason else where
+
+
+def _cpu_place(row: JobRow, places: Places) -> str:
+    """Its nodes are left out where the devices are all on one, and it is on no other."""
+    several = not places or any(node for node, _ in places.values())
+    return " ".join(["CPU", *row.nodes]) if several else "CPU"
 
 
 def devices_of(row: JobRow, places: Places) -> str:

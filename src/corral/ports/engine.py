@@ -1,6 +1,6 @@
 """Where nodes come from: this machine, a mock cluster, a Kubernetes cluster."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -67,12 +67,25 @@ class NodeEngine(Protocol):
     @property
     def traits(self) -> EngineTraits: ...
 
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What whoever starts the server is to know of these nodes, once it has started: sentences."""
+        ...
+
     def log_path(self, node: str, job_id: str, rank: int) -> str | None:
         """The file of a member's log, on its node; None where logs are no files. Also of a node that has left."""
         ...
 
     def start(self) -> Mapping[str, NodeAgent]:
         """The agent of each node, by name. Raises CorralError, such as BackendFailed where no cluster answers."""
+        ...
+
+    def on_record(self) -> Collection[str]:
+        """The launches that something outside of the home knows, and no user can forge, once this was started."""
+        ...
+
+    def at_work(self) -> Collection[str]:
+        """What a ledger has outside of its home, also one that is lost, once this was started: words for a person."""
         ...
 
     def departed(self, node: str) -> NodeAgent | None:

@@ -5,16 +5,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from corral.fair_queue import SERVER
 from corral.histogram import SECONDS, SIZES, Histogram
-from corral.model.allocation import Allocation
+from corral.model.allocation import Allocation, Grant
 from corral.model.experiment import Experiment
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.group_use import EndedJobSums, KpiBy
 from corral.model.job import Job
 from corral.model.job_filter import JobFilter
 from corral.model.job_sort import JobSort
+from corral.model.means import Means
 from corral.model.run_history import AllocatedTime, HeldAllocation
 from corral.model.token import Token
+from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 
 T = TypeVar("T")
@@ -29,17 +32,36 @@ class Decided(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class HeldBy:
+    """Jobs whose first device is, or was at last, held by these means (`Device.held_by`).
+
+    `devices` are the UUIDs of those so shared, `parts` those of slices and replicas, all of which is no whole device.
+    """
+
+    means: Means
+    devices: frozenset[str]
+    parts: frozenset[str]
+
+    def has(self, first: Grant) -> bool:
+        """Whether a job with this grant of its first device is one of them."""
+        whole = first.share_milli == MILLI_PER_DEVICE and first.uuid not in self.parts
+        return whole if self.means is Means.EXCLUSIVE else first.uuid in self.devices and not whole
+
+
+@dataclass(frozen=True, slots=True)
 class JobQuery(JobFilter):
     """A page of the jobs that the filter means, newest first, or the first ones in another order.
 
     Attributes:
         limit: the most jobs; None is all.
         sort: their order, None is newest first. `now` is until when the time counts of those that run.
+        held: how jobs hold their devices; None is any way, or none.
     """
 
     limit: int | None = None
     sort: JobSort | None = None
     now: float = 0.0
+    held: HeldBy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +85,11 @@ class Ledger(Protocol):
         """The newest published view."""
         ...
 
-    def commit(self, decide: Callable[[View], Decided[T]]) -> "Future[T]":
+    def commit(self, decide: Callable[[View], Decided[T]], *, user: str = SERVER, jobs: int = 1) -> "Future[T]":
         """Run `decide` on the writer's thread over the newest view, write its facts, and resolve with its value.
+
+        It waits its turn among what is to be written for others: `user` says for whom it is, and `jobs` of how many
+        jobs. What is for one user is done in order.
 
         The future resolves after the facts are on disk and the view they make is published. What `decide` raises
         (Refused, Conflict) the future raises, and nothing is written. LedgerFailed when the disk or database fails.
@@ -72,7 +97,7 @@ class Ledger(Protocol):
         ...
 
     def observe(self, observations: Sequence[Observation]) -> None:
-        """Advance the view by measurements, in order with the commits; they are not written."""
+        """Advance the view by measurements, in order with the commits of `SERVER`; they are not written."""
         ...
 
     def subscribe(self, listener: Callable[[View, Sequence[Delta]], None]) -> None:
@@ -81,6 +106,13 @@ class Ledger(Protocol):
 
     def next_ids(self, count: int) -> tuple[str, ...]:
         """Fresh job ids, never given before, also not by an earlier server on this ledger."""
+        ...
+
+    def skip_ids(self, number: int) -> bool:
+        """Give no id up to this number: something outside of the ledger knows a job by it. Quick.
+
+        Whether one of them could have been given otherwise.
+        """
         ...
 
     def find_job(self, job_id: str) -> Job | None:
@@ -120,8 +152,8 @@ class Ledger(Protocol):
     def ended_jobs(self, since: float, until: float, by: KpiBy | None = None) -> Mapping[str | None, EndedJobSums]:
         """What jobs came to that ended from `since` up to `until` (Unix seconds), by user, project, queue or node.
 
-        By `KpiBy.MEANS` the keys are UUIDs of devices. None is of jobs without devices; where `by` is None, the only
-        key is "".
+        By `KpiBy.MEANS` the keys are "UUID SHARE_MILLI" of a job's first device. None is of jobs without devices; where
+        `by` is None, the only key is "".
         """
         ...
 

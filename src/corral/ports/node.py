@@ -198,13 +198,13 @@ class NodeAgent(Protocol):
         """A running process, None when there is none of that number."""
         ...
 
-    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
-        """The log of a member of a job, from a byte on."""
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
+        """The log of a member of a job, from a byte on. `mark` is the job's (`log_mark`): no other's is given."""
         ...
 
-    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
         """The byte of the log of a member from which on it was written in the last `ago_s` seconds, or a little
-        earlier; None where it is not known when what was written.
+        earlier; None where it is not known when what was written. `mark` is as of `read_log`.
         """
         ...
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from corral.model.fit import model_matches
+from corral.model.device_model import model_matches
 from corral.model.state import version_tuple
 
 Version = tuple[int, int]

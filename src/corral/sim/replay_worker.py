@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from corral.as_login import take_login_standing
 from corral.ledger.database import Database
 from corral.ledger.reader import Reader
 from corral.model.answers.replays import ReplayResult
@@ -95,6 +96,8 @@ def main() -> None:
     _bound()
     say = _only_voice()
     given = json.loads(sys.stdin.readline())
+    # Users order replays: none has the protection that a server may have been given.
+    take_login_standing(os.getpriority(os.PRIO_PROCESS, 0))
     threading.Thread(target=_end_with_input, name="input", daemon=True).start()
     try:
         order = from_plain(ReplayOrder, given["order"])

@@ -28,6 +28,7 @@ def head_line(board: Board, columns: int, now: float, away: str = "") -> Line:
     nodes = {device.node for device in given}
     only = server.node or next((node for node in nodes if node), "no node with a GPU")
     here = f"{len(nodes)} nodes" if len(nodes) > 1 else only
+    here = f"{server.cluster}: {here}" if server.cluster else here
     free = [device.state for device in given].count("free")
     counts = Counter(job.phase.value for job in board.jobs.values())
     running, waiting = sum(counts[phase] for phase in UNDER_WAY), counts["PENDING"]
