@@ -69,6 +69,16 @@ class Visit:
         # Who has no session yet is told so once, and the browser says that in its console.
         self.errors.clear()
 
+    def sign_in_again(self, token: str, base: str) -> None:
+        """Sign out, and in at this address of the pages with a token."""
+        self.page.get_by_role("button", name="Sign out").click()
+        self.page.get_by_label("Token").wait_for()
+        self.base = base
+        self.page.goto(base)
+        self.page.get_by_label("Token").fill(token)
+        self.page.keyboard.press("Enter")
+        self.page.get_by_role("heading", name="Overview").wait_for()
+
     def go(self, path: str) -> Page:
         self.page.goto(self.base + path)
         self.page.locator("h1").first.wait_for()

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, expect
 from corral.client import Client
 from tests.e2e.box import Box, described, serving
 from tests.pages.conftest import Visit, visiting
+from tests.pages.forwarded import forwarded
 from tests.pages.test_every_page import HOSTILE, what_is_wrong
-from tests.pages.test_pool_pages import _sign_in_again
 
 TASK: dict[str, Any] = {
     "task_name": HOSTILE,
@@ -32,7 +32,7 @@ TASK: dict[str, Any] = {
     "max_parallel": 2,
 }
 ENDLESS = {**TASK["benchmark"], "max_requests_per_iteration": 1_000_000, "max_time_per_iteration": 60}
-NOBODY = pwd.getpwuid(65534).pw_name
+NOBODY = pwd.getpwuid(65534)
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +145,10 @@ def test_experiments_are_seen_as_they_come(visit: Visit, site: Box) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a server of root's has tokens of other users")
 def test_others_look_at_a_task_and_change_nothing(chromium: Browser, site: Box, found: str) -> None:
-    token = site.json("token", "create", "--user", NOBODY, "--json")["token"]
-    with visiting(chromium, site) as visit:
-        _sign_in_again(visit.page, token)
-        expect(visit.page.get_by_text(NOBODY, exact=True)).to_be_visible()
+    token = site.json("token", "create", "--user", NOBODY.pw_name, "--json")["token"]
+    with visiting(chromium, site) as visit, forwarded(NOBODY.pw_uid, visit.base) as address:
+        visit.sign_in_again(token, address)
+        expect(visit.page.get_by_text(NOBODY.pw_name, exact=True)).to_be_visible()
         page = visit.go(f"/tasks/{found}")
         expect(page.get_by_role("region", name="Found")).to_be_visible()
         for name in ("Restart", "Clear", "Delete"):

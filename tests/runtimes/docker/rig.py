@@ -3,6 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,9 +86,10 @@ class DockerRig(Rig):
         self.until(lambda: self.report(launch).phase is LaunchPhase.RUNNING)
 
     def kill_supervisor(self, launch: Launch) -> None:
-        """Kill who looks after the container, and the runner."""
+        """Kill who looks after the container, and the runner, which may end by itself as soon as it is alone."""
         for pid in (self._supervisor(launch), *self._processes.pids(CONTAINER + launch.id)):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def kill_supervisor_alone(self, launch: Launch) -> None:
         """Kill who looks after the container, as the runner is told to end it."""
