@@ -292,7 +292,7 @@ def test_nothing_stays_of_jobs_around_whose_ends_the_server_was_killed(new_box: 
     with Client(box.home) as client:
         client.wait([row.id for row in client.jobs.list(limit=None) if row.id != kept], PATIENCE_S)
     box.until(lambda: {path.name.partition(".")[0] for path in left_by_jobs(box)} == {kept})
-    assert (box.home / "scratch" / kept / "some" / "where" / "file").exists()
+    box.until((box.home / "scratch" / kept / "some" / "where" / "file").exists)
     box.clear()
     box.until(lambda: left_by_jobs(box) == [])
 
