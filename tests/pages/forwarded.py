@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 FORWARD = """
-import os, socket, sys, threading
+import encodings.idna, os, socket, sys, threading
 uid, host, port = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 os.setgroups([]); os.setgid(uid); os.setuid(uid)
 
@@ -43,6 +43,7 @@ with socket.create_server(("127.0.0.1", 0)) as listening:
 def forwarded(uid: int, url: str) -> Iterator[str]:
     """An address at which processes of this user pass on what comes to the pages at `url`. Only root can do that."""
     assert os.geteuid() == 0
+    # All that it imports it imports as root: the library of root's Python need not be readable to others.
     place = urlsplit(url)
     command = [sys.executable, "-I", "-c", FORWARD, str(uid), str(place.hostname), str(place.port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
