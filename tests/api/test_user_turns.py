@@ -1,6 +1,7 @@
 """Requests take turns as their users do: order, limits, and those that leave."""
 
 import asyncio
+import math
 import os
 import pwd
 from collections import Counter
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.api.user_turns import UserTurns, whose_request
+from corral.api.user_turns import SHORT_S, RecentUsers, UserTurns, answer_for, whose_request
 from tests.api.world import Served
 
 USERS = st.sampled_from(["ann", "bob", "eve"])
@@ -90,6 +91,34 @@ def test_who_leaves_before_their_turn_leaves_nothing_that_waits() -> None:
         return [*waited, turns.waiting]
 
     assert asyncio.run(come_and_go()) == [5, 4, 3, 2, 1, 0]
+
+
+async def _pause_after_a_long_turn_of_ann(*askers: str) -> float:
+    """How much of the length of ann's turn passes between its end and her next turn."""
+    turns, loop = UserTurns(4, of_a_user=1, rests=True), asyncio.get_running_loop()
+    for user in askers:
+        answer_for(user)
+    async with turns.turn("ann"):
+        began_s = loop.time()
+        await asyncio.sleep(1.5 * SHORT_S)
+        took_s = loop.time() - began_s
+    ended_s = loop.time()
+    async with turns.turn("bob"):
+        assert loop.time() - ended_s < took_s, "others do not wait for that"
+    async with turns.turn("ann"):
+        return (loop.time() - ended_s) / took_s
+
+
+def test_who_had_a_long_turn_rests_as_long_where_others_ask() -> None:
+    assert asyncio.run(_pause_after_a_long_turn_of_ann("bob", "ann")) > 0.9
+
+
+def test_who_is_alone_does_not_rest() -> None:
+    asked = RecentUsers()
+    for user, at_s in (("bob", 1.0), ("ann", 2.0), ("ann", 3.0)):
+        asked.ask(user, at_s)
+    assert [asked.other_asked_at_s(user) for user in ("ann", "bob", "eve")] == [1.0, 3.0, 3.0]
+    assert RecentUsers().other_asked_at_s("ann") == -math.inf
 
 
 @given(st.lists(st.one_of(USERS, st.tuples(st.booleans(), st.integers(0, 30))), max_size=40))

@@ -20,7 +20,7 @@ from corral.api.errors import Unauthenticated
 from corral.api.origins import must_be_of_no_other_page
 from corral.api.pages import cookies
 from corral.api.peer import Peer
-from corral.api.user_turns import whose_request
+from corral.api.user_turns import answer_for
 from corral.clock import Clock, SystemClock
 from corral.control.token_issuer import digest_of
 from corral.files import read_whole
@@ -67,7 +67,7 @@ class Authenticator:
         Raises Unauthenticated if it is unknown, Forbidden if this server does not serve them.
         """
         caller = await self._found(request)
-        whose_request.set(caller.user)
+        answer_for(caller.user)
         return caller
 
     async def _found(self, request: HTTPConnection) -> Caller:

@@ -20,7 +20,7 @@ class LongAnswers:
     """
 
     def __init__(self, at_once: int = 1) -> None:
-        self._turns = UserTurns(at_once, of_a_user=at_once)
+        self._turns = UserTurns(at_once, of_a_user=at_once, rests=True)
 
     async def make(self, request: Request, call: Callable[[], T]) -> T:
         """What the call returns. Raises Busy, and calls nothing, if the server stops or the client has gone by then."""

@@ -15,8 +15,8 @@ from corral.model.submission import Submission
 JOBS_ON_THE_LOOP = 1
 """More are numbered and checked on a thread: on the event loop all others would wait for it."""
 
-MANY_OF_A_USER = 2
-"""So many submissions of more are made at once for a user: one more is checked while the one before is written."""
+MANY_OF_A_USER = 1
+"""So many submissions of more are made at once for a user."""
 
 SUBMITS = 128
 SUBMITS_OF_A_USER = 32

@@ -24,7 +24,7 @@ class UserThreads:
 
     def __init__(self, of_a_user: int = THREADS_OF_A_USER) -> None:
         self._limiter = CapacityLimiter(THREADS)
-        self._turns = UserTurns(THREADS, of_a_user)
+        self._turns = UserTurns(THREADS, of_a_user, rests=True)
 
     async def run(self, caller: Caller, call: Callable[[], T]) -> T:
         """What the call returns, or raises."""

@@ -19,7 +19,7 @@ from corral.api.responses import gives, gives_nothing
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import AppState, RequestContext, json_response
 from corral.api.user_threads import on_worker
-from corral.api.user_turns import whose_request
+from corral.api.user_turns import answer_for
 from corral.control.querying.wall_times import in_wall_time
 from corral.model.answers.tokens import PageLink, PageSession
 from corral.model.errors import Conflict, Forbidden, Refused
@@ -136,7 +136,7 @@ async def _end_session(request: Request) -> None:
         # It is unknown, has ended, or is of another user of this browser's machine, and stays theirs.
         return
     if caller.token is not None:
-        whose_request.set(caller.user)
+        answer_for(caller.user)
         await on_worker(state.token_issuer.revoke, caller.token.id, caller)
 
 
@@ -156,7 +156,7 @@ async def _begun_session(caller: Caller, request: Request, way: cookies.Way) -> 
     scope = TokenScope.SUBMIT if caller.scope is TokenScope.ADMIN and not caller.admin else caller.scope
     digest = partial(cookies.digest, by=way)
     make = partial(_state(request).token_issuer.make, None, scope, float(cookies.LONGEST_S), caller, digest=digest)
-    whose_request.set(caller.user)
+    answer_for(caller.user)
     made = await on_worker(make)
     return made.token
 
