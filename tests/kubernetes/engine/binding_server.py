@@ -48,11 +48,11 @@ class Server:
     def eventually(self, holds: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
         while not holds():
-            assert time.monotonic() < deadline, f"{what}: {self.corral('ps', '--all')}{self.log()}"
+            assert time.monotonic() < deadline, f"{what}: {self.corral('ps', '--all')}{self.log()[-3000:]}"
             time.sleep(0.1)
 
     def log(self) -> str:
-        return (self.home / "server.log").read_text()[-3000:]
+        return (self.home / "server.log").read_text()
 
     def phase(self, name: str) -> str | None:
         try:

@@ -16,6 +16,9 @@ from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.engine.binding_server import Server
 from tests.kubernetes.nodes import make_node
 
+BARRED = "are bound by another server"
+"""Pods of other tests are there, too, and are warned of as another server's."""
+
 
 @pytest.fixture
 def servers(tmp_path: Path, control_plane: ControlPlane, cluster: Cluster, namespace: str) -> Iterator[list[Server]]:
@@ -61,7 +64,7 @@ def test_one_binds_and_the_other_says_who_does_and_takes_over_when_that_ends(
     servers: list[Server], cluster: Cluster, namespace: str
 ) -> None:
     first, second = servers
-    assert "another server" not in first.corral("up", "--detach")
+    assert BARRED not in first.corral("up", "--detach")
     said = second.corral("up", "--detach")
     tag = (first.home / "cluster-tag").read_text().strip()
     assert f"pods with schedulerName {namespace} are bound by another server of Corral: server {tag}" in said
@@ -99,7 +102,7 @@ def test_a_server_that_was_stopped_while_another_took_over_binds_and_deletes_not
         second.eventually(lambda: '"id"' in second.corral("ps", "--json"), "the second takes over")
     finally:
         os.kill(paused, signal.SIGCONT)
-    first.eventually(lambda: "are bound by another server" in first.log(), "the first hears of it")
+    first.eventually(lambda: BARRED in first.log(), "the first hears of it")
     assert "cancelled" in first.corral("cancel", "2")
     cluster.delete(PODS, "bound", namespace, grace_s=0)
     second.eventually(lambda: all_bound_by(second, namespace, 1), "the pod that waited is bound by the second")
@@ -113,7 +116,7 @@ def test_two_servers_whose_schedulers_have_other_names_both_bind(
     settings = second.home / "config.yaml"
     settings.write_text(settings.read_text().replace(f"scheduler_name: {namespace}", "scheduler_name: Their_Own"))
     settings.write_text(settings.read_text().replace("Their_Own", f"Other-{namespace}"))
-    assert "another server" not in first.corral("up", "--detach") + second.corral("up", "--detach")
+    assert BARRED not in first.corral("up", "--detach") + second.corral("up", "--detach")
     first.make("one")
     second.make("two", schedulerName=f"Other-{namespace}")
     first.eventually(lambda: marks(cluster, namespace)["one"] and marks(cluster, namespace)["two"], "both bind")
@@ -124,6 +127,6 @@ def test_a_server_that_is_killed_goes_on_at_once(servers: list[Server], cluster:
     first.corral("up", "--detach")
     os.kill(pid(first), signal.SIGKILL)
     assert "are not bound" not in (said := first.corral("up", "--detach"))
-    assert "another server" not in said
+    assert BARRED not in said
     first.make("one")
     first.eventually(lambda: marks(cluster, namespace)["one"], "it binds")
