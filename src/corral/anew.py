@@ -2,6 +2,7 @@
 
 import logging
 import os
+import pwd
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -68,10 +69,19 @@ def _name_of(pid: int) -> str:
         return "gone"
 
 
+def _user_of(pid: int) -> str:
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+        return f" of {pwd.getpwuid(uid).pw_name}"
+    except (OSError, KeyError):
+        return ""
+
+
 def _processes(home: Home) -> Iterator[str]:
     for one in homes(home):
         for launch, pid in still_running(one.root).items():
-            yield f"job {launch} (process {pid})"
+            # Anybody can give a process such a mark, and where the records are gone nothing tells whose launch it was.
+            yield f"job {launch} (process {pid}{_user_of(pid)})"
 
 
 def _containers(home: Home) -> Iterator[str]:

@@ -2,16 +2,46 @@
 
 import logging
 import sys
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from corral.model.printable import printable
+
+LINES_OF_A_PLACE = 300
+PER_S = 60.0
+"""So much from one place of the code in that time is written: what users do may be logged, and they do it in a loop."""
+
+
+class FewOfAKind(logging.Filter):
+    """Leaves out what one place of the code logs too often; its next event that is written says how many these were."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._began_s: dict[tuple[str, int], float] = {}
+        self._count: dict[tuple[str, int], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        place, now_s = (record.pathname, record.lineno), self._monotonic()
+        with self._lock:
+            if now_s - self._began_s.get(place, now_s - PER_S) >= PER_S:
+                self._began_s[place] = now_s
+                record.left_out = max(0, self._count.get(place, 0) - LINES_OF_A_PLACE)
+                self._count[place] = 0
+            self._count[place] += 1
+            return self._count[place] <= LINES_OF_A_PLACE
 
 
 class LogFormat(logging.Formatter):
     """What users chose (a name, a path) can neither begin another line nor command a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - a name of the standard library's
-        record.message = printable(record.message)
+        left_out = getattr(record, "left_out", 0)
+        more = f" ({left_out:,} more like this were left out before)" if left_out else ""
+        record.message = printable(record.message) + more
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
@@ -23,4 +53,5 @@ def log_to_stderr() -> None:
     """Have this process log there, from INFO on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormat("%(asctime)s %(levelname)s %(message)s"))
+    handler.addFilter(FewOfAKind())
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -32,6 +32,11 @@ def test_a_grid_of_a_thousand_million_is_counted_and_gone_through_without_being_
     assert space.has(space.draw(Random(1)))
 
 
+def test_what_is_beyond_64_bits_is_not_counted() -> None:
+    assert read_space({"parameters": {f"p{n}": [*range(10)] for n in range(18)}}).size == 10**18
+    assert read_space({"parameters": {f"p{n}": [*range(10)] for n in range(19)}}).size is None
+
+
 def test_ranges_have_a_size_only_as_integers_and_are_drawn_within_their_bounds() -> None:
     whole = {"type": "integer", "low": 1, "high": 64, "log": True}
     real = {"type": "continuous", "low": 0.5, "high": 0.9}

@@ -99,9 +99,10 @@ class Space:
 
     @property
     def size(self) -> int | None:
-        """How many combinations there are; None where a parameter is a range of real numbers."""
+        """How many combinations there are; None where a parameter is a range of real numbers, and beyond 64 bits."""
         counts = [_count(parameter) for parameter in self.parameters]
-        return None if None in counts else prod(count for count in counts if count is not None)
+        size = prod(count or 0 for count in counts)
+        return None if None in counts or size >= 1 << 63 else size
 
     def grid(self) -> Iterator[Parameters]:
         """Every combination of listed values, in the order in which they were written; none is kept in memory."""
