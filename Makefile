@@ -26,6 +26,7 @@ help:
 	@echo 'make clean        remove the environment and the caches'
 
 setup: $(READY)
+	@$(BIN)/python deploy/version.py --write
 	@$(BIN)/python deploy/build_supervisor.py
 	@$(BIN)/python deploy/build_pages.py --if-possible
 

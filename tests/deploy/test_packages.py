@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import pytest
 
 from corral.api.pages.files import PageFiles
+from deploy.version import version
 
 ROOT = Path(__file__).parents[2]
 INDEX = "corral/pages/index.html"
@@ -61,3 +62,18 @@ def test_a_source_package_has_what_the_supervisor_is_made_of(built: Path) -> Non
     assert len(sources) > 10
     assert sources | {"deploy/build_supervisor.py"} <= names
     assert f"src/{SUPERVISOR}" not in names
+
+
+def test_both_say_the_commit_and_what_is_built_of_a_source_package_says_the_same(built: Path, tmp_path: Path) -> None:
+    (wheel,), (package,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    said = wheel.name.split("-")[1]
+    assert (package.name, said) == (f"corral-{said}.tar.gz", version(ROOT))
+    with tarfile.open(package) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel"], cwd=source, check=True, timeout=120)
+    (again,) = (source / "dist").glob("*.whl")
+    for one in (wheel, again):
+        with ZipFile(one) as packed_wheel:
+            assert packed_wheel.read("corral/version.txt").decode() == f"{said}\n"
+    assert again.name == wheel.name

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import corral
+from corral.cli.local.doctor import check_server
 from corral.client import Client
+from corral.model.home import Home
 from tests.e2e.box import COMMAND_S, CORRAL, PATIENCE_S, Box, described, line_of, until_there, uuid
 
 PS_KEYS = {
@@ -464,6 +467,15 @@ def test_doctor_is_content_with_a_running_server(box: Box) -> None:
     assert re.search(r"ok +server +pid \d+ of \w+ answers", told)
     assert "4 GPUs, mock devices (--mock)" in told
     assert re.search(r"ok +ledger", told)
+
+
+def test_doctor_tells_of_a_server_of_another_build_than_the_command(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = box.ok("--version").split()[1]
+    monkeypatch.setenv("CORRAL_HOME", str(box.home))
+    monkeypatch.setattr(corral, "__version__", "0.1.0+g0000000")
+    found = check_server(Home(box.home))
+    assert f"runs {running}, this command is 0.1.0+g0000000" in found.found
+    assert (found.state, found.advice.startswith("restart it (jobs run on)")) == ("warning", True)
 
 
 def test_the_demonstration_shows_waiting_priority_and_failure_and_leaves_nothing(tmp_path: Path) -> None:
