@@ -531,7 +531,7 @@ def absolute(package: str) -> str:
 @cache
 def version() -> str:
     """Of this checkout."""
-    command = [sys.executable, "-I", CHECKOUT / "deploy" / "version.py"]
+    command = [sys.executable, "-I", str(CHECKOUT / "deploy" / "version.py")]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
