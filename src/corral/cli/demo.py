@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+import corral
 from corral.cli.direct.explain_job import explained
 from corral.cli.endings import ending_of
 from corral.cli.job_rows import job_lines, oldest_first
@@ -225,7 +226,8 @@ def _order(urgent: JobRow, patient: JobRow) -> str:
 def _say_what_next(home: Home, *, keep: bool, described: bool) -> None:
     mock = f" --mock {shlex.quote(nearest_path(described_box()))}" if described else ""
     run = "run --gpus 1 -- " + ("sh -c 'echo $CUDA_VISIBLE_DEVICES'" if described else "nvidia-smi -L")
-    steps = ["status", "dashboard", run, "ps --all", "--help", "down"]
+    pages = ["dashboard"] if (Path(corral.__file__).parent / "pages" / "index.html").is_file() else []
+    steps = ["status", *pages, run, "ps --all", "--help", "down"]
     _write("", painted("what to type next", "bold"))
     if keep:
         _write(f"export CORRAL_HOME={home.root}")
