@@ -88,6 +88,7 @@ def main(arguments: list[str]) -> int:
     def keep_drawing() -> None:
         while not over.wait(DRAWN_EACH_S):
             draw(*progress.shown())
+        draw(*progress.shown())
         sys.stderr.write("\r\033[2K")
 
     drawer = threading.Thread(target=keep_drawing, daemon=True)

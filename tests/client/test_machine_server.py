@@ -26,7 +26,7 @@ def as_user(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
 
 
 def test_where_root_has_installed_nothing_a_user_starts_a_server(own: Home) -> None:
-    assert how_to_start(own).startswith("start one with `corral up`")
+    assert how_to_start(own).startswith("start one with `corral up --detach`")
     assert how_to_restart(own) == "restart it (jobs run on): corral down; corral up --detach"
 
 
@@ -40,7 +40,7 @@ def test_where_a_unit_is_installed_a_user_asks_for_it_or_starts_one_of_his_own(
         client.server()
     assert str(raised.value) == (
         f"no Corral server runs in {own}; ask an administrator to start this machine's, in {system} "
-        "(`sudo systemctl start corral`), or start one of your own with `corral up`"
+        "(`sudo systemctl start corral`), or start one of your own with `corral up --detach`"
     )
     assert "corral up" not in how_to_start(Home(system))
     assert "to restart it (`sudo systemctl restart corral`)" in how_to_restart(Home(system))
@@ -52,7 +52,7 @@ def test_where_a_unit_is_installed_a_user_asks_for_it_or_starts_one_of_his_own(
 def test_a_unit_that_no_systemd_starts_is_no_server(own: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "corral.service").touch()
     monkeypatch.setattr(machine_server, "SYSTEMD", str(tmp_path / "none"))
-    assert how_to_start(own).startswith("start one with `corral up`")
+    assert how_to_start(own).startswith("start one with `corral up --detach`")
 
 
 @root_only
@@ -63,4 +63,4 @@ def test_without_systemd_the_command_names_the_home_of_the_machines_server(
     as_user(monkeypatch, 1000)
     assert f"(`sudo env CORRAL_HOME={tmp_path}/system corral up --detach`)" in how_to_start(own)
     (tmp_path / "system").chmod(0o777)
-    assert how_to_start(own).startswith("start one with `corral up`"), "anybody can have made that"
+    assert how_to_start(own).startswith("start one with `corral up --detach`"), "anybody can have made that"

@@ -1,10 +1,15 @@
 """The bar of a set-up moves while anything goes on: one large package is fetched, or pip installs them all."""
 
+import os
+import pty
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from deploy import pip_progress
 from deploy.pip_progress import FETCHED_PART, Progress, packages_of, pinned
 
 
@@ -47,3 +52,32 @@ def test_packages_are_counted_where_they_go(tmp_path: Path) -> None:
     packages.mkdir(parents=True)
     assert packages_of(["--python", str(tmp_path / "bin/python"), "install"]) == packages
     assert (packages_of(["install"]) / "pip").is_dir()
+
+
+def test_a_bar_counts_packages_and_goes_away(tmp_path: Path) -> None:
+    locked = tmp_path / "locked.txt"
+    locked.write_text("pytest==999 ; sys_platform == 'win32'\npsutil==999 ; sys_platform == 'win32'\n")
+    terminal, other_end = pty.openpty()
+    subprocess.run([sys.executable, pip_progress.__file__, "install", "-r", locked], stderr=other_end, check=True)
+    os.close(other_end)
+    shown = os.read(terminal, 65536)
+    os.close(terminal)
+    assert b"2 of 2 packages: psutil" in shown
+    assert shown.endswith(b"\r\033[2K")
+
+
+def test_what_pip_says_is_shown_where_it_fails(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        pip_progress.__file__,
+        "install",
+        "--require-hashes",
+        "--no-index",
+        "-r",
+        str(tmp_path / "locked.txt"),
+    ]
+    (tmp_path / "locked.txt").write_text("no-such-package==1\n")
+    failed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert failed.returncode == 1
+    assert "no-such-package" in failed.stderr
+    assert "\033" not in failed.stderr

@@ -408,7 +408,11 @@ def test_what_would_take_the_server_or_its_user_along_is_not_adopted(box: Box) -
 def test_a_server_without_a_gpu_says_so_when_it_comes_up(new_box: Callable[[str], Box]) -> None:
     box = new_box(described(0))
     done = box.run("up", "--detach", "--mock", str(box.mock))
-    assert (done.returncode, "it has found no GPU" in done.stderr, "mock-8gpu.toml" in done.stderr) == (0, True, True)
+    assert (done.returncode, "it has found no GPU" in done.stderr, "up --detach --mock" in done.stderr) == (
+        0,
+        True,
+        True,
+    )
     assert box.run("run", "--gpus", "0", "--", "true").returncode == 0
 
 
@@ -460,6 +464,13 @@ def test_over_tcp_the_token_opens_and_its_lack_does_not(new_box: Callable[[str],
         assert (refused.returncode, "token" in refused.stderr) == (1, True)
         server.terminate()
         server.communicate(timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize(("words", "gpus"), [(["--mock", "--detach"], 8), (["--detach", "--mock", "cluster"], 32)])
+def test_mock_needs_no_file(words: list[str], gpus: int, new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    box.ok("up", *words)
+    assert len(box.json("devices", "--json")) == gpus
 
 
 def test_doctor_is_content_with_a_running_server(box: Box) -> None:

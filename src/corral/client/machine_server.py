@@ -26,11 +26,11 @@ def how_to_start(home: Home) -> str:
     system = server_home.SYSTEM_HOME
     start = _machine_command("start")
     if start is None:
-        return "start one with `corral up`, or set CORRAL_HOME to the home of the one that runs"
+        return "start one with `corral up --detach`, or set CORRAL_HOME to the home of the one that runs"
     if str(home) == str(system):
         return f"{_asked_of_an_administrator('start it', start)}, or set CORRAL_HOME to a home of your own"
     asked = _asked_of_an_administrator(f"start this machine's, in {system}", start)
-    return f"{asked}, or start one of your own with `corral up`"
+    return f"{asked}, or start one of your own with `corral up --detach`"
 
 
 def how_to_restart(home: Home) -> str:

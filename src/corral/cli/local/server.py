@@ -3,16 +3,16 @@
 import os
 import pwd
 import select
-import shlex
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 import corral
 from corral.cli.direct.print_version import print_version
@@ -34,14 +34,30 @@ REMARK = "remark: "
 app = command_group()
 
 
-@app.command(epilog=example("corral up --detach", "corral up --listen 0.0.0.0:7878 --tls-cert c.pem --tls-key k.pem"))
+class _MockAlone(TyperCommand):
+    """`--mock` without a value describes eight devices: typer knows no option whose value may be left out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        following = [*args[1:], "-"]
+        completed = [
+            f"{word}={described_box()}" if word == "--mock" and after.startswith("-") else word
+            for word, after in zip(args, following, strict=True)
+        ]
+        return super().parse_args(ctx, completed)
+
+
+@app.command(
+    cls=_MockAlone,
+    epilog=example("corral up --detach", "corral up --listen 0.0.0.0:7878 --tls-cert c.pem --tls-key k.pem"),
+)
 def up(
     *,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Run in the background; return when it answers.")
     ] = False,
     mock: Annotated[
-        Path | None, typer.Option("--mock", metavar="FILE", help="Use the mock devices in this file, not real ones.")
+        Path | None,
+        typer.Option("--mock", metavar="[FILE]", help="Use eight mock devices, or those of the file, not real ones."),
     ] = None,
     engine: Annotated[
         str | None, typer.Option("--engine", metavar="NAME", help="Where nodes come from: host, kubernetes.")
@@ -83,7 +99,7 @@ def up(
     With --engine kubernetes its nodes are those of a cluster, and jobs run there as pods: see docs/kubernetes.md.
 
     Settings are read from config.yaml there, lines such as "kill_grace: 30s". docs/settings.md lists all settings,
-    docs/mock-devices.md the format of the file for --mock.
+    docs/mock-devices.md the format of the file for --mock. "--mock cluster" are four nodes that come with Corral.
     """
     require_server_part("up")
     home = _local_home()
@@ -111,10 +127,9 @@ def up(
                 f"`{typed()} doctor --engine kubernetes` shows why"
             )
         elif not devices:
-            box = shlex.quote(nearest_path(described_box()))
             say(
                 f"it has found no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` shows why. "
-                f"To try it with mock GPUs: {typed()} down; {typed()} up --detach --mock {box}"
+                f"To try it with mock GPUs: {typed()} down; {typed()} up --detach --mock"
             )
 
 
@@ -141,22 +156,20 @@ def version() -> None:
     raise typer.Exit(print_version())
 
 
-def described_box() -> Path:
-    """The description of eight devices that comes with Corral."""
-    return Path(corral.__file__).parent / "telemetry" / "data" / "mock-8gpu.toml"
-
-
-def nearest_path(path: Path) -> str:
-    """The path as it is typed from here: relative where that is shorter."""
-    return min(str(path), os.path.relpath(path), key=len)
+def described_box(name: str = "8gpu") -> Path:
+    """A description of mock devices that comes with Corral: `8gpu`, or `cluster` of four nodes."""
+    return Path(corral.__file__).parent / "telemetry" / "data" / f"mock-{name}.toml"
 
 
 def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[str]:
     """What starts the server. Raises Refused when the home or the file cannot be used."""
+    if mock is not None and str(mock) == "cluster":
+        mock = described_box("cluster")
     if mock is not None and not mock.is_file():
-        example_file = nearest_path(described_box())
         raise Refused(
-            f"--mock: there is no file {mock}; give a file with mock devices, such as {example_file}", field="--mock"
+            f"--mock: there is no file {mock}; give a file with mock devices (docs/mock-devices.md), `cluster` for "
+            "four nodes, or nothing for eight GPUs",
+            field="--mock",
         )
     _ = home.socket
     command = [*own_python(), "-m", DAEMON, "--home", str(home.root)]
