@@ -35,6 +35,13 @@ def test_a_wheel_has_the_pages_as_they_were_built(built: Path) -> None:
     assert not [name for name in names if "node_modules" in name or name.startswith("web/")]
 
 
+def test_a_wheel_has_the_documents_for_users_and_no_others(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with ZipFile(wheel) as packed:
+        names = {name.removeprefix("corral/docs/") for name in packed.namelist() if name.startswith("corral/docs/")}
+    assert names == {path.name for path in (ROOT / "docs").glob("*.md")} | {"README.md"}
+
+
 def test_a_source_package_has_the_pages_and_what_they_are_made_of(built: Path) -> None:
     (package,) = built.glob("*.tar.gz")
     with tarfile.open(package) as packed:

@@ -91,15 +91,17 @@ def up(
 
     It listens on a Unix socket there. Jobs run on when the server stops; the next one takes them over.
 
-    Where a ledger was there before and is gone, it does not start: put the ledger back, restore a backup
-    (docs/install.md), or begin with an empty one by --anew. That is refused while anything of the one before runs.
+    Where a ledger was there before and is gone, it does not start: put the ledger back, restore a backup ("corral help
+    docs install"), or begin with an empty one by --anew. That is refused while anything of the one before runs.
 
     With --listen it also listens on TCP, where clients need a token: see "corral token".
 
-    With --engine kubernetes its nodes are those of a cluster, and jobs run there as pods: see docs/kubernetes.md.
+    With --engine kubernetes its nodes are those of a cluster, and jobs run there as pods: see "corral help docs
+    kubernetes".
 
-    Settings are read from config.yaml there, lines such as "kill_grace: 30s". docs/settings.md lists all settings,
-    docs/mock-devices.md the format of the file for --mock. "--mock cluster" are four nodes that come with Corral.
+    Settings are read from config.yaml there, lines such as "kill_grace: 30s": "corral help docs settings" lists them
+    all. "corral help docs mock-devices" has the format of the file for --mock; "--mock cluster" are four nodes that
+    come with Corral.
     """
     require_server_part("up")
     home = _local_home()
@@ -167,8 +169,8 @@ def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[st
         mock = described_box("cluster")
     if mock is not None and not mock.is_file():
         raise Refused(
-            f"--mock: there is no file {mock}; give a file with mock devices (docs/mock-devices.md), `cluster` for "
-            "four nodes, or nothing for eight GPUs",
+            f"--mock: there is no file {mock}; give a file with mock devices (`corral help docs mock-devices`), `cluster` "
+            "for four nodes, or nothing for eight GPUs",
             field="--mock",
         )
     _ = home.socket
