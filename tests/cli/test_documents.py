@@ -70,9 +70,9 @@ def test_no_link_is_left_that_only_a_browser_could_follow(name: str) -> None:
     known = documents()
     told = linked_for_terminals(known[name].read_text(), name, known)
     assert re.findall(r"\]\([^)]*\)", re.sub(r"```.*?```|`[^`]*`", "", told, flags=re.DOTALL)) == []
-    for other in re.findall(r"corral help docs ([\w-]+)`\)", told):
+    for other in re.findall(r"[(:] ?`corral help docs ([\w-]+)`\)", told):
         assert other in known
-    for path in re.findall(r"\(([\w./-]+) in the source\)", told):
+    for path in re.findall(r"[(:] ?([\w./-]+) in the source\)", told):
         assert (ROOT / path).exists()
 
 
@@ -82,6 +82,9 @@ def test_links_are_told_as_what_can_be_typed_or_opened() -> None:
     assert linked_for_terminals(text, "docker", known) == (
         "all (`corral help docs settings`) up start (`corral help docs readme`) "
         "why (docs/decisions/0001-x.md in the source) site (https://x.y/z#c)\n"
+    )
+    assert linked_for_terminals("([all](settings.md), or [x](#b); ([more](settings.md)))", "docker", known) == (
+        "(all (`corral help docs settings`), or x; (more: `corral help docs settings`))"
     )
     code = "```\n[a](settings.md)\n```\n"
     assert linked_for_terminals(code, "docker", known) == code

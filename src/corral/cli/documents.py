@@ -15,7 +15,9 @@ from corral.cli.screen import width, write_lines
 from corral.model.errors import NotFound, nearest
 
 README = "readme"
-_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+_LINK = re.compile(r"(?P<alone>\()?\[(?P<words>[^\]]+)\]\((?P<target>[^)\s]+)\)(?(alone)\))")
+"""A link of Markdown; `alone` where it is all that is in parentheses."""
+
 _CODE_BLOCK = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _WIDEST = 110
 
@@ -58,15 +60,21 @@ def linked_for_terminals(text: str, name: str, known: dict[str, Path]) -> str:
     folder = "" if name == README else "docs"
 
     def told(link: re.Match[str]) -> str:
-        words, target = link[1], link[2].partition("#")[0]
+        place = place_of(link["target"])
+        if link["alone"]:
+            return f"({link['words']}: {place})" if place else f"({link['words']})"
+        return f"{link['words']} ({place})" if place else link["words"]
+
+    def place_of(address: str) -> str:
+        target = address.partition("#")[0]
         if not target:  # further up or down in the same document
-            return words
+            return ""
         if "://" in target:
-            return f"{words} ({link[2]})"
+            return address
         path = posixpath.normpath(posixpath.join(folder, target))
         other = posixpath.basename(path).removesuffix(".md").lower()
         is_document = other in known and path in ("README.md", f"docs/{other}.md")
-        return f"{words} (`corral help docs {other}`)" if is_document else f"{words} ({path} in the source)"
+        return f"`corral help docs {other}`" if is_document else f"{path} in the source"
 
     parts = _CODE_BLOCK.split(text)
     return "".join(part if part.startswith("```") else _LINK.sub(told, part) for part in parts)
@@ -80,11 +88,13 @@ def _title(path: Path) -> str:
 def _laid_out(text: str) -> str:
     from rich.console import Console
     from rich.markdown import Markdown
+    from rich.theme import Theme
 
     written = io.StringIO()
     plain = bool(os.environ.get("NO_COLOR"))
-    console = Console(file=written, force_terminal=True, no_color=plain, width=min(width(), _WIDEST), highlight=False)
-    console.print(Markdown(text))
+    theme = Theme({"markdown.code": "cyan"})  # as all code here: without a background, which suits few terminals
+    console = Console(file=written, force_terminal=True, no_color=plain, width=min(width(), _WIDEST), theme=theme)
+    console.print(Markdown(text, code_theme="ansi_dark"))
     return written.getvalue()
 
 

@@ -169,8 +169,8 @@ def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[st
         mock = described_box("cluster")
     if mock is not None and not mock.is_file():
         raise Refused(
-            f"--mock: there is no file {mock}; give a file with mock devices (`corral help docs mock-devices`), `cluster` "
-            "for four nodes, or nothing for eight GPUs",
+            f"--mock: there is no file {mock}; give a file with mock devices (`corral help docs mock-devices`), "
+            "`cluster` for four nodes, or nothing for eight GPUs",
             field="--mock",
         )
     _ = home.socket
