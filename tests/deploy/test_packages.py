@@ -74,7 +74,10 @@ def test_a_source_package_has_what_the_supervisor_is_made_of(built: Path) -> Non
 def test_both_say_the_commit_and_what_is_built_of_a_source_package_says_the_same(built: Path, tmp_path: Path) -> None:
     (wheel,), (package,) = built.glob("*.whl"), built.glob("*.tar.gz")
     said = wheel.name.split("-")[1]
-    assert (package.name, said) == (f"corral-{said}.tar.gz", version(ROOT))
+    assert package.name == f"corral-{said}.tar.gz"
+    assert said.removesuffix(".dirty") == version(ROOT).removesuffix(".dirty"), (
+        "other tests may have files here meanwhile"
+    )
     with tarfile.open(package) as packed:
         packed.extractall(tmp_path, filter="data")
     (source,) = tmp_path.iterdir()
