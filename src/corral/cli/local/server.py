@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,11 +39,9 @@ class _MockAlone(TyperCommand):
     """`--mock` without a value describes eight devices: typer knows no option whose value may be left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        following = [*args[1:], "-"]
-        completed = [
-            f"{word}={described_box()}" if word == "--mock" and after.startswith("-") else word
-            for word, after in zip(args, following, strict=True)
-        ]
+        pairs = pairwise([*args, "-"])
+        alone = [word == "--mock" and after.startswith("-") for word, after in pairs]
+        completed = [f"{word}={described_box()}" if one else word for word, one in zip(args, alone, strict=True)]
         return super().parse_args(ctx, completed)
 
 
