@@ -6,6 +6,7 @@ import posixpath
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -42,15 +43,17 @@ def list_documents() -> None:
 
 
 def show_document(name: str) -> None:
-    """Show a document: laid out in the pager on a terminal, else as it is. Raises NotFound."""
+    """Show a document: laid out in a pager on a terminal, else as it is. Raises NotFound."""
     found = documents()
     wanted = posixpath.basename(name).lower().removesuffix(".md")
     if wanted not in found:
         hint = nearest(wanted, found) or "`corral help docs` lists them all"
         raise NotFound(f"there is no document {name!r}; {hint}")
     text = linked_for_terminals(found[wanted].read_text(encoding="utf-8"), wanted, found)
-    if sys.stdout.isatty():
-        _page(_laid_out(text))
+    pager = _pager()
+    if pager and sys.stdout.isatty():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
+        subprocess.run(pager, input=_laid_out(text), text=True, env={"LESS": "FRX", **os.environ}, check=False)
     else:
         write_lines(*text.splitlines())
 
@@ -98,10 +101,10 @@ def _laid_out(text: str) -> str:
     return written.getvalue()
 
 
-def _page(text: str) -> None:
-    """Show a text in $PAGER, else in less, which needs no quitting where the text fits; without either write it."""
-    pager = shlex.split(os.environ.get("PAGER") or ("less" if shutil.which("less") else ""))
-    if pager and shutil.which(pager[0]):
-        subprocess.run(pager, input=text, text=True, env={"LESS": "FRX", **os.environ}, check=False)
-    else:
-        sys.stdout.write(text)
+def _pager() -> list[str]:
+    """The words of $PAGER, else of a pager that is there; [] where none is. less is told to show colours as such."""
+    wanted = shlex.split(os.environ.get("PAGER", ""))
+    for words in (wanted, ["less"], ["more"]):
+        if words and shutil.which(words[0]):
+            return [*words, "-R"] if posixpath.basename(words[0]) == "less" else words
+    return []
