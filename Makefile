@@ -1,20 +1,22 @@
-# `make demo` and `make test` do all the set-up they need; `make setup` does only that.
+# `make demo` and `make test` do all the set-up that they need; `make environment` and `make setup` do only that.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.ready-tools
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --require-virtualenv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web web-types options python install uninstall lint ahead test test-install genai-bench test-genai-bench
+.PHONY: help environment setup web web-types options python install uninstall lint ahead test test-install genai-bench test-genai-bench
 .PHONY: demo bench soak lock clean
 
 help:
 	@echo 'make demo         set up, then show Corral on the GPUs of this machine, or on mock ones (KEEP=1 leaves it running)'
 	@echo 'make test         set up, then lint, types, import rules and tests'
 	@echo 'make test-install set up, then test what make install and pip install make (a few minutes)'
-	@echo 'make setup        only make the environment: $(BIN)/corral'
+	@echo 'make environment  only make what running needs: $(BIN)/corral'
+	@echo 'make setup        the same, with what development needs (tests, lint, types) and the pages'
 	@echo 'make web          build the pages of the dashboard, which make setup does too where it can fetch what they need'
 	@echo 'make install      install for everybody in PREFIX=/usr/local (as root), or for you in PREFIX=$$HOME/.local'
 	@echo 'make uninstall    remove what that installed in PREFIX; jobs, logs and settings stay'
@@ -25,8 +27,11 @@ help:
 	@echo 'make lock         bring the lock files in line with pyproject.toml (needs uv; UPGRADE=1: take the newest versions)'
 	@echo 'make clean        remove the environment and the caches'
 
-setup: $(READY)
+environment: $(READY)
+	@$(BIN)/python deploy/version.py --write
 	@$(BIN)/python deploy/build_supervisor.py
+
+setup: environment $(TOOLS)
 	@$(BIN)/python deploy/build_pages.py --if-possible
 
 web: $(READY)
@@ -37,17 +42,27 @@ web-types: $(READY)
 	@$(BIN)/python deploy/build_pages.py --types
 
 # After a change of a command's options, or of a row of an answer: what is read without typer or the model knows of them.
-options: $(READY)
+options: $(TOOLS)
 	@$(BIN)/python -m corral.cli.direct.derive
 	@$(BIN)/ruff format -q src/corral/cli/direct/options.py src/corral/cli/direct/shapes.py
 
-# Everything is pinned by hash, the build backend too, so nothing is fetched that the lock does not name.
-$(READY): requirements.lock pyproject.toml
+# Everything is pinned by hash, the build backend too, so nothing is fetched that the locks do not name. Modules are
+# compiled as they are first used: most are never.
+LOCKED = $(BIN)/python deploy/pip_progress.py install --require-hashes --only-binary :all: --no-deps --no-compile
+
+# What running needs, 35 MB. What is there already is not fetched again.
+$(READY): requirements-server.lock requirements-build.lock pyproject.toml
 	@$(MAKE) --no-print-directory python
 	@echo 'setting up $(VENV) ...'
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python deploy/pip_progress.py install --require-hashes --only-binary :all: --no-deps -r requirements.lock
+	@$(LOCKED) -r requirements-server.lock -r requirements-build.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+# What tests, lint and types need besides, 115 MB.
+$(TOOLS): requirements.lock | $(READY)
+	@echo 'adding to $(VENV) what development needs ...'
+	@$(LOCKED) -r requirements.lock
 	@touch $@
 
 python:
@@ -108,7 +123,7 @@ genai-bench:
 test-genai-bench: setup genai-bench
 	CORRAL_GENAI_BENCH='$(abspath $(GENAI_BENCH))/bin/genai-bench' $(BIN)/pytest -p no:randomly tests/tuner/genai_bench
 
-demo: setup
+demo: environment
 	@$(BIN)/corral demo $(if $(filter 1,$(KEEP)),--keep)
 
 bench: setup

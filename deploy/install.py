@@ -1,6 +1,6 @@
 """Installs Corral for everybody on a machine, or for one user, and removes it again: `make install`, `make uninstall`.
 
-    PREFIX/lib/corral/versions/0.1.0-20260131T101500Z/   one installation: a virtual environment
+    PREFIX/lib/corral/versions/0.1.0+g1a2b3c4-20260131T101500Z/   one installation: a virtual environment
     PREFIX/lib/corral/current                            a link to the one that is used
     PREFIX/lib/corral/installed.json                     what else was made, for `uninstall`
     PREFIX/bin/corral                                    a link through `current`: no other program gets onto the PATH
@@ -24,11 +24,11 @@ import sys
 import sysconfig
 import tempfile
 import time
-import tomllib
 import venv
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -291,9 +291,10 @@ def make_environment(layout: Layout, environment: Path, packages: Sequence[str])
             pip.install(None, *HASHED, "-r", str(CHECKOUT / "requirements-build.lock"))
             build_pages(Path(scratch) / "tools/bin/python")
             pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(CHECKOUT))
+            give_back()
             venv.EnvBuilder(symlinks=True).create(path)
             pip.install_shown(path, *HASHED, "-r", str(CHECKOUT / "requirements-server.lock"))
-            pip.install(path, "--no-deps", "--no-index", "--find-links", scratch, f"corral=={version()}")
+            pip.install(path, "--no-deps", "--no-index", "--find-links", scratch, "corral")
             if packages:
                 pip.install(path, *packages)
         finish(layout, environment)
@@ -305,10 +306,16 @@ def make_environment(layout: Layout, environment: Path, packages: Sequence[str])
 def build_pages(python: Path) -> None:
     """Build the pages of the dashboard in the checkout, unless they are, and where what that needs can be fetched."""
     subprocess.run([python, "-I", CHECKOUT / "deploy" / "build_pages.py", "--if-possible"])
+
+
+MADE = ("web/node_modules", "src/corral/pages", "build", "src/corral/version.txt")
+
+
+def give_back() -> None:
+    """What root's installation has made in the checkout becomes its owner's, whose `make setup` is to replace it."""
     owner = CHECKOUT.stat()
-    made = [path for name in ("web/node_modules", "src/corral/pages", "build") if (path := CHECKOUT / name).exists()]
+    made = [path for name in MADE if (path := CHECKOUT / name).exists()]
     if os.geteuid() == 0 and owner.st_uid != 0 and made:
-        # Its next `make setup` is to be able to replace them.
         subprocess.run(["chown", "-R", f"{owner.st_uid}:{owner.st_gid}", *made])
 
 
@@ -521,10 +528,11 @@ def absolute(package: str) -> str:
     return os.path.abspath(package) if os.path.exists(package) else package
 
 
+@cache
 def version() -> str:
     """Of this checkout."""
-    found: str = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
-    return found
+    command = [sys.executable, "-I", str(CHECKOUT / "deploy" / "version.py")]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def tell(*lines: str) -> None:

@@ -26,7 +26,19 @@ if TYPE_CHECKING:
     from corral.model.errors import NotFound as NotFound
     from corral.model.errors import Refused as Refused
 
-__version__ = "0.1.0"
+RELEASE = "0.1.0"
+
+
+def _version() -> str:
+    """What deploy/version.py has written. Read once: a later `make setup` changes it under a server that runs on."""
+    try:
+        with open(f"{__path__[0]}/version.txt", encoding="ascii") as file:
+            return file.read().strip() or RELEASE
+    except OSError:
+        return RELEASE
+
+
+__version__ = _version()
 
 _CLIENT = ("Client", "JobHandle", "NoServer", "UntrustedServer", "WaitTimedOut")
 _ERRORS = ("BackendFailed", "Conflict", "CorralError", "Forbidden", "LedgerFailed", "NotFound", "Refused")

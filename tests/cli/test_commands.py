@@ -241,6 +241,13 @@ main()
     assert sorted(told.splitlines()) == [b"corral: first", b"corral: second"]
 
 
+@pytest.mark.parametrize("words", [[], ["--detach"], ["--mock"]])
+def test_a_server_that_cannot_start_says_why_however_it_was_asked_to(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("stale_aftr: 30m\n")
+    told = corral("up", *words, home=tmp_path)
+    assert (told.returncode != 0, "stale_aftr is not a setting" in told.stderr) == (True, True)
+
+
 def test_doctor_says_what_to_do_about_each_thing_it_finds(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").write_text("this is no database, and it is long enough to be looked at" * 40)
     told = corral("doctor", home=tmp_path)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from deploy.build_pages import STAMP
+from deploy.version import version
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -73,7 +74,8 @@ def as_another() -> dict[str, Any]:
 
 
 def test_another_user_may_run_it_whatever_the_umask_was(installed: Path, as_another: dict[str, Any]) -> None:
-    assert run(installed, "--version", **as_another).stdout.startswith("corral ")
+    assert run(installed, "--version", **as_another).stdout == f"corral {version()}\n"
+    assert run(installed, "help", "docs", "settings", **as_another).stdout.startswith("# Settings\n")
     assert "Run work" in run(installed, "--help", **as_another).stdout
 
 
@@ -122,7 +124,7 @@ def test_jobs_outlive_an_upgrade_under_a_running_server(installed: Path, place: 
 def serving(command: Path, place: Path, **environ: str) -> Iterator[dict[str, str]]:
     """The variables with which the installed command finds a server of eight mock GPUs."""
     env = {**os.environ, "CORRAL_HOME": str(place / "box"), **environ}
-    run(command, "up", "--detach", "--mock", ROOT / "src/corral/telemetry/data/mock-8gpu.toml", env=env)
+    run(command, "up", "--detach", "--mock", env=env)
     try:
         yield env
     finally:
@@ -146,7 +148,8 @@ def test_a_client_alone_is_what_pip_installs(tmp_path: Path) -> None:
     run(sys.executable, "-m", "venv", tmp_path)
     run(tmp_path / "bin" / "pip", "install", "--quiet", ROOT)
     command = tmp_path / "bin" / "corral"
-    assert run(command, "--version").stdout.startswith("corral ")
+    assert run(command, "--version").stdout == f"corral {version()}\n"
+    assert "settings" in run(command, "help", "docs").stdout
     run(tmp_path / "bin" / "python", "-c", "import corral; corral.Client; corral.gpu.lease")
     refused = run(command, "up", ok=False)
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1), refused.stderr

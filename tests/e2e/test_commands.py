@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import corral
+from corral.cli.local.doctor import check_server
 from corral.client import Client
+from corral.model.home import Home
 from tests.e2e.box import COMMAND_S, CORRAL, PATIENCE_S, Box, described, line_of, until_there, uuid
 
 PS_KEYS = {
@@ -405,7 +408,11 @@ def test_what_would_take_the_server_or_its_user_along_is_not_adopted(box: Box) -
 def test_a_server_without_a_gpu_says_so_when_it_comes_up(new_box: Callable[[str], Box]) -> None:
     box = new_box(described(0))
     done = box.run("up", "--detach", "--mock", str(box.mock))
-    assert (done.returncode, "it has found no GPU" in done.stderr, "mock-8gpu.toml" in done.stderr) == (0, True, True)
+    assert (done.returncode, "it has found no GPU" in done.stderr, "up --detach --mock" in done.stderr) == (
+        0,
+        True,
+        True,
+    )
     assert box.run("run", "--gpus", "0", "--", "true").returncode == 0
 
 
@@ -459,11 +466,27 @@ def test_over_tcp_the_token_opens_and_its_lack_does_not(new_box: Callable[[str],
         server.communicate(timeout=PATIENCE_S)
 
 
+@pytest.mark.parametrize(("words", "gpus"), [(["--mock", "--detach"], 8), (["--detach", "--mock", "cluster"], 32)])
+def test_mock_needs_no_file(words: list[str], gpus: int, new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    box.ok("up", *words)
+    assert len(box.json("devices", "--json")) == gpus
+
+
 def test_doctor_is_content_with_a_running_server(box: Box) -> None:
     told = box.ok("doctor")
     assert re.search(r"ok +server +pid \d+ of \w+ answers", told)
     assert "4 GPUs, mock devices (--mock)" in told
     assert re.search(r"ok +ledger", told)
+
+
+def test_doctor_tells_of_a_server_of_another_build_than_the_command(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = box.ok("--version").split()[1]
+    monkeypatch.setenv("CORRAL_HOME", str(box.home))
+    monkeypatch.setattr(corral, "__version__", "0.1.0+g0000000")
+    found = check_server(Home(box.home))
+    assert f"runs {running}, this command is 0.1.0+g0000000" in found.found
+    assert (found.state, found.advice.startswith("restart it (jobs run on)")) == ("warning", True)
 
 
 def test_the_demonstration_shows_waiting_priority_and_failure_and_leaves_nothing(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ GROUPS = {
     "Learn more": {
         "demo": Listed("demo", "Watch Corral at work for about ten seconds."),
         "completion": Listed("completion", "Print a script with which your shell completes commands."),
-        "help": Listed("help_command", "Show the help of a command."),
+        "help": Listed("help_command", "Show the help of a command, or a document."),
         "version": Listed("local.server", "Print the version of Corral."),
     },
 }
@@ -192,5 +192,6 @@ def corral(
     """Share GPUs: queue jobs, run them on the right GPUs, see why they wait.
 
     Commands talk to the server at $CORRAL_URL with $CORRAL_TOKEN (see "corral token"), else in $CORRAL_HOME, else to
-    the one that runs in ~/.corral or /var/lib/corral. "corral help COMMAND" explains a command.
+    the one that runs in ~/.corral or /var/lib/corral. "corral help COMMAND" explains a command, and "corral help docs"
+    lists the documents.
     """

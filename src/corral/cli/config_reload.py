@@ -6,6 +6,7 @@ import typer
 
 from corral.cli.screen import print_json, write_lines
 from corral.client import ChangedSetting, Client
+from corral.client.machine_server import how_to_restart
 
 
 def reload(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
@@ -15,7 +16,7 @@ def reload(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
     its line, changes nothing and exits with 2. For administrators. `systemctl reload corral` and SIGHUP do the same.
     """
     with Client() as client:
-        answer = client.reload()
+        answer, at = client.reload(), client.address
     if json:
         print_json(answer)
         return
@@ -28,7 +29,8 @@ def reload(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
     if not answer.changed:
         write_lines("nothing has changed that a running server takes on")
     if answer.after_restart:
-        write_lines("restart the server for the rest: corral down, corral up (jobs run on)")
+        how = "restart the server (jobs run on)" if at.url else how_to_restart(at.home)
+        write_lines(f"for the rest: {how}")
 
 
 def _in_words(one: ChangedSetting) -> str:

@@ -1,7 +1,6 @@
 """`corral demo`: runs a temporary server and a few real jobs that show waiting, priority and failure."""
 
 import os
-import shlex
 import shutil
 import sys
 import tempfile
@@ -14,11 +13,12 @@ from typing import Annotated
 
 import typer
 
+import corral
 from corral.cli.direct.explain_job import explained
 from corral.cli.endings import ending_of
 from corral.cli.job_rows import job_lines, oldest_first
 from corral.cli.local.doctor import devices_here
-from corral.cli.local.server import daemon_command, described_box, nearest_path, start_detached, stop_server
+from corral.cli.local.server import daemon_command, described_box, start_detached, stop_server
 from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
 from corral.cli.server_part import require_server_part
 from corral.client import Client, JobRow
@@ -223,9 +223,10 @@ def _order(urgent: JobRow, patient: JobRow) -> str:
 
 
 def _say_what_next(home: Home, *, keep: bool, described: bool) -> None:
-    mock = f" --mock {shlex.quote(nearest_path(described_box()))}" if described else ""
+    mock = " --mock" if described else ""
     run = "run --gpus 1 -- " + ("sh -c 'echo $CUDA_VISIBLE_DEVICES'" if described else "nvidia-smi -L")
-    steps = ["status", "dashboard", run, "ps --all", "--help", "down"]
+    pages = ["dashboard"] if (Path(corral.__file__).parent / "pages" / "index.html").is_file() else []
+    steps = ["status", *pages, run, "ps --all", "--help", "down"]
     _write("", painted("what to type next", "bold"))
     if keep:
         _write(f"export CORRAL_HOME={home.root}")

@@ -54,14 +54,18 @@ def own_home(environ: Mapping[str, str] = os.environ) -> Home:
     return find_home(environ, here)
 
 
-def _answers_for_all(home: Home) -> bool:
-    """Whether a server answers in a directory where only root can have put its socket."""
+def is_of_root(path: Path | str) -> bool:
+    """Whether this is a directory in which only root can have put anything."""
     try:
-        found = os.lstat(str(home))
+        found = os.lstat(path)
     except OSError:
         return False
-    of_root = stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return of_root and _answers(home)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _answers_for_all(home: Home) -> bool:
+    """Whether a server answers in a directory where only root can have put its socket."""
+    return is_of_root(str(home)) and _answers(home)
 
 
 def _answers(home: Home) -> bool:

@@ -205,10 +205,9 @@ class Transport:
             return NoServer(f"no Corral server answers at {self.address} ({what}); check CORRAL_URL")
         if isinstance(error, (BlockingIOError, TimeoutError)):
             return ServerBusy(f"the server at {self.address} takes no connection now ({what})", CONNECT_RETRY_S)
-        return NoServer(
-            f"no Corral server runs in {self.address.home}; start one with `corral up`, "
-            "or set CORRAL_HOME to the home of the one that runs"
-        )
+        from corral.client.machine_server import how_to_start
+
+        return NoServer(f"no Corral server runs in {self.address.home}; {how_to_start(self.address.home)}")
 
     def _broken(self, error: Exception) -> NoServer:
         if isinstance(error, TimeoutError):

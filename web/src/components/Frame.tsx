@@ -77,6 +77,7 @@ function Banners() {
 
 function Foot() {
   const session = useQuery(sessionQuery);
+  const server = useQuery(serverQuery);
   const theme = useTheme();
   return (
     <div className="foot">
@@ -99,6 +100,7 @@ function Foot() {
       <button type="button" className="button" onClick={() => void signOut()}>
         Sign out
       </button>
+      {server.data && <span className="quiet cut">Corral {server.data.version}</span>}
     </div>
   );
 }

@@ -1,4 +1,4 @@
-"""`corral agent`: does all on a host that a server on another asks for."""
+"""`corral agent`: does all on a host that a server asks for."""
 
 import os
 import sys
@@ -39,8 +39,9 @@ def agent(
 ) -> None:
     """Run the agent of this host, in the foreground. For administrators.
 
-    A server has it launch and watch jobs here. It answers its own user and root. Jobs run on when it stops; the next
-    agent with the same --home takes them over.
+    A server has it launch and watch jobs here; today that is one on this machine, which starts the agents of a mock
+    cluster itself: hosts cannot join the server of another yet. It answers its own user and root. Jobs run on when it
+    stops; the next agent with the same --home takes them over.
     """
     require_server_part("agent")
     options: dict[str, object] = {

@@ -22,6 +22,8 @@ from corral.cli.local.server import another_owner, answering
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
 from corral.cli.server_part import install_command, missing_packages
 from corral.client import Client, DeviceRow, NoServer, own_home
+from corral.client.machine_server import how_to_restart, how_to_start
+from corral.client.server_home import SYSTEM_HOME
 from corral.config import Settings, load_settings
 from corral.files import read_start
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
@@ -195,19 +197,21 @@ def _nodes_served(home: Home) -> list[Node] | None:
 
 
 def check_server(home: Home) -> CheckResult:
-    """A server answers, of the same version as this command."""
+    """A server answers, of the same build as this command."""
     try:
         with Client() as client:
             server, at = client.server(), client.address
     except NoServer:
         owner = another_owner(home)
-        advice = "start one: corral up --detach" if owner is None else f"only {owner} can start one there"
+        mine = owner is None or str(home) == str(SYSTEM_HOME)
+        advice = how_to_start(home) if mine else f"only {owner} can start one there"
         return CheckResult("server", WARNING, f"no server is running in {home.root}", advice)
     if server.version != corral.__version__:
-        found = f"pid {server.pid} is version {server.version}, this command {corral.__version__}"
-        return CheckResult("server", WARNING, found, "restart it (jobs run on): corral down; corral up --detach")
+        found = f"the server (pid {server.pid}) runs {server.version}, this command is {corral.__version__}"
+        return CheckResult("server", WARNING, found, how_to_restart(at.home))
     where = "" if at.home == home and not at.url else f" at {at.url or at.home.root}"
-    return CheckResult("server", OK, f"pid {server.pid} of {server.user} answers{where}, devices from {server.source}")
+    found = f"pid {server.pid} of {server.user} answers{where}, version {server.version}, devices from {server.source}"
+    return CheckResult("server", OK, found)
 
 
 def check_nodes(home: Home) -> CheckResult:

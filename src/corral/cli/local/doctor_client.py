@@ -45,7 +45,7 @@ def client_findings() -> list[CheckResult]:
 def _version_finding(address: Address, version: str, user: str) -> CheckResult:
     if version == corral.__version__:
         return CheckResult("server", OK, f"that of {user} answers at {address}, version {version}")
-    found = f"{address} is version {version}, this command {corral.__version__}"
+    found = f"the server at {address} runs {version}, this command is {corral.__version__}"
     return CheckResult(
         "server", WARNING, found, "install the server's version here, or have its owner install this one"
     )

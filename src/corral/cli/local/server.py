@@ -3,16 +3,17 @@
 import os
 import pwd
 import select
-import shlex
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 import corral
 from corral.cli.direct.print_version import print_version
@@ -34,14 +35,28 @@ REMARK = "remark: "
 app = command_group()
 
 
-@app.command(epilog=example("corral up --detach", "corral up --listen 0.0.0.0:7878 --tls-cert c.pem --tls-key k.pem"))
+class _MockAlone(TyperCommand):
+    """`--mock` without a value describes eight devices: typer knows no option whose value may be left out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        pairs = pairwise([*args, "-"])
+        alone = [word == "--mock" and after.startswith("-") for word, after in pairs]
+        completed = [f"{word}={described_box()}" if one else word for word, one in zip(args, alone, strict=True)]
+        return super().parse_args(ctx, completed)
+
+
+@app.command(
+    cls=_MockAlone,
+    epilog=example("corral up --detach", "corral up --listen 0.0.0.0:7878 --tls-cert c.pem --tls-key k.pem"),
+)
 def up(
     *,
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Run in the background; return when it answers.")
     ] = False,
     mock: Annotated[
-        Path | None, typer.Option("--mock", metavar="FILE", help="Use the mock devices in this file, not real ones.")
+        Path | None,
+        typer.Option("--mock", metavar="[FILE]", help="Use eight mock devices, or those of the file, not real ones."),
     ] = None,
     engine: Annotated[
         str | None, typer.Option("--engine", metavar="NAME", help="Where nodes come from: host, kubernetes.")
@@ -75,15 +90,17 @@ def up(
 
     It listens on a Unix socket there. Jobs run on when the server stops; the next one takes them over.
 
-    Where a ledger was there before and is gone, it does not start: put the ledger back, restore a backup
-    (docs/install.md), or begin with an empty one by --anew. That is refused while anything of the one before runs.
+    Where a ledger was there before and is gone, it does not start: put the ledger back, restore a backup ("corral help
+    docs install"), or begin with an empty one by --anew. That is refused while anything of the one before runs.
 
     With --listen it also listens on TCP, where clients need a token: see "corral token".
 
-    With --engine kubernetes its nodes are those of a cluster, and jobs run there as pods: see docs/kubernetes.md.
+    With --engine kubernetes its nodes are those of a cluster, and jobs run there as pods: see "corral help docs
+    kubernetes".
 
-    Settings are read from config.yaml there, lines such as "kill_grace: 30s". docs/settings.md lists all settings,
-    docs/mock-devices.md the format of the file for --mock.
+    Settings are read from config.yaml there, lines such as "kill_grace: 30s": "corral help docs settings" lists them
+    all. "corral help docs mock-devices" has the format of the file for --mock; "--mock cluster" are four nodes that
+    come with Corral.
     """
     require_server_part("up")
     home = _local_home()
@@ -111,10 +128,9 @@ def up(
                 f"`{typed()} doctor --engine kubernetes` shows why"
             )
         elif not devices:
-            box = shlex.quote(nearest_path(described_box()))
             say(
                 f"it has found no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` shows why. "
-                f"To try it with mock GPUs: {typed()} down; {typed()} up --detach --mock {box}"
+                f"To try it with mock GPUs: {typed()} down; {typed()} up --detach --mock"
             )
 
 
@@ -141,22 +157,20 @@ def version() -> None:
     raise typer.Exit(print_version())
 
 
-def described_box() -> Path:
-    """The description of eight devices that comes with Corral."""
-    return Path(corral.__file__).parent / "telemetry" / "data" / "mock-8gpu.toml"
-
-
-def nearest_path(path: Path) -> str:
-    """The path as it is typed from here: relative where that is shorter."""
-    return min(str(path), os.path.relpath(path), key=len)
+def described_box(name: str = "8gpu") -> Path:
+    """A description of mock devices that comes with Corral: `8gpu`, or `cluster` of four nodes."""
+    return Path(corral.__file__).parent / "telemetry" / "data" / f"mock-{name}.toml"
 
 
 def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[str]:
     """What starts the server. Raises Refused when the home or the file cannot be used."""
+    if mock is not None and str(mock) == "cluster":
+        mock = described_box("cluster")
     if mock is not None and not mock.is_file():
-        example_file = nearest_path(described_box())
         raise Refused(
-            f"--mock: there is no file {mock}; give a file with mock devices, such as {example_file}", field="--mock"
+            f"--mock: there is no file {mock}; give a file with mock devices (`corral help docs mock-devices`), "
+            "`cluster` for four nodes, or nothing for eight GPUs",
+            field="--mock",
         )
     _ = home.socket
     command = [*own_python(), "-m", DAEMON, "--home", str(home.root)]

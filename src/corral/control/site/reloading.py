@@ -111,7 +111,7 @@ class SiteSettings:
         log.info("the settings were reloaded%s", "".join(f"; {_in_words(one)}" for one in changed))
         if later:
             log.warning(
-                "these changed settings take effect when the server is restarted (corral down, corral up): %s",
+                "these changed settings take effect when the server is restarted (jobs run on): %s",
                 "; ".join(map(_in_words, later)),
             )
         return ReloadedSettings(_rows(changed), _rows(later), remarks)

@@ -138,7 +138,7 @@ def _lacking(view: View, empty: Draft, request: Request, audience: Audience) -> 
         if most == 0:
             return (
                 f"{here} has no GPU that Corral can see, which `corral doctor` looks into; --gpus 0 is a job without "
-                "one, and `corral up --mock FILE` serves described ones"
+                "one, and `corral up --mock` serves described ones"
             )
         return f"{here} has {most}; the most you can ask for is {most}" + (" on one node" if len(nodes) > 1 else "")
     for words in (_host_lack(view, request), _node_lack(view, request), _device_lack(view, request)):
