@@ -69,7 +69,11 @@ def test_an_alert_shows_the_readings_that_made_it_fire_and_no_other(
 @pytest.mark.parametrize(
     ("name", "readings", "said"),
     [
-        ("idle-allocation", {"busiest_gpu_pct": 2, "others_waiting": 3}, "busiest_gpu_pct is 2 and others_waiting is 3"),
+        (
+            "idle-allocation",
+            {"busiest_gpu_pct": 2, "others_waiting": 3},
+            "busiest_gpu_pct is 2 and others_waiting is 3",
+        ),
         ("queue-stuck", {"since_start_s": 7200, "running_jobs": 0}, "since_start_s is 2h and running_jobs is 0"),
     ],
 )
