@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import corral.cli
-from corral.cli.screen import painted, print_json, say, typed, wrapped, write_lines, write_painted
+from corral.cli.screen import painted, print_json, say, told, typed, wrapped, write_lines, write_painted
 from corral.cli.text_table import TextTable
 
 HOSTILE = "\x1b[2J\x1b[31mall is well\x07\nfree \x9b1m\x7f"
@@ -38,6 +38,16 @@ def test_hints_name_the_command_as_the_shell_here_finds_it(tmp_path: Path, monke
     assert typed() == "corral"
     monkeypatch.setattr(sys, "argv", ["-c"])
     assert typed() == "corral"
+
+
+def test_a_message_is_wrapped_and_the_lines_of_another_program_in_it_are_marked() -> None:
+    message = f"{'words ' * 20}\nfree\x1b[2J {'memory ' * 20}\n"
+    lines = told(message, 40)
+    assert max(map(len, lines)) <= 40
+    assert [line[:4] for line in lines] == ["word", "  wo", "  wo", "  wo", *["  | "] * 5]
+    assert all(line.isprintable() for line in lines)
+    assert told(message, None) == [("words " * 20).rstrip(), f"  | free\\x1b[2J {('memory ' * 20).rstrip()}"]
+    assert told("", 40) == [""]
 
 
 def test_wrapping_breaks_no_word() -> None:

@@ -30,6 +30,8 @@ _STYLES = {
 
 _OWN_COLOUR = rf"(\033\[(?:0|{'|'.join(_STYLES.values())})m)"
 
+_OF_OTHERS = "  | "
+
 USAGE = 2
 """Exit code for bad input."""
 
@@ -69,11 +71,28 @@ def all_but_colours(line: str) -> str:
 
 def say(message: str) -> None:
     """Write a message to standard error, so that it never mixes with a command's output. Wrapped on a terminal."""
-    line = f"corral: {printable(message)}"
-    if sys.stderr.isatty():
-        line = "\n  ".join(wrapped(line, width() - 2))
-    sys.stderr.write(f"{line}\n")
+    lines = told(f"corral: {message}", width() if sys.stderr.isatty() else None)
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
     sys.stderr.flush()
+
+
+def told(text: str, columns: int | None) -> list[str]:
+    """`text`, made printable, in lines of at most `columns`, where it says how many; all but the first are indented.
+
+    Its own lines after the first were written by another program: they have a mark, so that they pass for nothing else.
+    """
+    first, *others = text.splitlines() or [""]
+    lines = _indented(printable(first), "", "  ", columns)
+    for other in others:
+        lines += _indented(printable(other.expandtabs()), _OF_OTHERS, _OF_OTHERS, columns)
+    return lines
+
+
+def _indented(line: str, first: str, others: str, columns: int | None) -> list[str]:
+    if columns is None or len(first) + len(line) <= columns:
+        return [f"{first}{line}".rstrip()]
+    start, *rest = wrapped(line, columns - len(others))
+    return [f"{first}{start}", *(f"{others}{part}" for part in rest)]
 
 
 def wrapped(text: str, columns: int) -> list[str]:
