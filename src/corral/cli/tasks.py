@@ -219,7 +219,8 @@ def experiment_table(rows: Sequence[ExperimentRow], front: Sequence[ExperimentRo
         table.add(
             f"{row.experiment_id}{'*' if row.id in stars else ''}", row.status, score, gpus_in_words(row),
             clock_time(row.started_at),
-            format_duration(row.elapsed_time), parameters_in_words(row) + _why(row), style=STATUS_STYLES.get(row.status),
+            format_duration(row.elapsed_time), parameters_in_words(row) + _why(row),
+            style=STATUS_STYLES.get(row.status),
         )  # fmt: skip
     return table.lines(paint="STATUS")
 
