@@ -55,6 +55,14 @@ def test_wrapping_breaks_no_word() -> None:
     assert wrapped(f"see {path} and more", 20) == ["see", path, "and more"]
 
 
+def test_wrapping_breaks_no_command_that_is_to_be_typed() -> None:
+    assert wrapped("start it; then `corral ps --all` lists it", 24) == [
+        "start it; then",
+        "`corral ps --all` lists",
+        "it",
+    ]
+
+
 def test_what_users_chose_reaches_no_terminal_as_an_order(capsys: pytest.CaptureFixture[str]) -> None:
     table = TextTable(("NAME", "WHY"))
     table.add(HOSTILE, HOSTILE)

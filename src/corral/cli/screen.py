@@ -32,6 +32,8 @@ _OWN_COLOUR = rf"(\033\[(?:0|{'|'.join(_STYLES.values())})m)"
 
 _OF_OTHERS = "  | "
 
+_NO_BREAK = "\0"
+
 USAGE = 2
 """Exit code for bad input."""
 
@@ -76,6 +78,12 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
+def complain(message: str) -> None:
+    """Write why something is not done, as `say` does, and in lines of a page's width where there is no terminal."""
+    sys.stderr.write("".join(f"{line}\n" for line in told(f"corral: {message}", width())))
+    sys.stderr.flush()
+
+
 def told(text: str, columns: int | None) -> list[str]:
     """`text`, made printable, in lines of at most `columns`, where it says how many; all but the first are indented.
 
@@ -96,10 +104,12 @@ def _indented(line: str, first: str, others: str, columns: int | None) -> list[s
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """`text` in lines of at most `columns`, broken at spaces only, so that paths stay whole."""
+    """`text` in lines of at most `columns`, broken at spaces only, so that paths stay whole; commands in ` do, too."""
     import textwrap
 
-    return textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False)
+    joined = re.sub(r"`[^`]*`", lambda command: command[0].replace(" ", _NO_BREAK), text)
+    lines = textwrap.wrap(joined, columns, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def typed() -> str:
