@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import corral.cli
-from corral.cli.screen import painted, print_json, say, told, typed, wrapped, write_lines, write_painted
+from corral.cli.screen import complain_of, painted, print_json, say, told, typed, wrapped, write_lines, write_painted
 from corral.cli.text_table import TextTable
+from corral.model.errors import Refused
 
 HOSTILE = "\x1b[2J\x1b[31mall is well\x07\nfree \x9b1m\x7f"
 """Clears the screen, turns red, rings, begins a line of its own, and colours once more in one byte."""
@@ -48,6 +49,22 @@ def test_a_message_is_wrapped_and_the_lines_of_another_program_in_it_are_marked(
     assert all(line.isprintable() for line in lines)
     assert told(message, None) == [("words " * 20).rstrip(), f"  | free\\x1b[2J {('memory ' * 20).rstrip()}"]
     assert told("", 40) == [""]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--max-running", "x"], "corral: --max-running: 'x' is no number\n"),
+        (["--max-running=x"], "corral: --max-running: 'x' is no number\n"),
+        ([], "corral: max_running: 'x' is no number\n"),
+    ],
+)
+def test_a_field_that_was_given_as_a_flag_is_called_as_it_was_typed(
+    words: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["corral", "submit", *words])
+    complain_of(Refused("max_running: 'x' is no number", field="max_running"))
+    assert capsys.readouterr().err == told
 
 
 def test_wrapping_breaks_no_word() -> None:

@@ -21,7 +21,7 @@ def main() -> int:
     _open_what_is_closed()
     _write_errors_at_once()
     _write_any_text()
-    from corral.cli.screen import complain, exit_code_of
+    from corral.cli.screen import complain, complain_of, exit_code_of
 
     try:
         return _run(sys.argv[1:])
@@ -30,7 +30,7 @@ def main() -> int:
     except BrokenPipeError:
         return 1
     except CorralError as error:
-        complain(str(error))
+        complain_of(error)
         return exit_code_of(error)
     except ModuleNotFoundError as error:
         return _missing(error)

@@ -78,6 +78,15 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
+def complain_of(error: CorralError) -> None:
+    """Write an error. A field of the server's that was given as a flag is called as it was typed."""
+    message, field = str(error), getattr(error, "field", None)
+    flag = f"--{field}".replace("_", "-")
+    if field and message.startswith(f"{field}: ") and any(word.partition("=")[0] == flag for word in sys.argv):
+        message = flag + message[len(field) :]
+    complain(message)
+
+
 def complain(message: str) -> None:
     """Write why something is not done, as `say` does, and in lines of a page's width where there is no terminal."""
     sys.stderr.write("".join(f"{line}\n" for line in told(f"corral: {message}", width())))
