@@ -45,7 +45,7 @@ def _report(kind: str, live: Callable[[int], dict[str, Any]], lives: int, *, at_
             for report in pool.map(live, seeds):
                 events.update(report["events"])
                 ended.update(report["ended"])
-                broken += [f"seed {report['seed']}: {sentence}" for sentence in report["broken"]]
+                broken += [f"seed {report['seed']}: {sentence}" for sentence in report["guarantees_broken"]]
             lived += len(seeds)
     print(f"{lived:,} lives {kind}, in {time.monotonic() - began:.0f} s")
     print(f"  events: {_listed(events)}")
@@ -59,7 +59,7 @@ def _live(seed: int) -> dict[str, Any]:
     try:
         return simulate(nodes=NODES, gpus=GPUS, jobs=JOBS, seed=seed)
     except AssertionError as error:
-        return {"seed": seed, "events": {}, "ended": {}, "broken": [str(error)]}
+        return {"seed": seed, "events": {}, "ended": {}, "guarantees_broken": [str(error)]}
 
 
 def _live_with_agents(seed: int) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _live_with_agents(seed: int) -> dict[str, Any]:
         broken = life.live()
     except (AssertionError, CorralError) as error:
         broken = [str(error)]
-    return {"seed": seed, "events": life.events, "ended": life.ended, "broken": broken}
+    return {"seed": seed, "events": life.events, "ended": life.ended, "guarantees_broken": broken}
 
 
 def _silence() -> None:

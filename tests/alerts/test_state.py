@@ -2,6 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
+
+from corral.alerts.built_in import BUILT_IN
 from corral.alerts.state import (
     AGAIN_AFTER_S,
     GONE_S,
@@ -38,6 +41,56 @@ def test_a_condition_fires_once_it_has_held_for_long_enough_and_says_so_with_the
         "hot node a",
         (("gpu", "1"),),
     )
+
+
+@pytest.mark.parametrize(
+    ("free_pct", "free_mib", "said", "measure", "over_at"),
+    [
+        (3, 40_000, "disk_free_pct is 3", "disk_free_pct", 60),
+        (40, 800, "disk_free_mib is 800", "disk_free_mib", 90_000),
+        (3, 800, "disk_free_pct is 3 and disk_free_mib is 800", "disk_free_pct", 60),
+        (None, 800, "disk_free_mib is 800", "disk_free_mib", 90_000),
+    ],
+)
+def test_an_alert_shows_the_readings_that_made_it_fire_and_no_other(
+    free_pct: float | None, free_mib: float, said: str, measure: str, over_at: float
+) -> None:
+    (rule,) = (one for one in BUILT_IN if one.name == "disk-low")
+    site = Site([replace(rule, to=("ops",))])
+    for pct, mib in ((free_pct, free_mib), (60, 90_000)):
+        readings = {"disk_free_pct": pct, "disk_free_mib": mib}
+        site.see({SubjectKind.DISK: [Subject("disk home", "the disk", readings)]})
+    fired, over = site.told
+    assert fired.sentence.startswith(f"the disk: {said} (disk_free_pct < 5 or disk_free_mib < 1024). ")
+    assert (fired.measure, fired.value) == (measure, free_pct if measure == "disk_free_pct" else free_mib)
+    assert (over.measure, over.value) == (measure, over_at)
+
+
+@pytest.mark.parametrize(
+    ("name", "readings", "said"),
+    [
+        (
+            "idle-allocation",
+            {"busiest_gpu_pct": 2, "others_waiting": 3},
+            "busiest_gpu_pct is 2 and others_waiting is 3",
+        ),
+        ("queue-stuck", {"since_start_s": 7200, "running_jobs": 0}, "since_start_s is 2h and running_jobs is 0"),
+    ],
+)
+def test_an_alert_that_needs_several_readings_shows_all_of_them(
+    name: str, readings: dict[str, float], said: str
+) -> None:
+    (rule,) = (one for one in BUILT_IN if one.name == name)
+    site = Site([replace(rule, for_s=0)])
+    site.see({rule.when.kind: [Subject("it", "it", readings)]})
+    assert site.firing[0].sentence.startswith(f"it: {said} ({rule.when.text}). ")
+
+
+def test_a_rule_that_fires_by_words_alone_shows_no_number() -> None:
+    site = Site([AlertRule("old", parse_when("model == 'K80' or temperature_c > 85"))])
+    site.see({SubjectKind.DEVICE: [Subject("device 1", "GPU 1", {"model": "K80", "temperature_c": 20})]})
+    (alert,) = site.firing
+    assert (alert.sentence, alert.value) == ("GPU 1: model == 'K80' or temperature_c > 85", None)
 
 
 def test_a_condition_that_breaks_begins_anew() -> None:

@@ -14,7 +14,7 @@ def message(number: int, state: AlertState = AlertState.FIRED) -> AlertMessage:
     labels = (("gpu", str(number)),)
     return AlertMessage(
         f"id{number}", "temperature", Severity.CRITICAL, f"device GPU-{number}", state, 5.0, 6.0, 91.0, sentence,
-        labels, "temperature gpu-01",
+        labels, "temperature gpu-01", "temperature_c",
     )  # fmt: skip
 
 
@@ -22,7 +22,8 @@ def test_a_program_gets_every_field_and_a_person_a_sentence() -> None:
     told = outgoing(message(3), since=1_795_353_251.5)
     assert told.fields == {
         "id": "id3", "name": "temperature", "severity": "critical", "state": "fired", "subject": "device GPU-3",
-        "value": 91.0, "since": 1_795_353_251.5, "sentence": "GPU 3 is 91 °C.", "labels": {"gpu": "3"},
+        "measure": "temperature_c", "value": 91.0, "since": 1_795_353_251.5, "sentence": "GPU 3 is 91 °C.",
+        "labels": {"gpu": "3"},
     }  # fmt: skip
     assert told.title == "[critical] temperature: device GPU-3"
     assert told.body == "GPU 3 is 91 °C.\nsince 2026-11-22 13:14:11 UTC, alert id3"

@@ -403,7 +403,7 @@ def test_who_may_not_follow_a_log_over_a_websocket_is_told_why(served: Served) -
     job_id = served.submit()
     status, why = refused("999")
     assert (status, why.partition(";")[0]) == (404, "there is no job 999")
-    assert refused(job_id, "rank=7")[0] == 422
+    assert refused(job_id, "rank=7") == (422, f"rank: job {job_id} has rank 0 alone, not 7")
     assert refused(job_id, origin="https://elsewhere.example")[0] == 403
 
 

@@ -150,7 +150,8 @@ def test_the_version_can_be_asked_for_in_each_usual_way(tmp_path: Path) -> None:
 def test_bad_input_exits_with_2_and_says_what_would_do(words: list[str], message: str, tmp_path: Path) -> None:
     told = corral(*words, home=tmp_path)
     assert told.returncode == 2
-    assert message in told.stderr
+    assert message in " ".join(told.stderr.split())
+    assert max(map(len, told.stderr.splitlines())) <= 80
     assert "Traceback" not in told.stderr
 
 

@@ -244,6 +244,8 @@ def test_an_ending_is_one_sentence() -> None:
 
 def test_an_ending_says_nothing_twice() -> None:
     assert ending_of(job(phase="CANCELLED", reason="cancelled by bob")) == "job 17 (sft) cancelled by bob"
+    long = job(name="sweep-" * 20, phase="CANCELLED", reason="cancelled by bob")
+    assert ending_of(long) == f"job 17 ({'sweep-' * 6}swe…) cancelled by bob"
 
 
 def test_a_reservations_exports_can_be_evaluated_by_a_shell() -> None:

@@ -18,7 +18,7 @@ def flags_of(command: str) -> set[str]:
 def error_of(*words: str) -> str:
     with pytest.raises(typer.TyperException) as raised:
         app(list(words), standalone_mode=False)
-    return raised.value.format_message()
+    return " ".join(raised.value.format_message().split())
 
 
 def test_a_command_of_another_tool_is_none_of_ours() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import corral.cli
-from corral.cli.screen import painted, print_json, say, typed, wrapped, write_lines, write_painted
+from corral.cli.screen import complain_of, painted, print_json, say, told, typed, wrapped, write_lines, write_painted
 from corral.cli.text_table import TextTable
+from corral.model.errors import Refused
 
 HOSTILE = "\x1b[2J\x1b[31mall is well\x07\nfree \x9b1m\x7f"
 """Clears the screen, turns red, rings, begins a line of its own, and colours once more in one byte."""
@@ -40,9 +41,43 @@ def test_hints_name_the_command_as_the_shell_here_finds_it(tmp_path: Path, monke
     assert typed() == "corral"
 
 
+def test_a_message_is_wrapped_and_the_lines_of_another_program_in_it_are_marked() -> None:
+    message = f"{'words ' * 20}\nfree\x1b[2J {'memory ' * 20}\n"
+    lines = told(message, 40)
+    assert max(map(len, lines)) <= 40
+    assert [line[:4] for line in lines] == ["word", "  wo", "  wo", "  wo", *["  | "] * 5]
+    assert all(line.isprintable() for line in lines)
+    assert told(message, None) == [("words " * 20).rstrip(), f"  | free\\x1b[2J {('memory ' * 20).rstrip()}"]
+    assert told("", 40) == [""]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--max-running", "x"], "corral: --max-running: 'x' is no number\n"),
+        (["--max-running=x"], "corral: --max-running: 'x' is no number\n"),
+        ([], "corral: max_running: 'x' is no number\n"),
+    ],
+)
+def test_a_field_that_was_given_as_a_flag_is_called_as_it_was_typed(
+    words: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["corral", "submit", *words])
+    complain_of(Refused("max_running: 'x' is no number", field="max_running"))
+    assert capsys.readouterr().err == told
+
+
 def test_wrapping_breaks_no_word() -> None:
     path = "/a/very-long/path-that-has/many-hyphens"
     assert wrapped(f"see {path} and more", 20) == ["see", path, "and more"]
+
+
+def test_wrapping_breaks_no_command_that_is_to_be_typed() -> None:
+    assert wrapped("start it; then `corral ps --all` lists it", 24) == [
+        "start it; then",
+        "`corral ps --all` lists",
+        "it",
+    ]
 
 
 def test_what_users_chose_reaches_no_terminal_as_an_order(capsys: pytest.CaptureFixture[str]) -> None:

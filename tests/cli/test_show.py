@@ -55,6 +55,12 @@ def test_all_that_matters_of_an_ended_job_is_told() -> None:
     assert had == ["3", "a", "0.5", "40G", "GPU-1"]
 
 
+def test_a_title_that_is_too_long_for_a_line_has_what_became_of_the_job_below_it() -> None:
+    name = "sweep-" * 11
+    assert lines(detail(name=name))[:2] == [f"job 17  {name}", "  FAILED, exit code 3, after 1m"]
+    assert lines(detail(name=name), columns=None)[0] == f"job 17  {name}  FAILED, exit code 3, after 1m"
+
+
 def test_what_a_log_says_of_a_failure_is_told_to_whom_the_server_tells_it() -> None:
     found = Explanation("17", Phase.FAILED, "sft failed", diagnosis="out of GPU memory; ask for more")
     assert any("out of GPU memory" in line for line in lines(detail(), found))

@@ -2,12 +2,13 @@
 
 import io
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
-from corral.cli.screen import write_painted
-from corral.cli.tasks import experiment_table, report_lines
+from corral.cli.screen import told, write_painted
+from corral.cli.tasks import experiment_table, outcome, report_lines
+from corral.control.tuning.task_log import experiment_lines
 from corral.model.answers.tuning import ExperimentRow, TaskDetail, TaskRow
 from corral.model.experiment import ExperimentStatus
 from corral.model.tuning_spec import ServedModel, TuningSpec
@@ -45,6 +46,29 @@ def test_what_a_server_wrote_before_it_died_has_lines_of_its_own_and_passes_for_
     )
     detail = TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm"))
     assert report_lines(detail, [])[1:] == ["died: one", "  | best: \\x1b[1m"]
+
+
+def test_the_errors_of_a_server_are_lines_of_the_terminal_s_width_wherever_they_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stdout", _Terminal())
+    monkeypatch.setenv("COLUMNS", "80")
+    error = f"the server ended: {'it is long ' * 20}\n\tTraceback: {'no memory ' * 30}\nRuntimeError: \x1b[2J"
+    row = TaskRow("1", "root", "t", "m", "vllm", "process", "maximize_throughput", error_message=error)
+    failed = ExperimentRow("7", "1", 7, {"tp": 1}, ExperimentStatus.FAILED, error_message=error)
+    report = report_lines(TaskDetail(row, TuningSpec("t", ServedModel("m"), "vllm")), [])
+    for lines in (report, told(outcome(failed), 80)):
+        assert max(map(len, lines)) <= 80
+        assert not [line for line in lines if "\\n" in line or "\\t" in line or "\x1b" in line]
+        assert "  | RuntimeError: \\x1b[2J" in lines
+        assert [line for line in lines if line.startswith("  |         Traceback: no memory")]
+
+
+def test_nothing_is_claimed_of_an_experiment_that_was_measured_in_part() -> None:
+    probe = ExperimentRow("7", "1", 7, {"tp": 1}, ExperimentStatus.SUCCESS, completed_at=2.0, created_at=1.0)
+    assert outcome(probe) == "experiment 7: tp 1: success, measured in part: no score"
+    assert experiment_table([probe])[1].endswith("tp 1: measured in part: no score")
+    assert [line.text for line in experiment_lines(asdict(probe))][-1] == "experiment 7: measured in part: no score"
 
 
 def test_of_several_objectives_those_that_no_other_beats_are_shown_and_the_gain_goes_by_the_first() -> None:

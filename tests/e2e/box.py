@@ -92,7 +92,7 @@ class Box:
         self.mock.write_text(devices)
         (self.home / "config.yaml").write_text(settings)
         foreign = {name: value for name, value in os.environ.items() if not name.startswith("CORRAL_")}
-        self.env = {**foreign, "CORRAL_HOME": str(self.home), "COLUMNS": "80"}
+        self.env = {**foreign, "CORRAL_HOME": str(self.home), "COLUMNS": "2000"}
 
     def describe(self, devices: str) -> None:
         """Change the described devices, in one step: a server that looks meanwhile finds no half of a file."""

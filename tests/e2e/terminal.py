@@ -70,7 +70,8 @@ def corral(box: Box, *words: str, **environ: str) -> Iterator[Screen]:
     terminal, other_end = pty.openpty()
     process = subprocess.Popen(
         ["setsid", "--ctty", "--wait", CORRAL, *words],
-        stdin=other_end, stdout=other_end, stderr=other_end, env={**box.env, "TERM": "xterm", **environ},
+        stdin=other_end, stdout=other_end, stderr=other_end,
+        env={**box.env, "TERM": "xterm", "COLUMNS": "80", **environ},
     )  # fmt: skip
     os.close(other_end)
     screen = Screen(terminal, process)

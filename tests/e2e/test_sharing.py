@@ -177,7 +177,7 @@ def test_the_map_is_a_bar_a_device_in_eighty_columns(pair: Box) -> None:
     jobs = [pair.submit("--resource", f"cuda.shares={share}", "--", "sleep", "60") for share in ("0.2", "1.2")]
     for job in jobs:
         pair.until_phase(job, "RUNNING")
-    first, second, owner = pair.ok("alloc-map").splitlines()
+    first, second, owner = pair.ok("alloc-map", COLUMNS="80").splitlines()
     assert "0.60 |AAAAAAAAAAAA........|" in first
     assert "0.80 |AAAAAAAAAAAAAAAA....|" in second
     assert owner.endswith(f"1.4 in {jobs[1]}, {jobs[0]}")

@@ -44,6 +44,7 @@ def test_flags_are_understood(flags: dict[str, str], asked: Ask) -> None:
         ({"gpus": "-0.5"}, "--gpus", "not above zero"),
         ({"gpus": "half"}, "--gpus", "is not a number"),
         ({"gpus": "1", "memory": "20G"}, "--gpu-mem", "use --min-memory"),
+        ({"gpus": "0", "memory": "20G"}, "--gpu-mem", "--gpus 0 asks for no GPU"),
         ({"gpus": "2", "cores": "50"}, "--gpu-cores", "ask for a fraction"),
         ({"cores": "100", "memory": "20G"}, "--gpu-mem", "a whole GPU has all its memory and compute"),
         ({"profile": " "}, "--mig", "the profile is missing"),

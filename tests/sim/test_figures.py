@@ -25,6 +25,7 @@ GROUPS = {
         ("commit_head", False, ("commit head", "no")),
         ("windows", [1981, 2756], ("windows", "1981, 2756")),
         ("median_error_s", None, ("median error", "-")),
+        ("guarantees_broken", [], ("guarantees broken", "none")),
     ],
 )
 def test_a_figure_is_told_in_its_unit(key: str, value: object, told: tuple[str, str]) -> None:

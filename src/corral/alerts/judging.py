@@ -1,6 +1,6 @@
 """Conditions as functions of what is known of a subject. What is not known makes a condition unknown, not false."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
@@ -22,6 +22,16 @@ def judge_of(condition: Condition) -> Judge:
         return _of_comparison(condition)
     parts = tuple(judge_of(part) for part in condition.parts)
     return _with(parts, decides=False) if isinstance(condition, Every) else _with(parts, decides=True)
+
+
+def reasons(condition: Condition, readings: Readings) -> Iterator[Comparison]:
+    """Of a condition that holds the comparisons that make it so, in the order in which they are written."""
+    if isinstance(condition, Comparison):
+        yield condition
+        return
+    for part in condition.parts:
+        if isinstance(condition, Every) or judge_of(part)(readings):
+            yield from reasons(part, readings)
 
 
 def _of_comparison(comparison: Comparison) -> Judge:

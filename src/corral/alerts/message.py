@@ -19,10 +19,11 @@ class AlertMessage:
         subject: what it is about, with its kind: "device GPU-1", "job 17", "queue default", "node gpu-01".
         since: when what it tells of began, Unix seconds; of a resolution, too.
         at: when this was decided, Unix seconds.
-        value: what the rule judged, as it was last; None where it judges no number, or it is not known.
+        value: the reading of `measure`, as it was last; None where it judges no number, or it is not known.
         sentence: what happened, with the numbers, and what to do. One line.
         labels: what more is known, sorted by name: `node`, `gpu`, `model`, `user`, `queue` and such.
         group: messages with the same group, such as of the GPUs of one node, may be told as one.
+        measure: the series that made it fire: "disk_free_mib"; None where none did.
     """
 
     id: str
@@ -36,6 +37,7 @@ class AlertMessage:
     sentence: str
     labels: tuple[tuple[str, str], ...] = ()
     group: str = ""
+    measure: str | None = None
 
 
 class Sender(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2s
 
-from corral.alerts.judging import Judge, Readings, judge_of
+from corral.alerts.judging import Judge, Readings, judge_of, reasons
 from corral.alerts.message import AlertMessage
 from corral.model.alert import Alert, AlertSilence, AlertState
 from corral.model.alert_condition import SubjectKind, clearing_at
@@ -237,7 +237,8 @@ class _Look:
 
     def _fire(self, rule: AlertRule, subject: Subject) -> None:
         since = self._pending[rule.name].pop(subject.name).since
-        value = _measured(rule, subject)
+        causes = _causes(rule, subject)
+        measure, value = next(iter(causes.items()), (None, None))
         alert = Alert(
             id=_id_of(rule.name, subject.name, self._now),
             rule=rule.name,
@@ -246,7 +247,8 @@ class _Look:
             since=since,
             fired_at=self._now,
             value=value,
-            sentence=_sentence(rule, subject, value),
+            measure=measure,
+            sentence=_sentence(rule, subject, causes),
             labels=subject.labels,
             group=f"{rule.name} {subject.group}".strip(),
             to=rule.to or (),
@@ -274,7 +276,7 @@ class _Look:
         if goes_on:
             self._held_at[alert.id] = self._now
         elif self._now - self._held_at.get(alert.id, alert.fired_at) >= judged.rule.keep_s:
-            self._resolve(alert, "it is over", _measured(judged.rule, subject))
+            self._resolve(alert, "it is over", _measured(alert.measure, subject))
 
     def _miss(self, alert: Alert, kind: SubjectKind) -> None:
         """The subject is not among those that were seen. A node, and its devices, may only not have joined yet."""
@@ -338,23 +340,29 @@ def message_of(alert: Alert, state: AlertState, at: float, value: float | None) 
         sentence,
         alert.labels,
         alert.group,
+        alert.measure,
     )
 
 
-def _measured(rule: AlertRule, subject: Subject) -> float | None:
-    reading = subject.readings.get(rule.when.measure)
+def _causes(rule: AlertRule, subject: Subject) -> dict[str, float]:
+    """The readings that make the rule fire, by their series. None where words alone do, such as a model."""
+    found = {one.name: _measured(one.name, subject) for one in reasons(rule.when.condition, subject.readings)}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _measured(measure: str | None, subject: Subject) -> float | None:
+    reading = None if measure is None else subject.readings.get(measure)
     return None if reading is None or isinstance(reading, str) else float(reading)
 
 
-def _sentence(rule: AlertRule, subject: Subject, value: float | None) -> str:
+def _sentence(rule: AlertRule, subject: Subject, causes: Mapping[str, float]) -> str:
     held = f" for {format_duration(rule.for_s)}" if rule.for_s else ""
-    said = f"{subject.called}: {rule.when.measure} is {_shown(rule.when.measure, value)} ({rule.when.text}{held})"
+    read = " and ".join(f"{measure} is {_shown(measure, value)}" for measure, value in causes.items())
+    said = f"{subject.called}: {read} ({rule.when.text}{held})" if read else f"{subject.called}: {rule.when.text}{held}"
     return printable(f"{said}. {rule.advice}" if rule.advice else said)
 
 
-def _shown(measure: str, value: float | None) -> str:
-    if value is None:
-        return "not known"
+def _shown(measure: str, value: float) -> str:
     return format_duration(value) if measure.endswith("_s") else f"{value:g}"
 
 

@@ -35,6 +35,7 @@ def outgoing(message: AlertMessage, *, since: float) -> Outgoing:
             "severity": message.severity.value,
             "state": message.state.value,
             "subject": message.subject,
+            "measure": message.measure,
             "value": message.value,
             "since": since,
             "sentence": message.sentence,

@@ -121,9 +121,9 @@ def _checked(asked_for: shapes.LogQuery) -> shapes.LogQuery:
 
 def _of_rank(logs: Sequence[MemberLog], rank: str, job_id: str) -> MemberLog:
     if not is_whole(rank) or int(rank) >= len(logs):
-        raise Refused(
-            f"rank: job {job_id} has ranks 0 to {len(logs) - 1}, not {rank:.20}; all gives every one", field="rank"
-        )
+        there = "rank 0 alone" if len(logs) == 1 else f"ranks 0 to {len(logs) - 1}"
+        every = "" if len(logs) == 1 else "; all gives every one"
+        raise Refused(f"rank: job {job_id} has {there}, not {rank:.20}{every}", field="rank")
     return logs[int(rank)]
 
 

@@ -17,11 +17,11 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> int:
-    """Run the command line and return the exit code. Every error is one line on standard error."""
+    """Run the command line and return the exit code. Every error is told in words on standard error."""
     _open_what_is_closed()
     _write_errors_at_once()
     _write_any_text()
-    from corral.cli.screen import exit_code_of, say
+    from corral.cli.screen import complain, complain_of, exit_code_of
 
     try:
         return _run(sys.argv[1:])
@@ -30,12 +30,12 @@ def main() -> int:
     except BrokenPipeError:
         return 1
     except CorralError as error:
-        say(str(error))
+        complain_of(error)
         return exit_code_of(error)
     except ModuleNotFoundError as error:
         return _missing(error)
     except PermissionError as error:
-        say(f"you may not read or write {error.filename or 'a file'}: {error.strerror}")
+        complain(f"you may not read or write {error.filename or 'a file'}: {error.strerror}")
         return 1
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EIO and _window_is_closed():
@@ -102,21 +102,21 @@ def _write_any_text() -> None:
 
 def _missing(error: ModuleNotFoundError) -> int:
     """Say what a command lacks where only the client is installed; any other missing module is a bug."""
-    from corral.cli.screen import say
+    from corral.cli.screen import complain
     from corral.cli.server_part import SERVER_PACKAGES, missing_in_words, missing_packages
 
     if (error.name or "").partition(".")[0] not in SERVER_PACKAGES:
         return _bug(error)
-    say(missing_in_words("this command", missing_packages()))
+    complain(missing_in_words("this command", missing_packages()))
     return 1
 
 
 def _bug(error: Exception) -> int:
-    from corral.cli.screen import say
+    from corral.cli.screen import complain
 
     if os.environ.get("CORRAL_DEBUG"):
         raise error
-    say(f"this is a bug in Corral: {type(error).__name__}: {error}; set CORRAL_DEBUG=1 to see where")
+    complain(f"this is a bug in Corral: {type(error).__name__}: {error}; set CORRAL_DEBUG=1 to see where")
     return 1
 
 
@@ -146,9 +146,9 @@ def _is_full(error: OSError) -> bool:
 
 
 def _write_no_more(error: OSError) -> int:
-    from corral.cli.screen import say
+    from corral.cli.screen import complain
 
-    say(f"the output cannot be written: {error.strerror}")
+    complain(f"the output cannot be written: {error.strerror}")
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
 

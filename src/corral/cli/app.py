@@ -136,22 +136,22 @@ class _Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        with _flags_named_here():
+        with _errors_in_words():
             return super().make_context(*args, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        with _flags_named_here():
+        with _errors_in_words():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _flags_named_here() -> Iterator[None]:
+def _errors_in_words() -> Iterator[None]:
     try:
         yield
     except TyperException as error:
-        from corral.cli.other_tools import name_flag_here
+        from corral.cli.usage_errors import fit_to_terminal
 
-        name_flag_here(error)
+        fit_to_terminal(error)
         raise
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from corral.cli.flag_classes import taking
-from corral.cli.other_tools import name_flag_here
+from corral.cli.usage_errors import said_of
 from corral.client import Client
 from corral.client.options import RequestOptions
 from corral.formatting.device_names import device_called, several_nodes
@@ -332,8 +332,7 @@ def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:
     try:
         typer.main.get_command(reader).main(list(words), prog_name=where, standalone_mode=False)
     except typer.TyperException as error:
-        name_flag_here(error)
-        raise Refused(f"{where}: {error.format_message()}") from error
+        raise Refused(f"{where}: {said_of(error)}") from error
     return read[0]
 
 

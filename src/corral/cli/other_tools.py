@@ -2,9 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Any
-
-from typer.exceptions import TyperException
 
 _JOBS = ("`corral ps` lists jobs",)
 _ALL_JOBS = ("`corral ps --all` lists all jobs",)
@@ -134,6 +131,10 @@ _INSTEAD_OF_FLAG = {
 """A command and a flag that it lacks, and what to do instead."""
 
 
+_ALIKE = 0.7
+"""What is less alike, of 1, is another word rather than a misspelled one."""
+
+
 def no_such_command(word: str, known: Iterable[str]) -> str:
     """What to say to a command that is not there: what does the same here, else the nearest by its spelling."""
     known = frozenset(known)
@@ -144,18 +145,13 @@ def no_such_command(word: str, known: Iterable[str]) -> str:
     return f"there is no command {word!r}; {', '.join(hints)}"
 
 
-def name_flag_here(error: TyperException) -> None:
-    """Make an error about a flag that is not there name the right one. Other errors stay as they are."""
-    if not hasattr(error, "possibilities"):
-        return
-    told: Any = error
-    flags = {spelled for param in told.ctx.command.params for spelled in param.opts if spelled.startswith("-")}
-    told.possibilities = None
-    told.message = f"there is no flag {told.option_name}{_flag_hint(told.option_name, flags, told.ctx.info_name)}"
+def no_such_flag(flag: str, flags: set[str], command: str | None) -> str:
+    """What to say to a flag that a command with these `flags` has not: which one is meant."""
+    return f"there is no flag {flag}{_flag_hint(flag, flags, command or '')}"
 
 
-def _flag_hint(flag: str, flags: set[str], command: str | None) -> str:
-    instead = _INSTEAD_OF_FLAG.get((command or "", flag)) or _flag_here(flag, flags)
+def _flag_hint(flag: str, flags: set[str], command: str) -> str:
+    instead = _INSTEAD_OF_FLAG.get((command, flag)) or _flag_here(flag, flags)
     if instead:
         return f"; {instead}"
     close = _most_alike(flag, [*flags, *(other for other in FLAGS_ELSEWHERE if _flag_here(other, flags))])
@@ -174,5 +170,5 @@ def _flag_here(elsewhere: str, flags: set[str]) -> str:
 def _most_alike(word: str, choices: Iterable[str]) -> str:
     """The choice that is spelled most like `word`, leaving its dashes aside; "" if none is."""
     names = {choice.lstrip("-"): choice for choice in sorted(choices) if choice[:1] != "-" or len(choice) > len("-x")}
-    close = get_close_matches(word.lstrip("-"), names, n=1)
+    close = get_close_matches(word.lstrip("-"), names, n=1, cutoff=_ALIKE)
     return names[close[0]] if close else ""

@@ -12,7 +12,7 @@ from corral.cli.flags import JobFlags, spell
 from corral.cli.follower import CORRAL_FAILED, INTERRUPTED, Follower, StoppedWaiting
 from corral.cli.input_stream import has_input
 from corral.cli.interrupts import interruptible
-from corral.cli.screen import command_group, example, exit_code_of, say
+from corral.cli.screen import command_group, complain_of, example, exit_code_of, say
 from corral.cli.split_words import refuse_assignment
 from corral.client import Client
 from corral.client.request import submission
@@ -81,7 +81,7 @@ def run(
                 raise typer.Exit(show_forecast(client.dry_run(request)))
             code = _at_terminal(client, request) if pty else _run(client, replace(request, stdin=has_input()))
     except CorralError as error:
-        say(str(error))
+        complain_of(error)
         refused = error.field if isinstance(error, Refused) else None
         code = _NOT_STARTED.get(refused or "", exit_code_of(error, otherwise=CORRAL_FAILED))
         raise typer.Exit(code) from error

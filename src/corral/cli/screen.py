@@ -30,6 +30,10 @@ _STYLES = {
 
 _OWN_COLOUR = rf"(\033\[(?:0|{'|'.join(_STYLES.values())})m)"
 
+_OF_OTHERS = "  | "
+
+_NO_BREAK = "\0"
+
 USAGE = 2
 """Exit code for bad input."""
 
@@ -69,18 +73,52 @@ def all_but_colours(line: str) -> str:
 
 def say(message: str) -> None:
     """Write a message to standard error, so that it never mixes with a command's output. Wrapped on a terminal."""
-    line = f"corral: {printable(message)}"
-    if sys.stderr.isatty():
-        line = "\n  ".join(wrapped(line, width() - 2))
-    sys.stderr.write(f"{line}\n")
+    lines = told(f"corral: {message}", width() if sys.stderr.isatty() else None)
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
     sys.stderr.flush()
 
 
+def complain_of(error: CorralError) -> None:
+    """Write an error. A field of the server's that was given as a flag is called as it was typed."""
+    message, field = str(error), getattr(error, "field", None)
+    flag = f"--{field}".replace("_", "-")
+    if field and message.startswith(f"{field}: ") and any(word.partition("=")[0] == flag for word in sys.argv):
+        message = flag + message[len(field) :]
+    complain(message)
+
+
+def complain(message: str) -> None:
+    """Write why something is not done, as `say` does, and in lines of a page's width where there is no terminal."""
+    sys.stderr.write("".join(f"{line}\n" for line in told(f"corral: {message}", width())))
+    sys.stderr.flush()
+
+
+def told(text: str, columns: int | None) -> list[str]:
+    """`text`, made printable, in lines of at most `columns`, where it says how many; all but the first are indented.
+
+    Its own lines after the first were written by another program: they have a mark, so that they pass for nothing else.
+    """
+    first, *others = text.splitlines() or [""]
+    lines = _indented(printable(first), "", "  ", columns)
+    for other in others:
+        lines += _indented(printable(other.expandtabs()), _OF_OTHERS, _OF_OTHERS, columns)
+    return lines
+
+
+def _indented(line: str, first: str, others: str, columns: int | None) -> list[str]:
+    if columns is None or len(first) + len(line) <= columns:
+        return [f"{first}{line}".rstrip()]
+    start, *rest = wrapped(line, columns - len(others))
+    return [f"{first}{start}", *(f"{others}{part}" for part in rest)]
+
+
 def wrapped(text: str, columns: int) -> list[str]:
-    """`text` in lines of at most `columns`, broken at spaces only, so that paths stay whole."""
+    """`text` in lines of at most `columns`, broken at spaces only, so that paths stay whole; commands in ` do, too."""
     import textwrap
 
-    return textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False)
+    joined = re.sub(r"`[^`]*`", lambda command: command[0].replace(" ", _NO_BREAK), text)
+    lines = textwrap.wrap(joined, columns, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def typed() -> str:

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.screen import example, print_json, write_lines, write_painted
+from corral.cli.screen import example, print_json, room, told, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client
 from corral.formatting.times import clock_time
 from corral.model.answers.tuning import ExperimentRow, TaskDetail, TaskRow
 from corral.model.errors import NotFound
+from corral.model.experiment import MEASURED_IN_PART
 from corral.model.printable import printable
 from corral.model.units import count_of, format_duration
 from corral.tuner.task_report import (
@@ -156,7 +157,9 @@ def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
     row = detail.task
     said = f"{count_of(row.total_experiments, 'experiment')}, {row.successful_experiments} succeeded"
     head = f"task {row.id} ({row.task_name}) is {row.status}: {said} in {format_duration(row.elapsed_time)}"
-    lines = [printable(head), *_error_lines(row.error_message or "")]
+    lines = told(head, room())
+    if row.error_message:
+        lines += told(row.error_message, room())
     best = best_of(experiments)
     if best is None:
         return lines
@@ -168,7 +171,7 @@ def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
     return [
         *lines,
         "",
-        printable(f"best: experiment {best.experiment_id}: {parameters_in_words(best)}"),
+        *told(f"best: experiment {best.experiment_id}: {parameters_in_words(best)}", room()),
         f"      {gain_in_words(detail, best, default)}",
         "",
         *(f"  {line}" for line in table.lines(indent=2)),
@@ -177,11 +180,6 @@ def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
         "",
         printable(f"serve it: {serving_command(detail, best)}"),
     ]
-
-
-def _error_lines(message: str) -> list[str]:
-    """Why a task failed. Lines that a server wrote have a mark, so that they pass for nothing else."""
-    return [f"{'  | ' if number else ''}{printable(line)}" for number, line in enumerate(message.splitlines())]
 
 
 def _front_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> list[str]:
@@ -200,13 +198,13 @@ def _front_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
     ]
 
 
-def experiment_line(row: ExperimentRow) -> str:
-    """One experiment that is over, in a line."""
+def outcome(row: ExperimentRow) -> str:
+    """What came of an experiment that is over: a line, and below it those that a server wrote before it failed."""
     words = f"experiment {row.experiment_id}: {parameters_in_words(row)}: {row.status}"
     if row.error_message:
         return f"{words}: {row.error_message}"
     if row.objective_score is None:
-        return f"{words}, stopped early: it cannot become the best"
+        return f"{words}, {MEASURED_IN_PART}"
     return f"{words}, score {row.objective_score:.4g} in {format_duration(row.elapsed_time)}"
 
 
@@ -218,13 +216,19 @@ def experiment_table(rows: Sequence[ExperimentRow], front: Sequence[ExperimentRo
     )
     for row in rows:
         score = "-" if row.objective_score is None else f"{row.objective_score:.4g}"
-        why = f": {row.error_message}" if row.error_message else ""
         table.add(
             f"{row.experiment_id}{'*' if row.id in stars else ''}", row.status, score, gpus_in_words(row),
             clock_time(row.started_at),
-            format_duration(row.elapsed_time), parameters_in_words(row) + why, style=STATUS_STYLES.get(row.status),
+            format_duration(row.elapsed_time), parameters_in_words(row) + _why(row),
+            style=STATUS_STYLES.get(row.status),
         )  # fmt: skip
     return table.lines(paint="STATUS")
+
+
+def _why(row: ExperimentRow) -> str:
+    if row.error_message:
+        return f": {row.error_message}"
+    return f": {MEASURED_IN_PART}" if row.status == "success" and row.objective_score is None else ""
 
 
 def gpus_in_words(row: ExperimentRow) -> str:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from corral.cli.kubeconfig_variable import kubeconfig_from_anywhere
-from corral.cli.screen import command_group, example, say, write_lines, write_painted
-from corral.cli.tasks import experiment_line, report_lines
+from corral.cli.screen import command_group, example, room, say, told, write_lines, write_painted
+from corral.cli.tasks import outcome, report_lines
 from corral.client import Client
 from corral.model.answers.tuning import TaskDetail
 from corral.model.errors import Refused
@@ -95,15 +95,19 @@ def with_shell(task: dict[str, Any]) -> dict[str, Any]:
 
 def follow_task(client: Client, task_id: str) -> TaskDetail:
     """Tell of each experiment once it is over, and at the end what was found."""
-    told: set[str] = set()
+    known: set[str] = set()
     write_lines("a lower score is better; throughput is negated")
+    if client.tasks.get(task_id).config.optimization.get("strategy") == "racing":
+        said = "racing measures each in part, and the most promising again in whole, as experiments of their own"
+        write_lines(*told(said, room()))
     while True:
         detail = client.tasks.get(task_id)
         for row in client.experiments.list(task_id):
-            if row.completed_at is not None and row.id not in told:
-                told.add(row.id)
+            if row.completed_at is not None and row.id not in known:
+                known.add(row.id)
                 planned = detail.task.planned_experiments
-                write_lines(f"[{len(told)}/{'?' if planned is None else planned}] {experiment_line(row)}")
+                count = f"[{len(known)}/{'?' if planned is None else planned}]"
+                write_lines(*told(f"{count} {outcome(row)}", room()))
         # Also where standard output is a pipe, on which nothing would be seen until the end.
         sys.stdout.flush()
         if detail.task.status.over:

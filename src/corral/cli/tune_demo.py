@@ -36,8 +36,9 @@ def tune_demo() -> None:
     require_server_part("tune --demo")
     home = Home(Path(tempfile.mkdtemp(prefix="corral-tune-")))
     write_lines(
-        "a temporary server with eight mock GPUs; the inference server is a stand-in that computes nothing,",
-        "and answers as fast as its parameters would let it: weights divided by tp, communication, batches",
+        "a temporary server with eight mock GPUs; the inference server is a stand-in",
+        "that computes nothing, and answers as fast as its parameters would let it:",
+        "weights divided by tp, communication, batches",
         "",
     )
     sys.stdout.flush()

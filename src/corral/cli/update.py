@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from corral.cli.direct.change_jobs import elements
-from corral.cli.screen import command_group, example, exit_code_of, say, write_lines
+from corral.cli.screen import command_group, complain_of, example, exit_code_of, write_lines
 from corral.client import Client
 from corral.model.errors import Conflict, Refused
 from corral.model.units import parse_duration_s
@@ -45,7 +45,7 @@ def update(
             try:
                 touched = client.jobs.update(job_id, priority=priority, time=time_limit_s, name=name, queue=queue)
             except (Refused, Conflict) as error:
-                say(str(error))
+                complain_of(error)
                 codes.append(exit_code_of(error))
                 continue
             write_lines(*(f"updated {each}" for each in touched))

@@ -26,7 +26,7 @@ class Alert:
     Attributes:
         subject: what it is about, with its kind: "device GPU-1", "job 17", "node gpu-01".
         since: when what it tells of began, Unix seconds; `fired_at` is later, where the rule asks for some duration.
-        value: what the rule judged when it fired; None where it judges no number.
+        value: the reading of `measure` when it fired.
         sentence: what happened, with the numbers, and what to do.
         labels: what more is known, sorted by name.
         group: alerts with the same group may be told as one.
@@ -35,6 +35,7 @@ class Alert:
         told_at: when its channels were told that it fires; None while it is silenced.
         acknowledged_by: who has said that they take care of it.
         resolved_at: when it was over, None while it fires; `resolved_by` says what ended it.
+        measure: the series that made it fire, the first if several did; None where words alone did.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Alert:
     acknowledged_at: float | None = None
     resolved_at: float | None = None
     resolved_by: str | None = None
+    measure: str | None = None
 
     @property
     def fires(self) -> bool:

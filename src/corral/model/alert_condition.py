@@ -87,12 +87,10 @@ class When:
     Attributes:
         text: as it was written.
         kind: what it is about.
-        measure: the series whose value is told: the first that is compared.
     """
 
     text: str
     kind: SubjectKind
-    measure: str
     condition: Condition
 
     def __str__(self) -> str:
@@ -114,10 +112,9 @@ def parse_when(text: str) -> When:
         raise Refused(f"the condition has {len(text)} characters, and {MOST_CHARACTERS} are the most")
     reader = _Reader(text)
     condition = reader.read()
-    measures = [one.name for one in comparisons(condition) if not isinstance(one.value, str)]
-    if not measures:
+    if all(isinstance(one.value, str) for one in comparisons(condition)):
         raise Refused(f"{text!r:.80} judges no number; add one, such as {_EXAMPLE}")
-    return When(text, reader.kind(), measures[0], condition)
+    return When(text, reader.kind(), condition)
 
 
 def clearing_at(when: When, clear: float) -> Condition:

@@ -110,7 +110,7 @@ def ask(
     if total_milli is None and cores_percent == 100:
         _refuse_limits_on_whole(memory, None)
     if whole or (total_milli is None and memory_mib is None and cores_percent is None):
-        _refuse_limits_on_whole(memory, cores)
+        _refuse_limits_on_whole(memory, cores, of_none=total_milli == 0)
         devices = 1 if total_milli is None else total_milli // MILLI_PER_DEVICE
         return Ask(devices=devices, share_milli=MILLI_PER_DEVICE, means=means)
     if means is Means.EXCLUSIVE:
@@ -161,10 +161,12 @@ def _instances(gpus: str | None, memory: str | None, cores: str | None, profile:
     return Ask(total_milli // MILLI_PER_DEVICE, MILLI_PER_DEVICE, profile=profile, means=Means.MIG)
 
 
-def _refuse_limits_on_whole(memory: str | None, cores: str | None) -> None:
+def _refuse_limits_on_whole(memory: str | None, cores: str | None, *, of_none: bool = False) -> None:
     for flag, value, instead in (
         ("--gpu-mem", memory, "to filter devices by their memory use --min-memory"),
         ("--gpu-cores", cores, "to share a device ask for a fraction such as --gpus 0.5"),
     ):
+        if value is not None and of_none:
+            raise Refused(f"{flag} {value}: --gpus 0 asks for no GPU; leave one of the two out", field=flag)
         if value is not None:
             raise Refused(f"{flag} {value}: a whole GPU has all its memory and compute; {instead}", field=flag)

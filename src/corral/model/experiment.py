@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+MEASURED_IN_PART = "measured in part: no score"
+"""What is said of a success without a score: a probe, whose parameters may be measured again, or one stopped early."""
+
 
 class ExperimentStatus(StrEnum):
     """Where an experiment is in its life."""

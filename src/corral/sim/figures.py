@@ -98,6 +98,8 @@ def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
+        if not value:
+            return "none"
         return ", ".join(str(item) if isinstance(item, int) else _plain(item) for item in value)
     return str(value)
 

@@ -70,7 +70,7 @@ def simulate(
 ) -> dict[str, Any]:
     """Run until so many jobs have arrived, then until the last of them has ended. `gpus` are those of each node.
 
-    `broken` has a sentence for each promise that was broken; there should be none. `history` receives the course.
+    `guarantees_broken` has a sentence for each; there should be none. `history` receives the course.
     """
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="corral-life-") as directory:
@@ -95,7 +95,7 @@ def simulate(
         "events": dict(sorted(life.events.items())),
         "launches": life.witness.launches,
         "ended": dict(sorted(Counter(job.phase.value for job in ended).items())),
-        "broken": broken,
+        "guarantees_broken": broken,
         "wall_s": round(time.perf_counter() - began, 3),
     }
 

@@ -264,8 +264,6 @@ class ExperimentRun:
         self._task.search.tell(self._trial)
         scores = None if error is not None else self._task.search.scores(self._row.experiment_id)
         metrics = self._metrics() | of_gpus if self._levels else None
-        if metrics is not None and error is None and scores is None:
-            metrics["stopped_early"] = True
         if scores is None and error is None and not self._levels:
             error = "nothing was measured"
         changes = {

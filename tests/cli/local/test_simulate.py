@@ -1,6 +1,8 @@
 """`corral simulate`: several policies in one run and one page, and a page for each kind of run."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,16 @@ def test_faults_have_a_page(tmp_path: Path) -> None:
     text = page.read_text()
     assert "What ran when" in text
     assert ">node2:0</text>" in text
+
+
+def test_what_the_servers_of_a_simulation_warn_of_is_counted_and_what_is_not_broken_is_said() -> None:
+    corral = [sys.executable, "-c", "from corral.cli import main; main()"]
+    command = [*corral, "simulate", "faults", "--nodes", "2", "--gpus", "2", "--jobs", "5"]
+    done = subprocess.run([*command, "--seed", "3"], capture_output=True, text=True, timeout=90)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
+    assert int(told["warnings"]) > 0
+    assert told["guarantees broken"] == "none"
 
 
 def test_scale_has_a_page_of_how_long_decisions_take(tmp_path: Path) -> None:

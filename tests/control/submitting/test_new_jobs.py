@@ -85,5 +85,5 @@ def test_a_follower_waits_for_a_parent_that_may_still_succeed_and_one_that_nobod
     (fact,) = admit(view, [replace(job(2, after=("1",)), waits_for=())], lambda _: (), "alice", 5.0).facts
     assert isinstance(fact, JobSubmitted)
     assert fact.job.waits_for == ("1",)
-    with pytest.raises(Refused, match="there is no job 9"):
+    with pytest.raises(Refused, match="--after 9: there is no job 9; `corral ps --all` lists"):
         admit(view, [job(2, after=("9",))], lambda _: (), "alice", 5.0)

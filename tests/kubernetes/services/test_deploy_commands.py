@@ -30,7 +30,7 @@ def corral(site: Site, control_plane: ControlPlane, tmp_path: Path) -> Corral:
     kubeconfig = control_plane.kubeconfig(tmp_path / "config", namespace=site.namespace)
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        env = {**os.environ, "CORRAL_HOME": str(tmp_path), "COLUMNS": "200", "KUBECONFIG": str(kubeconfig)}
+        env = {**os.environ, "CORRAL_HOME": str(tmp_path), "COLUMNS": "2000", "KUBECONFIG": str(kubeconfig)}
         return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, timeout=120)
 
     return run

@@ -66,6 +66,14 @@ def test_it_ends_near_the_optimum_having_measured_few_in_whole() -> None:
     assert minutes < 0.4 * whole * len(search.trials)
 
 
+def test_what_wins_was_measured_in_part_before_and_had_no_score_then() -> None:
+    search, _ = race(read_problem(TASK))
+    (best,) = search.best()
+    probe, *_ = (trial for trial in search.trials if trial.parameters == best.parameters)
+    assert probe.number < best.number
+    assert search.scores(probe.number) is None
+
+
 def test_it_learns_what_does_not_start() -> None:
     search, _ = race(read_problem(TASK))
     failed = [trial for trial in search.trials if trial.failure]

@@ -2079,13 +2079,14 @@ export interface components {
          *         state: firing or resolved.
          *         subject: what it is about, with its kind: "device GPU-1", "job 17", "node gpu-01".
          *         since: when what it tells of began.
-         *         value: what the rule judged when it fired; null where it judges no number.
+         *         value: the reading of `measure` when it fired.
          *         sentence: what happened, with the numbers, and what to do.
          *         to: the channels in which it is told.
          *         told_at: when they were told that it fires; null while it is silenced.
          *         silenced: it is not told now, as a silence matches.
          *         acknowledged_by: who has said that they take care of it.
          *         resolved_by: what ended it.
+         *         measure: the series that made it fire, the first if several did; null where words alone did.
          */
         AlertRow: {
             /** Acknowledged At */
@@ -2102,6 +2103,8 @@ export interface components {
             labels: {
                 [key: string]: string;
             };
+            /** Measure */
+            measure: string | null;
             /** Resolved At */
             resolved_at: number | null;
             /** Resolved By */

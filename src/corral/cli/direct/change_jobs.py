@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from corral.cli.screen import print_json, say, write_lines
+from corral.cli.screen import complain, print_json, write_lines
 from corral.client.address import find_address
 from corral.client.transport import Transport, is_plain
 
@@ -75,7 +75,7 @@ def tell(verb: Verb, changed: dict[str, Any], *, json: bool) -> None:
     else:
         write_lines(*(f"{DONE[verb]} {job_id}" for job_id in changed["ids"]))
     for one in changed["unchanged"]:
-        say(one["reason"])
+        complain(one["reason"])
 
 
 def elements(text: str) -> Iterator[str]:

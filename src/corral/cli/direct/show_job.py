@@ -129,8 +129,12 @@ def detail_lines(
 ) -> Iterator[str]:
     """All lines of `show`, as wide as `columns`; None cuts and wraps nothing. `memory` is how it went at its end."""
     name = f"  {printable(detail.name)}" if detail.name else ""
+    title, stands = f"job {detail.id}{name}", _how_it_stands(detail, now)
     phase = painted(detail.phase, PHASE_STYLES.get(detail.phase, "bold"))
-    yield f"{painted(f'job {detail.id}{name}', 'bold')}  {phase}{_how_it_stands(detail, now)}"
+    if columns is None or len(f"{title}  {detail.phase}{stands}") <= columns:
+        yield f"{painted(title, 'bold')}  {phase}{stands}"
+    else:
+        yield from (painted(title, "bold"), f"  {phase}{stands}")
     groups: tuple[Sequence[Labelled], ...] = (
         _standing(detail, explanation),
         _submission(detail),

@@ -1,7 +1,10 @@
 """`corral simulate`: replays recorded or generated jobs with the scheduler's own code, without a server."""
 
 import json
-from collections.abc import Callable, Collection, Mapping
+import logging
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -9,6 +12,7 @@ import typer
 
 from corral.cli.progress import ProgressLine
 from corral.cli.screen import example, print_json, write_lines
+from corral.event_log import log_to_stderr
 from corral.model.errors import Refused
 from corral.model.units import is_whole
 
@@ -256,15 +260,19 @@ def kueue(
     html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
-    """Kueue's benchmark on the real server loop: real ledger and time, simulated jobs."""
+    """Kueue's benchmark on the real server loop: real ledger and time, simulated jobs.
+
+    "warnings" are lines that a server would have in its log; CORRAL_DEBUG=1 shows them.
+    """
     from corral.sim.history import History
     from corral.sim.kueue import read_generator, simulate
 
     history = History()
-    with ProgressLine() as line:
+    with ProgressLine() as line, _counted_warnings() as warnings:
         report = simulate(
             read_generator(config), history=None if html is None else history, progress=_shown_on(line, config.name)
         )
+    report["warnings"] = warnings.count
     _write_queue(f"{config.name} on the server's loop", report, {"corral": history}, html, json_to, waiters="class")
 
 
@@ -280,13 +288,14 @@ def faults(
 ) -> None:
     """Faults on the real ledger and control loop, with simulated jobs: failing GPUs, silent nodes, killed servers.
 
-    Exits with 1 if a guarantee was broken.
+    Exits with 1 if a guarantee was broken. "warnings" are lines that the servers would have in their logs, as faults
+    make them; CORRAL_DEBUG=1 shows them.
     """
     from corral.sim.history import History
     from corral.sim.life import simulate
 
     history = History()
-    with ProgressLine() as line:
+    with ProgressLine() as line, _counted_warnings() as warnings:
         report = simulate(
             nodes=nodes,
             gpus=gpus,
@@ -295,9 +304,10 @@ def faults(
             history=None if html is None else history,
             progress=_shown_on(line, f"seed {seed}"),
         )
+    report["warnings"] = warnings.count
     title = f"{jobs} jobs among faults on {nodes} nodes with {gpus} GPUs each, seed {seed}"
     _write_queue(title, report, {"corral": history}, html, json_to)
-    if report["broken"]:
+    if report["guarantees_broken"]:
         raise typer.Exit(1)
 
 
@@ -329,6 +339,30 @@ def scale(
 
         _save(html, speed_page(report, taken_s))
     _write(report, json_to)
+
+
+class _Warnings(logging.Handler):
+    """Counts what is logged: on a terminal it would run into the progress line."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
+
+
+@contextmanager
+def _counted_warnings() -> Iterator[_Warnings]:
+    """What the servers of a simulation warn of is counted in place of being written, unless it is asked for."""
+    warnings = _Warnings()
+    if os.environ.get("CORRAL_DEBUG"):
+        log_to_stderr()
+    logging.getLogger().addHandler(warnings)
+    try:
+        yield warnings
+    finally:
+        logging.getLogger().removeHandler(warnings)
 
 
 def _run_each(

@@ -152,6 +152,7 @@ def _row(alert: Alert, view: View, now: float) -> AlertRow:
         since=alert.since,
         fired_at=alert.fired_at,
         value=alert.value,
+        measure=alert.measure,
         sentence=alert.sentence,
         labels=dict(alert.labels),
         group=alert.group,

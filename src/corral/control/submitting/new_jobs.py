@@ -9,6 +9,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 from corral.access.caller import Caller
+from corral.control.named_jobs import no_such_job
 from corral.control.submitting.site_rules import refuse_full
 from corral.control.submitting.sweeps import element_specs
 from corral.lifecycle.following import follow_no_more
@@ -208,7 +209,7 @@ def _parents(
         return [one for one in waiting if covers(term, job, one) and not one.phase.terminal]
     found = (view.jobs[term.job_id],) if term.job_id in view.jobs else find(term.job_id)
     if not found:
-        raise Refused(f"--after {term}: there is no job {term.job_id}", field="after")
+        raise Refused(f"--after {term}: {no_such_job(term.job_id)}", field="after")
     parents = [view.jobs.get(parent.id, parent) for parent in found]
     if term.condition is Condition.CORR:
         if job.array_index is None:

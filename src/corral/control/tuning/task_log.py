@@ -7,7 +7,7 @@ read and then followed, and no line is lost or told twice.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from corral.model.experiment import ExperimentStatus
+from corral.model.experiment import MEASURED_IN_PART, ExperimentStatus
 from corral.model.printable import printable
 from corral.model.tuning_error import for_everybody
 from corral.model.tuning_task import TaskStatus
@@ -115,7 +115,7 @@ def _outcome(row: Row) -> str:
     if row["status"] == ExperimentStatus.FAILED:
         return f"failed{_why(row)}"
     score = row["objective_score"]
-    return "stopped early: it cannot become the best" if score is None else f"success, score {score:.6g}"
+    return MEASURED_IN_PART if score is None else f"success, score {score:.6g}"
 
 
 def _why(row: Row) -> str:

@@ -43,7 +43,7 @@ def _slice_lack(devices: Sequence[Device], wanted: str) -> str | None:
     offered = [device.mig_profile for device in devices if device.mig_profile is not None]
     if any(profile_matches(wanted, profile) for profile in offered):
         return None
-    there = f"they offer {', '.join(sorted(set(offered)))}" if offered else "no device is sliced"
+    there = f"they offer {', '.join(sorted(set(offered)))}" if offered else "no device is sliced (see `corral mig`)"
     return f"--mig: no device has a slice {wanted}; {there}"
 
 

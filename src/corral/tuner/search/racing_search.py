@@ -65,7 +65,7 @@ class MeasuredSoFar:
 
 
 class RacingSearch:
-    """Gaussian processes over the parameters, expected improvement, and an early end for what cannot win."""
+    """Gaussian processes over the parameters, expected improvement, and an early end for what is unlikely to win."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem

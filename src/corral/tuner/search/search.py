@@ -51,7 +51,7 @@ class Search:
         return Candidate(number, parameters)
 
     def next_level(self, number: int) -> LoadLevel | None:
-        """What to measure next of this running candidate; None if it is known well enough, or cannot win any more."""
+        """What to measure next of this running candidate; None if it is known well enough, or is unlikely to win."""
         return self._chooser.next_level(self._trials[number], self.trials)
 
     def tell(self, trial: Trial) -> None:
