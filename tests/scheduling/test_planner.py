@@ -210,7 +210,7 @@ def test_ten_thousand_waiting_jobs_of_one_shape_cost_one_look() -> None:
 class World:
     """A planner beside the view that it should agree with."""
 
-    planner: Planner = field(default_factory=Planner)
+    planner: Planner = field(default_factory=lambda: Planner(limits=PASSING))
     view: View = field(default_factory=View)
 
     def tell(self, deltas: list[Delta]) -> None:
@@ -240,6 +240,7 @@ UPDATES: st.SearchStrategy[SpecPatch] = st.fixed_dictionaries(
         "queue": st.sampled_from(["default", "night"]),
     },
 )  # type: ignore[assignment]
+PASSING = Limits(pass_unknown_limit_s=10.0, pass_unknown_until_s=10.0)
 NODES = [box("a", 3, cpus=8), box("b", 2, cpus=8), box("h", 2, model=H100, cpus=8)]
 STEPS = st.lists(
     st.one_of(
