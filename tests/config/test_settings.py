@@ -227,11 +227,34 @@ def test_a_number_of_hundreds_of_digits_is_refused_with_its_line(path: Path, tex
         ("priority_range: [10, 0]\n", "write the lowest and the highest"),
         ("priority_range: [0, x]\n", "'x' is not allowed"),
         ("priority_range: [6, 9]\n", r"default_priority (5) is outside priority_range (6 to 9)"),
-        ("default_priority: 11\n", r"default_priority (11) is outside priority_range (0 to 10)"),
+        ("default_priority: -1\npriority_range: [0, 10]\n", r"default_priority (-1) is outside priority_range (0 to 10)"),
+        ("default_priority: 11\npriority_range: [0, 10]\n", r"default_priority (11) is outside priority_range (0 to 10)"),
     ],
 )
 def test_a_range_of_priorities_has_two_ends_and_the_default_in_it(path: Path, text: str, said: str) -> None:
     assert said in refusal(path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "priorities"),
+    [
+        ("", (5, 10)),
+        ("default_priority: 3\n", (3, 10)),
+        ("default_priority: 20\n", (20, 20)),
+        ("priority_range: [0, 10]\n", (0, 10)),
+    ],
+)
+def test_unless_the_site_says_so_no_user_may_go_ahead_of_the_default_priority(
+    path: Path, text: str, priorities: tuple[int, int]
+) -> None:
+    path.write_text(text)
+    assert load_settings(path).priorities_of_users == priorities
+
+
+def test_how_long_whom_may_be_passed_can_be_set_and_switched_off(path: Path) -> None:
+    path.write_text("pass_unknown_limit: 0s\npass_unknown_until: 30m\n")
+    found = load_settings(path)
+    assert (found.pass_unknown_limit_s, found.pass_unknown_until_s) == (0.0, 1800.0)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,9 @@ class Numa(StrEnum):
 HOST = "host"
 """The engine that is this machine alone."""
 
+LEAST_URGENT = 10
+"""The highest number that users may choose as a priority unless the site says otherwise."""
+
 MOST_RUNNING_ON_HOSTS = 512
 """So many jobs run on hosts at a time, whose processes have only the memory and ids that their kernels give them."""
 
@@ -92,7 +95,11 @@ class Settings:
         max_running_jobs: how many jobs may run at a time; None where the site does not say (`most_running_jobs`).
         max_queue_size: how many jobs may be in the queue; further ones are refused.
         default_priority: priority of a job that gives none; lower numbers run first.
-        priority_range: the lowest and highest that users may choose; administrators may choose any.
+        priority_range: the lowest and highest that users may choose; administrators may choose any. None where the
+            site does not say (`priorities_of_users`).
+        pass_unknown_limit_s: jobs with at most this time limit may start before a job whose start nobody can predict;
+            0 lets none.
+        pass_unknown_until_s: until that job has waited so long.
         log_max_mib: how much one launch may write to its job's log.
         kill_grace_s: between SIGTERM and SIGKILL.
         retry_backoff_s, retry_backoff_max_s: the pause before the second attempt, doubled for each further one up to
@@ -153,7 +160,9 @@ class Settings:
     max_running_jobs: int | None = None
     max_queue_size: int = 100_000
     default_priority: int = 5
-    priority_range: tuple[int, int] = (0, 10)
+    priority_range: tuple[int, int] | None = None
+    pass_unknown_limit_s: float = 3600.0
+    pass_unknown_until_s: float = 4 * 3600.0
     log_max_mib: int = 100
     kill_grace_s: float = 10.0
     retry_backoff_s: float = 1.0
@@ -219,6 +228,13 @@ class Settings:
         if self.max_running_jobs is None and self.engine == HOST:
             return MOST_RUNNING_ON_HOSTS
         return self.max_running_jobs
+
+    @property
+    def priorities_of_users(self) -> tuple[int, int]:
+        """The lowest and highest priority that users may choose: unless the site says so, none ahead of the default."""
+        if self.priority_range is None:
+            return self.default_priority, max(self.default_priority, LEAST_URGENT)
+        return self.priority_range
 
     def sampled_at_most_each(self, interval_s: float) -> "Settings":
         """The same where devices are not sampled more often than so: then samples count for longer, too."""
@@ -309,7 +325,7 @@ def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> No
             f"{path}, {where}: user_quota.gpus is already set as policies.max_gpus_per_user; remove one of the two",
             field="user_quota",
         )
-    least, most = settings.priority_range
+    least, most = settings.priorities_of_users
     if not least <= settings.default_priority <= most:
         where = lines.get("priority_range") or lines["default_priority"]
         raise Refused(
@@ -327,10 +343,10 @@ def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> No
 
 
 def _priority_range(path: Path, node: "Node") -> tuple[int, int]:
-    """The least and the greatest, such as `[0, 10]`."""
+    """The least and the greatest, such as `[5, 10]`."""
     ends = several(integer(-MAX_PRIORITY, MAX_PRIORITY))(path, node)
     if len(ends) != 2 or ends[0] > ends[1]:
-        raise Refused("write the lowest and the highest priority, such as [0, 10]")
+        raise Refused("write the lowest and the highest priority, such as [5, 10]")
     return ends[0], ends[1]
 
 
@@ -432,6 +448,8 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "max_queue_size": ("max_queue_size", one(integer(1, 10_000_000))),
     "default_priority": ("default_priority", one(integer(-MAX_PRIORITY, MAX_PRIORITY))),
     "priority_range": ("priority_range", _priority_range),
+    "pass_unknown_limit": ("pass_unknown_limit_s", one(duration(0.0, 30 * 24 * _HOUR_S))),
+    "pass_unknown_until": ("pass_unknown_until_s", one(duration(0.0, 365 * 24 * _HOUR_S))),
     "log_max": ("log_max_mib", one(memory(1, 1024 * 1024))),
     "kill_grace": ("kill_grace_s", one(duration(0.0, 24 * _HOUR_S))),
     "retry_backoff": ("retry_backoff_s", one(duration(0.0, 24 * _HOUR_S))),

@@ -130,7 +130,7 @@ def test_a_job_that_no_node_could_ever_hold_depends_on_no_other_job() -> None:
     view = running(job(1, 8, name="bert"))
     view = view.advance(submitted(job(2, 12, name="huge"), job(3, 8, name="whole")))
     answer = told(view, 2)
-    assert "It cannot start on the nodes that are here: this machine has 8; the most" in answer.sentence
+    assert "It cannot start on the nodes that are here: this machine has 8 GPUs; the most" in answer.sentence
     assert (answer.expected_start, answer.depends_on, answer.certainty) == (None, None, None)
     assert "bert" not in answer.sentence.split("It cannot")[1]
     assert "cannot start" not in told(view, 3).sentence
@@ -272,7 +272,7 @@ def test_a_forecast_says_where_or_why_not() -> None:
         "When it starts depends on job 1, which has no time limit."
     )
     never = forecast_submission(view, Submission(request=job(9, 9).spec.request), "alice", T0)
-    assert never.sentence == "it can never start here: this machine has 8; the most you can ask for is 8"
+    assert never.sentence == "it can never start here: this machine has 8 GPUs; the most you can ask for is 8 GPUs"
     assert (later.possible, never.possible, never.nearest) == (True, False, "--gpus 2")
 
 

@@ -70,7 +70,9 @@ def site_setup(
         max_time_limit_s=settings.max_job_duration_s,
         default_priority=settings.default_priority,
         default_retries=settings.default_retries,
-        priority_range=settings.priority_range,
+        priority_range=settings.priorities_of_users,
+        pass_unknown_limit_s=settings.pass_unknown_limit_s,
+        pass_unknown_until_s=settings.pass_unknown_until_s,
     )
     rules = alert_rules(settings)
     observation = SiteArranged(tuple(queues.values()), settings.projects, tuple(pools.values()), limits, rules)
