@@ -227,8 +227,8 @@ def test_a_number_of_hundreds_of_digits_is_refused_with_its_line(path: Path, tex
         ("priority_range: [10, 0]\n", "write the lowest and the highest"),
         ("priority_range: [0, x]\n", "'x' is not allowed"),
         ("priority_range: [6, 9]\n", r"default_priority (5) is outside priority_range (6 to 9)"),
-        ("default_priority: -1\npriority_range: [0, 10]\n", r"default_priority (-1) is outside priority_range (0 to 10)"),
-        ("default_priority: 11\npriority_range: [0, 10]\n", r"default_priority (11) is outside priority_range (0 to 10)"),
+        ("default_priority: -1\npriority_range: [0, 9]\n", "default_priority (-1) is outside priority_range (0 to 9)"),
+        ("default_priority: 11\npriority_range: [0, 9]\n", "default_priority (11) is outside priority_range (0 to 9)"),
     ],
 )
 def test_a_range_of_priorities_has_two_ends_and_the_default_in_it(path: Path, text: str, said: str) -> None:

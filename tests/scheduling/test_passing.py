@@ -51,7 +51,7 @@ def test_a_short_job_passes_a_head_of_unknown_start_until_that_has_waited_long(
     view = behind_an_unlimited_job(HEAD, job(3, time_limit_s=time_limit_s), limits=limits)
     plan = Planner(view).plan(at)
     assert started_ids(plan) == (["3"] if starts else [])
-    assert [(one.job_id, one.reason) for one in plan.waits][0] == ("2", WaitReason.RESOURCES)
+    assert (plan.waits[0].job_id, plan.waits[0].reason) == ("2", WaitReason.RESOURCES)
     if not starts:
         assert (plan.waits[1].reason, plan.waits[1].behind) == (WaitReason.PRIORITY, "2")
 
@@ -102,7 +102,9 @@ def test_a_quota_kept_for_a_head_of_unknown_start_is_open_to_those_that_pass_too
 
 
 def test_what_passes_is_foreseen_as_it_then_starts() -> None:
-    view = View(limits=PASSING).advance([*observed(box(gpus=GPUS)), *submitted(job(1, 2), job(2, 2, time_limit_s=60.0))])
+    view = View(limits=PASSING).advance(
+        [*observed(box(gpus=GPUS)), *submitted(job(1, 2), job(2, 2, time_limit_s=60.0))]
+    )
     for start in Planner(view).plan(T0).starts:
         view = view.advance(started(start))
     view = view.advance(submitted(job(3, 4, submitted_at=T0), job(4, 2, time_limit_s=60.0), job(5, 2)))
@@ -124,9 +126,7 @@ SMALL = st.tuples(
 
 def simulated(held: list[tuple[int, float]], small: list[tuple[int, float, bool, float]], limits: Limits) -> float:
     """When a job for the whole box starts that comes while unlimited jobs run, and before all the small ones."""
-    works = [
-        SimulatedWork(job(n, gpus, submitted_at=T0), run_s) for n, (gpus, run_s) in enumerate(held, start=1)
-    ]
+    works = [SimulatedWork(job(n, gpus, submitted_at=T0), run_s) for n, (gpus, run_s) in enumerate(held, start=1)]
     head = SimulatedWork(job(100, GPUS, submitted_at=T0 + 1.0), 60.0)
     works.append(head)
     for n, (gpus, run_s, limited, after_s) in enumerate(small, start=101):

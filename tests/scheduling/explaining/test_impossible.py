@@ -87,7 +87,11 @@ SPLIT_LACK = (
             {"device_uuids": ("GPU-a-1",), "models": ("H100",)},
             "the GPUs that are named are of no model H100; leave one of the two out",
         ),
-        (MPS, {"share_milli": 300, "devices": 2}, "no node has 2 such GPUs; the most you can ask for is 1 of them on one node"),
+        (
+            MPS,
+            {"share_milli": 300, "devices": 2},
+            "no node has 2 such GPUs; the most you can ask for is 1 of them on one node",
+        ),
         (HERE, {"min_compute": (9, 0)}, "no GPU here has compute capability 9.0 or higher; the highest is 8.0"),
         (UNTOLD, {"min_compute": (8, 0)}, "no GPU here has compute capability 8.0 or higher; the highest is unknown"),
         (HERE, {"device_uuids": ("GPU-box-9",)}, "no GPU here has the UUID GPU-box-9; did you mean 'GPU-box-7'?"),
@@ -99,7 +103,11 @@ SPLIT_LACK = (
         (LABELLED, {"labels": (("zoen", "a"),)}, "no node has the label zoen=a; did you mean 'zone'?"),
         (LABELLED, {"labels": (("rack", "1"),)}, "no node has the label rack=1; known: building, zone"),
         (HERE, {"min_cuda": (12, 4)}, "no node has CUDA 12.4 or newer; the newest is unknown"),
-        (FLEET, {"devices": 3, "models": ("H100",)}, "no node has 3 such GPUs; the most you can ask for is 2 of them on one node"),
+        (
+            FLEET,
+            {"devices": 3, "models": ("H100",)},
+            "no node has 3 such GPUs; the most you can ask for is 2 of them on one node",
+        ),
         (
             HERE,
             {"devices": 2, "gang_size": 5},
@@ -113,7 +121,8 @@ SPLIT_LACK = (
         (
             HERE,
             {"devices": 8, "gang_size": 2, "spread": True},
-            "2 nodes are asked for, a member of the gang on each, and one node is here; the most you can ask for is 1 node",
+            "2 nodes are asked for, a member of the gang on each, and one node is here; the most you can ask for is "
+            + "1 node",
         ),
     ],
 )
