@@ -206,6 +206,9 @@ def test_ten_thousand_waiting_jobs_of_one_shape_cost_one_look() -> None:
     assert [wait.job_id for wait in planner.plan(T0).waits] == ["2"]
 
 
+PASSING = Limits(pass_unknown_limit_s=10.0, pass_unknown_until_s=10.0)
+
+
 @dataclass
 class World:
     """A planner beside the view that it should agree with."""
@@ -240,7 +243,6 @@ UPDATES: st.SearchStrategy[SpecPatch] = st.fixed_dictionaries(
         "queue": st.sampled_from(["default", "night"]),
     },
 )  # type: ignore[assignment]
-PASSING = Limits(pass_unknown_limit_s=10.0, pass_unknown_until_s=10.0)
 NODES = [box("a", 3, cpus=8), box("b", 2, cpus=8), box("h", 2, model=H100, cpus=8)]
 STEPS = st.lists(
     st.one_of(

@@ -121,8 +121,10 @@ SPLIT_LACK = (
         (
             HERE,
             {"devices": 8, "gang_size": 2, "spread": True},
-            "2 nodes are asked for, a member of the gang on each, and one node is here; the most you can ask for is "
-            + "1 node",
+            (
+                "2 nodes are asked for, a member of the gang on each, and one node is here; "
+                "the most you can ask for is 1 node"
+            ),
         ),
     ],
 )

@@ -10,11 +10,12 @@ import typer
 from corral.alerts.channel_process import check_channels
 from corral.cli.config_reload import reload
 from corral.cli.local.served_nodes import served_nodes
-from corral.cli.screen import example, print_json, write_lines
+from corral.cli.screen import USAGE, example, print_json, say, write_lines
 from corral.client import Client, own_home
 from corral.config import HOST, Settings, load_settings
+from corral.config.mistakes import Collecting, Mistakes
 from corral.config.site import PoolStrategy
-from corral.control.site.from_settings import site_setup
+from corral.control.site.from_settings import SiteSetup, site_setup
 from corral.model.device import Node
 from corral.model.errors import CorralError, Refused
 from corral.model.queue import Project
@@ -46,21 +47,18 @@ def check(
 ) -> None:
     """Check a settings file before a server reads it.
 
-    Shows the first mistake with its line and exits with 2. Without one lists keys that have no effect yet, and GPUs,
-    users and projects that do not exist.
+    Shows each mistake with its line, 20 at most, and exits with 2. Without one lists keys that have no effect yet, and
+    GPUs, users and projects that do not exist.
     """
     path = own_home().config_file if file is None else file
     if not path.exists():
         raise Refused(f"there is no file {path}, so every setting has its default value", field="FILE")
-    settings = load_settings(path)
-    check_channels(settings.channels, settings.places)
-    if settings.resource_names is not None:
-        try:
-            load_catalogue([path.parent / settings.resource_names])
-        except Refused as refused:
-            raise Refused(f"{settings.places['resource_names']}: {refused}") from None
-    nodes, unknown = _nodes(settings.engine) if _names_gpus(settings) else (None, "")
-    arranged = site_setup(settings, nodes, load_policies())
+    try:
+        settings, arranged, unknown = _read(path)
+    except Mistakes as mistakes:
+        for one in mistakes.found:
+            say(str(one))
+        raise typer.Exit(USAGE) from None
     remarks = [*arranged.remarks, *_preempting(settings), *_unknown_names(settings), *([unknown] if unknown else [])]
     if json:
         print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": remarks})
@@ -73,6 +71,23 @@ def check(
 
 
 app.command(epilog=example("corral config reload"))(reload)
+
+
+def _read(path: Path) -> tuple[Settings, SiteSetup, str]:
+    """The settings, what they mean here, and why their GPUs are unknown. Raises Refused for all that is wrong."""
+    settings, wrong = load_settings(path), Collecting()
+    with wrong.at():
+        check_channels(settings.channels, settings.places)
+    if settings.resource_names is not None:
+        with wrong.at(settings.places["resource_names"]):
+            load_catalogue([path.parent / settings.resource_names])
+    nodes, unknown = _nodes(settings.engine) if _names_gpus(settings) else (None, "")
+    arranged = None
+    with wrong.at():
+        arranged = site_setup(settings, nodes, load_policies())
+    wrong.tell()
+    assert arranged is not None, "else something was wrong"
+    return settings, arranged, unknown
 
 
 def _names_gpus(settings: Settings) -> bool:
