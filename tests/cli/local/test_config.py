@@ -32,7 +32,7 @@ def refusal(path: Path, text: str) -> str:
     if isinstance(result.exception, Refused):
         return str(result.exception)
     assert result.exit_code == 2
-    return result.stderr
+    return result.stderr.removeprefix("corral: ")
 
 
 def test_a_good_file_is_called_good(path: Path) -> None:
@@ -151,3 +151,17 @@ def test_where_the_gpus_are_not_known_that_is_noted(
     monkeypatch.setenv("CORRAL_HOME", str(tmp_path))
     monkeypatch.setattr(doctor, "driver_here", lambda: doctor.DriverHere(None, "no driver answers"))
     assert "note: cannot check whether the GPUs it names exist: no driver answers" in told(path, "sharing: {7: mps}\n")
+
+
+def test_a_file_to_begin_with_is_written_once_and_is_valid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = path.parent / "home"
+    monkeypatch.setenv("CORRAL_HOME", str(home))
+    for words, written in (([], home / "config.yaml"), ([str(path)], path)):
+        done = CliRunner().invoke(app, ["init", *words], catch_exceptions=False)
+        assert (done.exit_code, done.output.split()[0]) == (0, str(written))
+        text = written.read_text()
+        assert told(written, text) == f"{written} is valid\n"
+        again = CliRunner().invoke(app, ["init", *words])
+        assert "is there already, and is not overwritten" in str(again.exception)
+        assert written.read_text() == text
+    assert CliRunner().invoke(app, ["init", "-"]).output == text

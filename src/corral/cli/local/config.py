@@ -1,4 +1,4 @@
-"""`corral config`: checks a settings file as a server would read it, and has the running server read it again."""
+"""`corral config`: writes a settings file, checks one as a server would read it, and has the server read it again."""
 
 import pwd
 from collections.abc import Iterator
@@ -10,11 +10,13 @@ import typer
 from corral.alerts.channel_process import check_channels
 from corral.cli.config_reload import reload
 from corral.cli.local.served_nodes import served_nodes
-from corral.cli.screen import USAGE, example, print_json, say, write_lines
+from corral.cli.local.server import make_home
+from corral.cli.screen import USAGE, example, print_json, say, write_document, write_lines
 from corral.client import Client, own_home
 from corral.config import HOST, Settings, load_settings
 from corral.config.mistakes import Collecting, Mistakes
 from corral.config.site import PoolStrategy
+from corral.config.starter import starter_settings
 from corral.control.site.from_settings import SiteSetup, site_setup
 from corral.model.device import Node
 from corral.model.errors import CorralError, Refused
@@ -24,7 +26,7 @@ from corral.sharing.definitions import load_catalogue
 
 app = typer.Typer(
     name="config",
-    help="Check the settings of a site, and reload them.",
+    help="Write, check and reload the settings of a site.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -71,6 +73,38 @@ def check(
 
 
 app.command(epilog=example("corral config reload"))(reload)
+
+
+@app.command(epilog=example("corral config init", "corral config init - | less"))
+def init(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]", help="File to write; - is standard output.", show_default="the home's config.yaml"
+        ),
+    ] = None,
+) -> None:
+    """Write a settings file for a machine that people share, with comments, to begin with.
+
+    It has a time limit for all jobs, GPUs for each user, and who may go before whom; alerts and more are in comments. A
+    file that is there is never overwritten.
+    """
+    if file == Path("-"):
+        write_document(starter_settings())
+        return
+    home = own_home()
+    path = home.config_file if file is None else file
+    if file is None:
+        make_home(home)
+    try:
+        with path.open("x", encoding="utf-8") as new:
+            new.write(starter_settings())
+    except FileExistsError:
+        instead = "`corral config init -` writes to standard output"
+        raise Refused(f"{path} is there already, and is not overwritten; {instead}", field="FILE") from None
+    except OSError as error:
+        raise Refused(f"cannot write {path}: {error.strerror}", field="FILE") from None
+    write_lines(f"{path} is written; change it, then: corral config check, corral config reload")
 
 
 def _read(path: Path) -> tuple[Settings, SiteSetup, str]:
