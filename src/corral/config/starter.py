@@ -27,7 +27,7 @@ policies:
   # The longest time limit in hours, and that of jobs without --time. With time limits it is known when each
   # waiting job starts, and shorter jobs use what is idle until then.
   max_job_duration_hours: {_HOURS}
-  # So many GPUs each user may use at a time. A job that asks for more never starts; half of your GPUs is a beginning.
+  # So many GPUs each user may use at a time. A job that asks for more is refused. Half of your GPUs is a beginning.
   max_gpus_per_user: {_GPUS}
 
 # Lower numbers run first. Users may choose among these: with the default as the first they step behind others,

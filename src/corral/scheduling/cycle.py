@@ -202,7 +202,7 @@ class Cycle:
 
     def _pass(self, job: Job, wanted: PlacementRequest, policy: Policy) -> Placement | None:
         """A place for a job with a short time limit on what is set aside for jobs whose start nobody can predict."""
-        if not self.draft.may_be_passed or not self.admission.limits.may_pass(job.spec.time_limit_s):
+        if not self.admission.limits.may_pass(job.spec.time_limit_s) or not self.draft.may_be_passed:
             return None
         if _fit_key(wanted) in self._misfits:
             return None
