@@ -9,6 +9,7 @@ import pytest
 from corral.config import Settings, load_settings, settings
 from corral.config.docker import DockerSettings
 from corral.config.kubernetes import KubernetesSettings
+from corral.config.mistakes import MOST_TOLD, Mistakes
 from corral.config.site import SECTIONS
 from corral.model.device import VirtualLayer
 from corral.model.errors import Refused
@@ -99,6 +100,37 @@ def test_a_word_like_no_setting_lists_them_all(path: Path) -> None:
 )
 def test_a_wrong_value_says_where_it_is_and_what_would_be_accepted(path: Path, line: str, expected: str) -> None:
     assert refusal(path, f"\n{line}\n").startswith(f"{path}, line 2: {expected}")
+
+
+def test_all_mistakes_are_told_at_once_in_lists_and_groups_too(path: Path) -> None:
+    path.write_text(
+        "kill_grace: 10\nqueues:\n- {name: a, wait: 3, weight: 0}\n- {weight: 1}\n- {name: b}\n- {name: b}\n"
+        "policies: {enable_preemption: perhaps}\nzzz: 1\n"
+    )
+    with pytest.raises(Mistakes) as mistakes:
+        load_settings(path)
+    told = [str(one).removeprefix(f"{path}, ") for one in mistakes.value.found]
+    assert [one.partition(": ")[0] for one in told] == [
+        *("line 1", "line 3", "line 3", "line 2", "line 2", "line 7", "line 8")
+    ]
+    assert told[3:5] == [
+        "line 2: queues: the queue in line 4 has no name",
+        "line 2: queues: the queue b is defined twice, again in line 6; remove one of the two",
+    ]
+    assert all(one in str(mistakes.value) for one in told)
+
+
+def test_settings_that_contradict_each_other_are_told_together(path: Path) -> None:
+    said = refusal(path, "priority_range: [6, 9]\nretry_backoff: 5m\nretry_backoff_max: 1m\n")
+    assert f"{path}, line 1: default_priority (5)" in said
+    assert f"{path}, line 3: retry_backoff_max (60s)" in said
+
+
+def test_a_file_full_of_mistakes_is_not_read_to_its_end(path: Path) -> None:
+    path.write_text("".join(f"wrong_{n}: 1\n" for n in range(1000)))
+    with pytest.raises(Mistakes) as mistakes:
+        load_settings(path)
+    assert [one.field for one in mistakes.value.found] == [f"wrong_{n}" for n in range(MOST_TOLD)]
 
 
 def test_a_setting_that_is_given_twice_names_both_lines(path: Path) -> None:
@@ -227,11 +259,34 @@ def test_a_number_of_hundreds_of_digits_is_refused_with_its_line(path: Path, tex
         ("priority_range: [10, 0]\n", "write the lowest and the highest"),
         ("priority_range: [0, x]\n", "'x' is not allowed"),
         ("priority_range: [6, 9]\n", r"default_priority (5) is outside priority_range (6 to 9)"),
-        ("default_priority: 11\n", r"default_priority (11) is outside priority_range (0 to 10)"),
+        ("default_priority: -1\npriority_range: [0, 9]\n", "default_priority (-1) is outside priority_range (0 to 9)"),
+        ("default_priority: 11\npriority_range: [0, 9]\n", "default_priority (11) is outside priority_range (0 to 9)"),
     ],
 )
 def test_a_range_of_priorities_has_two_ends_and_the_default_in_it(path: Path, text: str, said: str) -> None:
     assert said in refusal(path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "priorities"),
+    [
+        ("", (5, 10)),
+        ("default_priority: 3\n", (3, 10)),
+        ("default_priority: 20\n", (20, 20)),
+        ("priority_range: [0, 10]\n", (0, 10)),
+    ],
+)
+def test_unless_the_site_says_so_no_user_may_go_ahead_of_the_default_priority(
+    path: Path, text: str, priorities: tuple[int, int]
+) -> None:
+    path.write_text(text)
+    assert load_settings(path).priorities_of_users == priorities
+
+
+def test_how_long_whom_may_be_passed_can_be_set_and_switched_off(path: Path) -> None:
+    path.write_text("pass_unknown_limit: 0s\npass_unknown_until: 30m\n")
+    found = load_settings(path)
+    assert (found.pass_unknown_limit_s, found.pass_unknown_until_s) == (0.0, 1800.0)
 
 
 @pytest.mark.parametrize(

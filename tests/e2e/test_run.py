@@ -39,7 +39,8 @@ def test_run_exits_as_a_shell_would(box: Box, words: list[str], code: int) -> No
 
 
 def test_more_than_the_machine_has_is_refused_with_what_it_has(box: Box) -> None:
-    assert "this machine has 4; the most you can ask for is 4" in box.run("run", "--gpus", "10000", "true").stderr
+    refused = box.run("run", "--gpus", "10000", "true").stderr
+    assert "this machine has 4 GPUs; the most you can ask for is 4 GPUs" in refused
 
 
 @pytest.mark.parametrize(
@@ -250,7 +251,7 @@ def test_a_dry_run_of_what_can_never_start_ends_as_the_submission_would(box: Box
         told = box.run(*words)
         assert (told.returncode, box.run(*(word for word in words if word != "--dry-run")).returncode) == (2, 2)
         assert told.stdout.splitlines() == [
-            "can never start here: this machine has 4; the most you can ask for is 4",
+            "can never start here: this machine has 4 GPUs; the most you can ask for is 4 GPUs",
             "starts now with: --gpus 4",
         ]
 

@@ -108,7 +108,7 @@ def test_a_lease_waits_for_its_turn(box: Box) -> None:
 
 
 def test_more_than_the_server_has_is_refused(box: Box) -> None:
-    with pytest.raises(Refused, match="the most you can ask for is 3"):
+    with pytest.raises(Refused, match="the most you can ask for is 3 GPUs"):
         lease(gpus=4)
 
 

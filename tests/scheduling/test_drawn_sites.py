@@ -65,7 +65,12 @@ def sites(draw: st.DrawFn, *, evicting: bool = True) -> View:
         queues={queue.name: queue for queue in found},
         projects={"p": Project("p", quota=Quota(devices=draw(st.sampled_from([None, 2]))))},
         pools={pool.name: pool} if draw(st.booleans()) else {},
-        limits=Limits(max_running_jobs=draw(st.sampled_from([None, None, 3])), of_user=of_user),
+        limits=Limits(
+            max_running_jobs=draw(st.sampled_from([None, None, 3])),
+            of_user=of_user,
+            pass_unknown_limit_s=draw(st.sampled_from([0.0, 10.0])),
+            pass_unknown_until_s=20.0,
+        ),
     )
     return view.advance(inventory(NODES))
 

@@ -206,11 +206,14 @@ def test_ten_thousand_waiting_jobs_of_one_shape_cost_one_look() -> None:
     assert [wait.job_id for wait in planner.plan(T0).waits] == ["2"]
 
 
+PASSING = Limits(pass_unknown_limit_s=10.0, pass_unknown_until_s=10.0)
+
+
 @dataclass
 class World:
     """A planner beside the view that it should agree with."""
 
-    planner: Planner = field(default_factory=Planner)
+    planner: Planner = field(default_factory=lambda: Planner(limits=PASSING))
     view: View = field(default_factory=View)
 
     def tell(self, deltas: list[Delta]) -> None:

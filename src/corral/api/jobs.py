@@ -175,7 +175,8 @@ async def job(request: Request, context: RequestContext, job_id: str) -> Respons
 async def why(request: Request, context: RequestContext, job_id: str) -> Response:
     """Explain why a job waits, and when it is expected to start; of one that has ended, what its log's end says."""
     audience = Audience.PAGE if is_from_browser(request) else Audience.COMMAND_LINE
-    explanation = await on_worker(context.service.explanations.of, job_id, audience)
+    ask = partial(context.service.explanations.of, job_id, audience, admin=context.caller.admin)
+    explanation = await on_worker(ask)
     if explanation.phase.terminal:
         # The end of its log is read, on nodes that may hang.
         call = partial(context.service.explanations.with_log_end, job_id, context.caller, audience)

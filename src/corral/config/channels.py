@@ -5,7 +5,8 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.config.groups import Placed, line_of, lines_of
+from corral.config.groups import line_of, lines_of
+from corral.config.mistakes import Placed
 from corral.model.channel import LOCAL_KINDS, Channel, kind_of
 from corral.model.errors import Refused
 

@@ -32,13 +32,16 @@ class Difference(NamedTuple):
 
 def differences(before: Settings, after: Settings, names: frozenset[str]) -> tuple[Difference, ...]:
     """The settings of these names (of `Settings`) that differ, in the order in which `Settings` has them."""
-    old, new = _told(before, names), _told(after, names)
+    old, new = told(before, names), told(after, names)
     return tuple(Difference(key, old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key))
 
 
-def _told(settings: Settings, names: frozenset[str]) -> dict[str, str]:
-    """Each setting as the file would have it; of queues, projects, pools and quotas what is not as by default."""
-    told: dict[str, str] = {}
+def told(settings: Settings, names: frozenset[str]) -> dict[str, str]:
+    """Each of these settings by its key, as the file would have it.
+
+    Of queues, projects, pools and quotas what is not as by default.
+    """
+    words: dict[str, str] = {}
     for field in fields(Settings):
         if field.name not in names or field.name in UNTOLD:
             continue
@@ -46,16 +49,16 @@ def _told(settings: Settings, names: frozenset[str]) -> dict[str, str]:
         if field.name in KEYS_OF_GROUPS:
             for group in value:
                 at = f"{field.name}.{group.name}"
-                told[at] = "defined"
-                told |= _of_group(at, group, KEYS_OF_GROUPS[field.name])
+                words[at] = "defined"
+                words |= _of_group(at, group, KEYS_OF_GROUPS[field.name])
         elif isinstance(value, Quota):
-            told |= _of_group(field.name, value, KEYS_OF_QUOTAS)
+            words |= _of_group(field.name, value, KEYS_OF_QUOTAS)
         elif isinstance(value, KubernetesSettings | DockerSettings):
-            told |= _of_group(field.name, value, {})
+            words |= _of_group(field.name, value, {})
         elif value is not None:
             key = KEY_OF.get(field.name) or _IN_SECTIONS.get(field.name) or field.name
-            told[key] = f"{value / _HOUR_S:g}" if key.endswith("_hours") else _text(field.name, value)
-    return told
+            words[key] = f"{value / _HOUR_S:g}" if key.endswith("_hours") else _text(field.name, value)
+    return words
 
 
 def _of_group(at: str, group: Any, keys: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from corral.config.readers import Reader, without_prefix
+from corral.config.mistakes import Collecting, Placed
+from corral.config.readers import Reader
 from corral.model.errors import Refused, nearest
 
 if TYPE_CHECKING:
@@ -20,10 +21,6 @@ class Key(NamedTuple):
 
     sets: str | None
     read: NodeReader
-
-
-class Placed(Refused):
-    """A Refused whose message already names file and line."""
 
 
 @dataclass(slots=True)
@@ -72,29 +69,26 @@ def several(read: Reader) -> NodeReader:
 def read_group(path: Path, node: "MappingNode", keys: Mapping[str, Key], within: str = "") -> KeyGroup:
     """Read the keys of a group. `within` is the group's name with a dot, for messages.
 
-    Raises Refused with file and line for an unknown key, one that is given twice, or an invalid value.
+    Raises Refused with file and line for each unknown key, one that is given twice, or an invalid value.
     """
-    found = KeyGroup()
+    found, wrong = KeyGroup(), Collecting()
     for key_node, value_node in node.value:
         key, place = str(key_node.value), f"{path}, {line_of(key_node)}"
-        if key not in keys:
-            raise Placed(f"{place}: {within}{key} is not a setting; {nearest(key, keys)}", field=key)
-        if key in found.lines:
-            raise Placed(
-                f"{place}: {within}{key} is already set in {found.lines[key]}; remove one of the two", field=key
-            )
-        found.lines[key] = line_of(key_node)
-        try:
+        with wrong.at(f"{place}: {within}{key}", field=key):
+            if key not in keys:
+                raise Placed(f"{place}: {within}{key} is not a setting; {nearest(key, keys)}", field=key)
+            if key in found.lines:
+                raise Placed(
+                    f"{place}: {within}{key} is already set in {found.lines[key]}; remove one of the two", field=key
+                )
+            found.lines[key] = line_of(key_node)
             value = keys[key].read(path, value_node)
-        except Placed:
-            raise
-        except Refused as refused:
-            raise Placed(f"{place}: {within}{key}: {without_prefix(str(refused))}", field=key) from None
-        name = keys[key].sets
-        if name is None:
-            found.unbuilt.append(f"{within}{key}")
-        else:
-            found.values[name] = value
+            name = keys[key].sets
+            if name is None:
+                found.unbuilt.append(f"{within}{key}")
+            else:
+                found.values[name] = value
+    wrong.tell()
     return found
 
 

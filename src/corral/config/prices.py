@@ -5,7 +5,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.config.groups import Key, Placed, line_of, lines_of, one, read_group
+from corral.config.groups import Key, line_of, lines_of, one, read_group
+from corral.config.mistakes import Placed
 from corral.config.readers import text
 from corral.model.errors import Refused
 from corral.model.price import MICRO, Price

@@ -11,11 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.config.agreement import check_agreement
 from corral.config.alert_plans import AlertPlan
 from corral.config.channels import kind, network, read_channels
 from corral.config.docker import DockerSettings, read_docker
-from corral.config.groups import Key, KeyGroup, NodeReader, Placed, line_of, lines_of, one, read_group, several
+from corral.config.groups import Key, KeyGroup, NodeReader, line_of, lines_of, one, read_group, several
 from corral.config.kubernetes import KubernetesSettings, read_kubernetes
+from corral.config.mistakes import Collecting, Placed
 from corral.config.prices import currency, read_prices
 from corral.config.readers import absolute_path, duration, integer, memory, number, one_of, text, version, yes_or_no
 from corral.config.site import (
@@ -69,6 +71,9 @@ class Numa(StrEnum):
 HOST = "host"
 """The engine that is this machine alone."""
 
+LEAST_URGENT = 10
+"""The highest number that users may choose as a priority unless the site says otherwise."""
+
 MOST_RUNNING_ON_HOSTS = 512
 """So many jobs run on hosts at a time, whose processes have only the memory and ids that their kernels give them."""
 
@@ -92,7 +97,11 @@ class Settings:
         max_running_jobs: how many jobs may run at a time; None where the site does not say (`most_running_jobs`).
         max_queue_size: how many jobs may be in the queue; further ones are refused.
         default_priority: priority of a job that gives none; lower numbers run first.
-        priority_range: the lowest and highest that users may choose; administrators may choose any.
+        priority_range: the lowest and highest that users may choose; administrators may choose any. None where the
+            site does not say (`priorities_of_users`).
+        pass_unknown_limit_s: jobs with at most this time limit may start before a job whose start nobody can predict;
+            0 lets none.
+        pass_unknown_until_s: until that job has waited so long.
         log_max_mib: how much one launch may write to its job's log.
         kill_grace_s: between SIGTERM and SIGKILL.
         retry_backoff_s, retry_backoff_max_s: the pause before the second attempt, doubled for each further one up to
@@ -153,7 +162,9 @@ class Settings:
     max_running_jobs: int | None = None
     max_queue_size: int = 100_000
     default_priority: int = 5
-    priority_range: tuple[int, int] = (0, 10)
+    priority_range: tuple[int, int] | None = None
+    pass_unknown_limit_s: float = 3600.0
+    pass_unknown_until_s: float = 4 * 3600.0
     log_max_mib: int = 100
     kill_grace_s: float = 10.0
     retry_backoff_s: float = 1.0
@@ -220,6 +231,13 @@ class Settings:
             return MOST_RUNNING_ON_HOSTS
         return self.max_running_jobs
 
+    @property
+    def priorities_of_users(self) -> tuple[int, int]:
+        """The lowest and highest priority that users may choose: unless the site says so, none ahead of the default."""
+        if self.priority_range is None:
+            return self.default_priority, max(self.default_priority, LEAST_URGENT)
+        return self.priority_range
+
     def sampled_at_most_each(self, interval_s: float) -> "Settings":
         """The same where devices are not sampled more often than so: then samples count for longer, too."""
         if self.sample_interval_s >= interval_s:
@@ -231,7 +249,7 @@ class Settings:
 def load_settings(path: Path) -> Settings:
     """The settings in the file, or the defaults when there is none.
 
-    Raises Refused, naming file and line, for anything in it that is not a setting.
+    Raises Refused, naming file and line, for anything in it that is not a setting: one mistake, or several together.
     """
     try:
         text = read_whole(path, _MOST_BYTES)
@@ -263,13 +281,14 @@ def _settings_of(path: Path, root: "Node | None") -> Settings:
     places = {key: f"{path}, {line}" for key, line in found.lines.items()} | places_of(path, root)
     settings = Settings(**found.values, unbuilt=tuple(found.unbuilt), places=places)
     settings = replace(settings, queues=with_policies(settings.queues, settings.algorithm))
-    _check_together(path, settings, found.lines)
+    check_agreement(path, settings, found.lines)
     return settings
 
 
 def _merge_sections(path: Path, found: KeyGroup) -> None:
     """Merge the values of sections with top-level ones. A value may be set only once."""
     said = {_SETTINGS[key][0]: key for key in found.lines if key in _SETTINGS}
+    wrong = Collecting()
     for name in SECTIONS:
         section = found.values.pop(name, None)
         if section is None:
@@ -277,60 +296,23 @@ def _merge_sections(path: Path, found: KeyGroup) -> None:
         for key, line in section.lines.items():
             sets = SECTIONS[name][key].sets
             if sets in said:
-                raise Refused(
-                    f"{path}, {line}: {name}.{key} is already set in {found.lines[said[sets]]}, as {said[sets]}; "
-                    "remove one of the two",
-                    field=key,
-                )
+                before = f"{found.lines[said[sets]]}, as {said[sets]}"
+                with wrong.at():
+                    raise Refused(
+                        f"{path}, {line}: {name}.{key} is already set in {before}; remove one of the two", field=key
+                    )
             if sets is not None:
                 found.lines.setdefault(KEY_OF.get(sets, key), line)
         found.values.update(section.values)
         found.unbuilt += section.unbuilt
-
-
-def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> None:
-    if settings.node_gone_after_s < 2 * settings.node_silent_after_s:
-        where = lines.get("node_gone_after") or lines["node_silent_after"]
-        raise Refused(
-            f"{path}, {where}: node_gone_after ({settings.node_gone_after_s:g}s) must be at least twice "
-            f"node_silent_after ({settings.node_silent_after_s:g}s)",
-            field="node_gone_after",
-        )
-    if settings.stale_sample_s < 2 * settings.sample_interval_s:
-        where = lines.get("stale_sample") or lines["sample_interval"]
-        raise Refused(
-            f"{path}, {where}: stale_sample ({settings.stale_sample_s:g}s) must be at least twice sample_interval "
-            f"({settings.sample_interval_s:g}s), or devices count as unreadable between two samples",
-            field="stale_sample",
-        )
-    if settings.max_milli_per_user is not None and settings.user_quota.share_milli is not None:
-        where = settings.places["user_quota"].removeprefix(f"{path}, ")
-        raise Refused(
-            f"{path}, {where}: user_quota.gpus is already set as policies.max_gpus_per_user; remove one of the two",
-            field="user_quota",
-        )
-    least, most = settings.priority_range
-    if not least <= settings.default_priority <= most:
-        where = lines.get("priority_range") or lines["default_priority"]
-        raise Refused(
-            f"{path}, {where}: default_priority ({settings.default_priority}) is outside priority_range "
-            f"({least} to {most}); change one of the two",
-            field="priority_range",
-        )
-    if settings.retry_backoff_max_s < settings.retry_backoff_s:
-        where = lines.get("retry_backoff_max") or lines["retry_backoff"]
-        raise Refused(
-            f"{path}, {where}: retry_backoff_max ({settings.retry_backoff_max_s:g}s) is less than retry_backoff "
-            f"({settings.retry_backoff_s:g}s); raise it, or lower retry_backoff",
-            field="retry_backoff_max",
-        )
+    wrong.tell()
 
 
 def _priority_range(path: Path, node: "Node") -> tuple[int, int]:
-    """The least and the greatest, such as `[0, 10]`."""
+    """The least and the greatest, such as `[5, 10]`."""
     ends = several(integer(-MAX_PRIORITY, MAX_PRIORITY))(path, node)
     if len(ends) != 2 or ends[0] > ends[1]:
-        raise Refused("write the lowest and the highest priority, such as [0, 10]")
+        raise Refused("write the lowest and the highest priority, such as [5, 10]")
     return ends[0], ends[1]
 
 
@@ -432,6 +414,8 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "max_queue_size": ("max_queue_size", one(integer(1, 10_000_000))),
     "default_priority": ("default_priority", one(integer(-MAX_PRIORITY, MAX_PRIORITY))),
     "priority_range": ("priority_range", _priority_range),
+    "pass_unknown_limit": ("pass_unknown_limit_s", one(duration(0.0, 30 * 24 * _HOUR_S))),
+    "pass_unknown_until": ("pass_unknown_until_s", one(duration(0.0, 365 * 24 * _HOUR_S))),
     "log_max": ("log_max_mib", one(memory(1, 1024 * 1024))),
     "kill_grace": ("kill_grace_s", one(duration(0.0, 24 * _HOUR_S))),
     "retry_backoff": ("retry_backoff_s", one(duration(0.0, 24 * _HOUR_S))),

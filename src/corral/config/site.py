@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from corral.config.alert_plans import ALERT_KEYS, MOST_RULES, AlertPlan
 from corral.config.groups import Key, KeyGroup, line_of, lines_of, one, read_group, several
+from corral.config.mistakes import Collecting
 from corral.config.readers import (
     above_zero,
     cluster_name,
@@ -232,12 +233,15 @@ def _list_of(path: Path, node: "Node", kind: str, make: Callable[..., Any], keys
     if not isinstance(node, SequenceNode):
         raise Refused(f"write a list; begin each {kind} with `- name: ...`")
     made: dict[str, Any] = {}
+    wrong = Collecting()
     for each in node.value:
-        found = read_group(path, lines_of(each), keys, f"{kind}.")
-        name = found.values.get("name")
-        if name is None:
-            raise Refused(f"the {kind} in {line_of(each)} has no name")
-        if name in made:
-            raise Refused(f"the {kind} {name} is defined twice, again in {line_of(each)}; remove one of the two")
-        made[name] = make(**found.values)
+        with wrong.at():
+            found = read_group(path, lines_of(each), keys, f"{kind}.")
+            name = found.values.get("name")
+            if name is None:
+                raise Refused(f"the {kind} in {line_of(each)} has no name")
+            if name in made:
+                raise Refused(f"the {kind} {name} is defined twice, again in {line_of(each)}; remove one of the two")
+            made[name] = make(**found.values)
+    wrong.tell()
     return list(made.values())

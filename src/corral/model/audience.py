@@ -29,6 +29,7 @@ class Option(Enum):
     NODE = ("--node", "a nodeSelector for {}", "node: {}", "NAME")
     DEVICE = ("--device", "its device", "device: {}", "UUID")
     GANG = ("--gang", "corral.dev/gang-size: {}", "members: {}", "N")
+    TIME = ("--time", "activeDeadlineSeconds: {}", "time limit: {}", "TIME")
     WORKDIR = ("--workdir", "workingDir: {}", "working directory: {}", "DIR")
     ENV = ("--env", "{} in its env", "the variable {}", "NAME=VALUE")
     SHM_SIZE = ("--shm-size", "an emptyDir of medium Memory at /dev/shm", "shared memory: {}", "SIZE")

@@ -282,6 +282,11 @@ class Job:
         return self.eviction if self.eviction is not None and self.eviction.allocation_id == before else None
 
     @property
+    def waits_since(self) -> float:
+        """From when on it could have run: its submission, or the begin time that it named."""
+        return max(self.submitted_at, self.spec.begin_at or 0.0)
+
+    @property
     def title(self) -> str:
         """What to call the job in a sentence: its name, or its id when it has none; and its parameters, if any."""
         called = self.spec.name or f"job {self.id}"

@@ -31,6 +31,9 @@ class Limits:
         max_time_limit_s: the longest time limit; a job that names none has it.
         default_priority, default_retries: of a job that names none.
         priority_range: the least and the greatest priority that a job may name; administrators may name any.
+        pass_unknown_limit_s: a job with at most this time limit may start before a job whose start nobody can predict;
+            0 lets none.
+        pass_unknown_until_s: that job has been waiting so long when no more may.
     """
 
     max_running_jobs: int | None = None
@@ -40,6 +43,16 @@ class Limits:
     default_priority: int = 5
     default_retries: int = 0
     priority_range: tuple[int, int] | None = None
+    pass_unknown_limit_s: float = 0.0
+    pass_unknown_until_s: float = 0.0
+
+    def may_pass(self, time_limit_s: float | None) -> bool:
+        """Whether a job with this time limit may start before one whose start nobody can predict."""
+        return time_limit_s is not None and time_limit_s <= self.pass_unknown_limit_s
+
+    def may_be_passed(self, since: float, now: float) -> bool:
+        """Whether a job whose start nobody can predict may still be passed at `now`, if it has waited since then."""
+        return self.pass_unknown_limit_s > 0 and now < since + self.pass_unknown_until_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,7 +157,8 @@ class Cycle:
             first = job.spec.queue not in self._first_blocked
             self._make_quota(job, duration_s, partial(self.preemption.lift_limits, first=first))
         if barrier.scope is not None:
-            self.admission.keep(job, barrier, self.ends_of(barrier.scope), self.context.now)
+            ends, passed = self.ends_of(barrier.scope), self._may_be_passed(job)
+            self.admission.keep(job, barrier, ends, self.context.now, may_be_passed=passed)
         return Wait(job.id, barrier.reason, self.turns.position(), behind=barrier.behind, detail=barrier.detail)
 
     def _start_or_wait(self, job: Job) -> Wait | None:
@@ -172,6 +173,8 @@ class Cycle:
             placement = before.placement  # a promise that is due goes before what was set aside since for others
         if isinstance(placement, Misfit) and self._withdraw_less_urgent(job):
             placement = self._choose(wanted, policy)
+        if isinstance(placement, Misfit):
+            placement = self._pass(job, wanted, policy) or placement
         if isinstance(placement, Placement):
             barrier = self.admission.exceeded_only_there(job, placement)
             if barrier is not None:
@@ -196,6 +199,19 @@ class Cycle:
         elif policy.backfill is Backfill.EASY:
             self._set_aside_for_imminent(job, wanted, duration_s)
         return wait
+
+    def _pass(self, job: Job, wanted: PlacementRequest, policy: Policy) -> Placement | None:
+        """A place for a job with a short time limit on what is set aside for jobs whose start nobody can predict."""
+        if not self.admission.limits.may_pass(job.spec.time_limit_s) or not self.draft.may_be_passed:
+            return None
+        if _fit_key(wanted) in self._misfits:
+            return None
+        placement = self._choose(replace(wanted, passes=True), policy)
+        return placement if isinstance(placement, Placement) else None
+
+    def _may_be_passed(self, job: Job) -> bool:
+        """Whether jobs with a short time limit may start before this one, should nobody know when it starts."""
+        return self.admission.limits.may_be_passed(job.waits_since, self.context.now)
 
     def _set_aside_for_imminent(self, job: Job, wanted: PlacementRequest, duration_s: float) -> None:
         """Promise the job what becomes free within SAME_MOMENT_S, if running jobs are expected to end now.
@@ -297,7 +313,8 @@ class Cycle:
         if promised is None:
             if misfit is not None and misfit.capacity_helps:
                 gang = wanted.request.gang_size > 1
-                self._set_aside(job, wanted, misfit, None if gang or misfit.node is None else (misfit.node,))
+                nodes = None if gang or misfit.node is None else (misfit.node,)
+                self._set_aside(job, wanted, misfit, nodes, may_be_passed=self._may_be_passed(job))
             return wait
         self._record_promise(promised, duration_s)
         self.future_starts.append(promised)
@@ -388,9 +405,18 @@ class Cycle:
         start, end = promised.start_at, promised.start_at + duration_s
         return still_there(self.draft, wanted, promised.placement, lambda name: self.timeline.window(name, start, end))
 
-    def _set_aside(self, job: Job, wanted: PlacementRequest, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
+    def _set_aside(
+        self,
+        job: Job,
+        wanted: PlacementRequest,
+        misfit: Misfit,
+        nodes: tuple[str, ...] | None,
+        *,
+        may_be_passed: bool = False,
+    ) -> None:
+        host = misfit.cause in HOST_CAUSES
         self.draft.set_aside(
-            BlockedJob(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes, wanted.closed_pools)
+            BlockedJob(job.id, job.spec.request, host, nodes, wanted.closed_pools, may_be_passed=may_be_passed)
         )
 
     def _wait(self, job: Job, wanted: PlacementRequest, misfit: Misfit, policy: Policy) -> Wait:
@@ -403,7 +429,7 @@ class Cycle:
             # Free capacity only shrinks in a cycle, so later jobs with this key need not be tried again.
             self._misfits[_fit_key(wanted)] = free
             return Wait(job.id, WaitReason.RESOURCES, position, misfit=free)
-        ahead = self.draft.set_aside_for(free)
+        ahead = self.draft.set_aside_for(free, passes=self.admission.limits.may_pass(job.spec.time_limit_s))
         if ahead is not None:
             return Wait(job.id, WaitReason.PRIORITY, position, behind=ahead, misfit=misfit)
         promised = (self._first_blocked.get(job.spec.queue), *self._first_blocked.values(), *self._promised)

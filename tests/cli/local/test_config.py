@@ -26,10 +26,13 @@ def told(path: Path, text: str, *words: str) -> str:
 
 
 def refusal(path: Path, text: str) -> str:
+    """What is said of a file with mistakes: of one in the error, of several in lines."""
     path.write_text(text)
-    with pytest.raises(Refused) as refused:
-        typer.main.get_command(app).main(["check", str(path)], standalone_mode=False)
-    return str(refused.value)
+    result = CliRunner().invoke(app, ["check", str(path)])
+    if isinstance(result.exception, Refused):
+        return str(result.exception)
+    assert result.exit_code == 2
+    return result.stderr.removeprefix("corral: ")
 
 
 def test_a_good_file_is_called_good(path: Path) -> None:
@@ -41,6 +44,14 @@ def test_resource_names_that_no_server_would_take_are_refused_with_their_file(pa
     assert "names.toml: cannot be read" in refusal(path, text)
     path.with_name("names.toml").write_text("[[resource]]\nkey = 'acme.com/gpu'\n")
     assert "resource 'acme.com/gpu': dataType is missing" in refusal(path, text)
+
+
+def test_each_mistake_has_a_line_of_its_own_whatever_finds_it(path: Path) -> None:
+    text = "resource_names: names.toml\nplacement: packed\nalerts:\n- {name: foo}\nqueues:\n- {name: a, parent: b}\n"
+    lines = refusal(path, text).splitlines()
+    assert [line.partition(f"{path}, ")[2].partition(":")[0] for line in lines] == [
+        *("line 1", "line 2", "line 4", "line 6")
+    ]
 
 
 def test_keys_without_an_effect_are_listed(path: Path) -> None:
@@ -140,3 +151,17 @@ def test_where_the_gpus_are_not_known_that_is_noted(
     monkeypatch.setenv("CORRAL_HOME", str(tmp_path))
     monkeypatch.setattr(doctor, "driver_here", lambda: doctor.DriverHere(None, "no driver answers"))
     assert "note: cannot check whether the GPUs it names exist: no driver answers" in told(path, "sharing: {7: mps}\n")
+
+
+def test_a_file_to_begin_with_is_written_once_and_is_valid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = path.parent / "home"
+    monkeypatch.setenv("CORRAL_HOME", str(home))
+    for words, written in (([], home / "config.yaml"), ([str(path)], path)):
+        done = CliRunner().invoke(app, ["init", *words], catch_exceptions=False)
+        assert (done.exit_code, done.output.split()[0]) == (0, str(written))
+        text = written.read_text()
+        assert told(written, text) == f"{written} is valid\n"
+        again = CliRunner().invoke(app, ["init", *words])
+        assert "is there already, and is not overwritten" in str(again.exception)
+        assert written.read_text() == text
+    assert CliRunner().invoke(app, ["init", "-"]).output == text

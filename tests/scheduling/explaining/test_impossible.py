@@ -43,15 +43,15 @@ SLICED = view_of(observed(replace(WHOLLY_SLICED, devices=(*WHOLLY_SLICED.devices
 ONLY_SLICES = "every GPU here is cut into MIG slices; ask for one of those: --mig 1g.10gb"
 SPLIT_LACK = (
     "no node has so much to split (only what is shared by timeslice is split, and that is 6 GPUs); "
-    "the most you can ask for is 6, or whole ones"
+    "the most you can ask for is 6 GPUs, or whole ones"
 )
 
 
 @pytest.mark.parametrize(
     ("view", "request_", "words"),
     [
-        (HERE, {"devices": 9}, "this machine has 8; the most you can ask for is 8"),
-        (FLEET, {"devices": 5}, "the largest node has 4; the most you can ask for is 4 on one node"),
+        (HERE, {"devices": 9}, "this machine has 8 GPUs; the most you can ask for is 8 GPUs"),
+        (FLEET, {"devices": 5}, "the largest node has 4 GPUs; the most you can ask for is 4 GPUs on one node"),
         (HERE, {"models": ("H100",)}, "no GPU here is of model H100; there are: A100-SXM4-80GB (8)"),
         (HERE, {"min_memory_mib": 81_921}, "no GPU here has 81921M of memory; the most you can ask for is 81920M"),
         (HERE, {"min_memory_mib": 100 * 1024}, "no GPU here has 100G of memory; the most you can ask for is 80G"),
@@ -87,7 +87,11 @@ SPLIT_LACK = (
             {"device_uuids": ("GPU-a-1",), "models": ("H100",)},
             "the GPUs that are named are of no model H100; leave one of the two out",
         ),
-        (MPS, {"share_milli": 300, "devices": 2}, "no node has 2 such GPUs; the most you can ask for is 1"),
+        (
+            MPS,
+            {"share_milli": 300, "devices": 2},
+            "no node has 2 such GPUs; the most you can ask for is 1 of them on one node",
+        ),
         (HERE, {"min_compute": (9, 0)}, "no GPU here has compute capability 9.0 or higher; the highest is 8.0"),
         (UNTOLD, {"min_compute": (8, 0)}, "no GPU here has compute capability 8.0 or higher; the highest is unknown"),
         (HERE, {"device_uuids": ("GPU-box-9",)}, "no GPU here has the UUID GPU-box-9; did you mean 'GPU-box-7'?"),
@@ -99,11 +103,15 @@ SPLIT_LACK = (
         (LABELLED, {"labels": (("zoen", "a"),)}, "no node has the label zoen=a; did you mean 'zone'?"),
         (LABELLED, {"labels": (("rack", "1"),)}, "no node has the label rack=1; known: building, zone"),
         (HERE, {"min_cuda": (12, 4)}, "no node has CUDA 12.4 or newer; the newest is unknown"),
-        (FLEET, {"devices": 3, "models": ("H100",)}, "no node has 3 such GPUs; the most you can ask for is 2"),
+        (
+            FLEET,
+            {"devices": 3, "models": ("H100",)},
+            "no node has 3 such GPUs; the most you can ask for is 2 of them on one node",
+        ),
         (
             HERE,
             {"devices": 2, "gang_size": 5},
-            "all nodes together can hold 4 such members at once; the most you can ask for is 4",
+            "all nodes together can hold 4 such members at once; ask for 4 at most",
         ),
         (
             HERE,
@@ -113,7 +121,10 @@ SPLIT_LACK = (
         (
             HERE,
             {"devices": 8, "gang_size": 2, "spread": True},
-            "2 nodes are asked for, a member of the gang on each, and one node is here; the most you can ask for is 1",
+            (
+                "2 nodes are asked for, a member of the gang on each, and one node is here; "
+                "the most you can ask for is 1 node"
+            ),
         ),
     ],
 )

@@ -13,7 +13,7 @@ from corral.model.means import Means
 from corral.model.phase import Phase
 from corral.model.plan import WaitReason
 from corral.model.pod_ref import PodRef
-from corral.model.queue import Pool, Queue
+from corral.model.queue import Limits, Pool, Queue
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import flags_of, need_of
@@ -122,7 +122,7 @@ def test_a_job_behind_another_is_told_which_and_what_for() -> None:
     assert answer.position == 2
     assert answer.sentence == (
         "job 3 waits: 1 GPU would be free, but big (job 2) goes first with priority 1 and waits for 4 GPUs. "
-        "When it starts depends on job 1, which has no time limit."
+        f"When it starts depends on job 1, which has no time limit. {SITE}"
     )
 
 
@@ -130,7 +130,7 @@ def test_a_job_that_no_node_could_ever_hold_depends_on_no_other_job() -> None:
     view = running(job(1, 8, name="bert"))
     view = view.advance(submitted(job(2, 12, name="huge"), job(3, 8, name="whole")))
     answer = told(view, 2)
-    assert "It cannot start on the nodes that are here: this machine has 8; the most" in answer.sentence
+    assert "It cannot start on the nodes that are here: this machine has 8 GPUs; the most" in answer.sentence
     assert (answer.expected_start, answer.depends_on, answer.certainty) == (None, None, None)
     assert "bert" not in answer.sentence.split("It cannot")[1]
     assert "cannot start" not in told(view, 3).sentence
@@ -272,7 +272,7 @@ def test_a_forecast_says_where_or_why_not() -> None:
         "When it starts depends on job 1, which has no time limit."
     )
     never = forecast_submission(view, Submission(request=job(9, 9).spec.request), "alice", T0)
-    assert never.sentence == "it can never start here: this machine has 8; the most you can ask for is 8"
+    assert never.sentence == "it can never start here: this machine has 8 GPUs; the most you can ask for is 8 GPUs"
     assert (later.possible, never.possible, never.nearest) == (True, False, "--gpus 2")
 
 
@@ -401,3 +401,43 @@ def test_a_job_in_a_queue_whose_order_has_failed_is_told_so() -> None:
         "it is served first come, first served until the server is restarted."
     )
     assert "first come" not in good.sentence
+
+
+SITE = (
+    "An administrator can change that: a default time limit (policies.max_job_duration_hours) makes such starts known; "
+    "`backfill: any` for queue default lets whatever fits start, however long others wait."
+)
+
+
+@pytest.mark.parametrize(
+    ("audience", "admin", "waited_s", "said"),
+    [
+        (Audience.COMMAND_LINE, False, 1200, "With --time 1h or less it may start before job 2, for 3h 40m yet: "),
+        (Audience.PAGE, False, 1200, "With time limit: 1h or less it may start before job 2, for 3h 40m yet."),
+        (Audience.POD, False, 1200, "With activeDeadlineSeconds: 3600 or less it may start before job 2, for 3h 40m"),
+        (Audience.COMMAND_LINE, True, 1200, f"for 3h 40m yet: `corral update 3 --time 1h`. {SITE}"),
+        (Audience.COMMAND_LINE, False, 4 * 3600, f"no time limit. {SITE}"),
+    ],
+)
+def test_who_waits_behind_a_start_that_nobody_knows_is_told_what_they_can_do_about_it(
+    audience: Audience, admin: bool, waited_s: float, said: str
+) -> None:
+    passing = Limits(pass_unknown_limit_s=3600.0, pass_unknown_until_s=4 * 3600.0)
+    view = replace(running(job(1, 6)), limits=passing)
+    view = view.advance(submitted(job(2, 4, submitted_at=T0), job(3, 1)))
+    now = T0 + waited_s
+    plan, one = Planner(view).plan(now), view.jobs["3"]
+    answer = explain(view, one, WaitIndex(plan, view).of(one), now, plan=plan, audience=audience, admin=admin)
+    assert said in answer.sentence
+    head = view.jobs["2"]
+    of_head = explain(view, head, WaitIndex(plan, view).of(head), now, plan=plan, admin=admin).sentence
+    assert (SITE in of_head) is admin
+
+
+def test_a_dry_run_says_which_time_limit_would_let_it_start_now() -> None:
+    passing = Limits(pass_unknown_limit_s=3600.0, pass_unknown_until_s=4 * 3600.0)
+    view = replace(running(job(1, 6)), limits=passing).advance(submitted(job(2, 4, submitted_at=T0)))
+    without = forecast_submission(view, Submission(request=Request(devices=1)), "bob", T0)
+    assert without.sentence.endswith("With --time 1h or less it may start before job 2, for 4h yet.")
+    with_limit = forecast_submission(view, Submission(request=Request(devices=1), time_limit_s=3600.0), "bob", T0)
+    assert with_limit.sentence == "it would start now"

@@ -62,7 +62,7 @@ def test_a_node_that_there_is_not_is_refused_with_the_nearest() -> None:
 
 def test_more_than_the_named_node_has_is_refused_with_what_it_has() -> None:
     view = view_of(observed(node("a", 8), node("b", 2)))
-    assert impossible(view, job(1, 4, node="b").spec.request) == "node b has 2; the most you can ask for is 2"
+    assert impossible(view, job(1, 4, node="b").spec.request) == "node b has 2 GPUs; the most you can ask for is 2 GPUs"
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))

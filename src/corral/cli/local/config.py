@@ -1,4 +1,4 @@
-"""`corral config`: checks a settings file as a server would read it, and has the running server read it again."""
+"""`corral config`: writes a settings file, checks one as a server would read it, and has the server read it again."""
 
 import pwd
 from collections.abc import Iterator
@@ -10,11 +10,14 @@ import typer
 from corral.alerts.channel_process import check_channels
 from corral.cli.config_reload import reload
 from corral.cli.local.served_nodes import served_nodes
-from corral.cli.screen import example, print_json, write_lines
+from corral.cli.local.server import make_home
+from corral.cli.screen import USAGE, example, print_json, say, write_document, write_lines
 from corral.client import Client, own_home
 from corral.config import HOST, Settings, load_settings
+from corral.config.mistakes import Collecting, Mistakes
 from corral.config.site import PoolStrategy
-from corral.control.site.from_settings import site_setup
+from corral.config.starter import starter_settings
+from corral.control.site.from_settings import SiteSetup, site_setup
 from corral.model.device import Node
 from corral.model.errors import CorralError, Refused
 from corral.model.queue import Project
@@ -23,7 +26,7 @@ from corral.sharing.definitions import load_catalogue
 
 app = typer.Typer(
     name="config",
-    help="Check the settings of a site, and reload them.",
+    help="Write, check and reload the settings of a site.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -46,21 +49,18 @@ def check(
 ) -> None:
     """Check a settings file before a server reads it.
 
-    Shows the first mistake with its line and exits with 2. Without one lists keys that have no effect yet, and GPUs,
-    users and projects that do not exist.
+    Shows each mistake with its line, 20 at most, and exits with 2. Without one lists keys that have no effect yet, and
+    GPUs, users and projects that do not exist.
     """
     path = own_home().config_file if file is None else file
     if not path.exists():
         raise Refused(f"there is no file {path}, so every setting has its default value", field="FILE")
-    settings = load_settings(path)
-    check_channels(settings.channels, settings.places)
-    if settings.resource_names is not None:
-        try:
-            load_catalogue([path.parent / settings.resource_names])
-        except Refused as refused:
-            raise Refused(f"{settings.places['resource_names']}: {refused}") from None
-    nodes, unknown = _nodes(settings.engine) if _names_gpus(settings) else (None, "")
-    arranged = site_setup(settings, nodes, load_policies())
+    try:
+        settings, arranged, unknown = _read(path)
+    except Mistakes as mistakes:
+        for one in mistakes.found:
+            say(str(one))
+        raise typer.Exit(USAGE) from None
     remarks = [*arranged.remarks, *_preempting(settings), *_unknown_names(settings), *([unknown] if unknown else [])]
     if json:
         print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": remarks})
@@ -73,6 +73,55 @@ def check(
 
 
 app.command(epilog=example("corral config reload"))(reload)
+
+
+@app.command(epilog=example("corral config init", "corral config init - | less"))
+def init(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]", help="File to write; - is standard output.", show_default="the home's config.yaml"
+        ),
+    ] = None,
+) -> None:
+    """Write a settings file for a machine that people share, with comments, to begin with.
+
+    It has a time limit for all jobs, GPUs for each user, and who may go before whom; alerts and more are in comments. A
+    file that is there is never overwritten.
+    """
+    if file == Path("-"):
+        write_document(starter_settings())
+        return
+    home = own_home()
+    path = home.config_file if file is None else file
+    if file is None:
+        make_home(home)
+    try:
+        with path.open("x", encoding="utf-8") as new:
+            new.write(starter_settings())
+    except FileExistsError:
+        instead = "`corral config init -` writes to standard output"
+        raise Refused(f"{path} is there already, and is not overwritten; {instead}", field="FILE") from None
+    except OSError as error:
+        raise Refused(f"cannot write {path}: {error.strerror}", field="FILE") from None
+    write_lines(f"{path} is written; change it, then: corral config check, corral config reload")
+
+
+def _read(path: Path) -> tuple[Settings, SiteSetup, str]:
+    """The settings, what they mean here, and why their GPUs are unknown. Raises Refused for all that is wrong."""
+    settings, wrong = load_settings(path), Collecting()
+    with wrong.at():
+        check_channels(settings.channels, settings.places)
+    if settings.resource_names is not None:
+        with wrong.at(settings.places["resource_names"]):
+            load_catalogue([path.parent / settings.resource_names])
+    nodes, unknown = _nodes(settings.engine) if _names_gpus(settings) else (None, "")
+    arranged = None
+    with wrong.at():
+        arranged = site_setup(settings, nodes, load_policies())
+    wrong.tell()
+    assert arranged is not None, "else something was wrong"
+    return settings, arranged, unknown
 
 
 def _names_gpus(settings: Settings) -> bool:

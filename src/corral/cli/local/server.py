@@ -187,21 +187,32 @@ def own_python() -> list[str]:
     return [sys.executable, "-I" if sys.flags.isolated else "-P"]
 
 
+def make_home(home: Home) -> None:
+    """Make the home's directory where there is none. Raises BackendFailed."""
+    try:
+        # Others reach the socket of root's server; what else is in there opens to its owner alone.
+        home.root.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(home, error) from error
+
+
+def _unusable(home: Home, error: OSError) -> BackendFailed:
+    where = error.filename or home.root
+    return BackendFailed(f"cannot use {where}: {error.strerror}; set CORRAL_HOME to another directory")
+
+
 def start_detached(home: Home, command: list[str]) -> int:
     """Start a server in a session of its own, and return its pid once it answers. What it remarks then is said.
 
     What it says from then on goes to the home's server.log. Raises BackendFailed with its own words if it cannot start.
     """
+    make_home(home)
     try:
-        # Others reach the socket of root's server; what else is in there opens to its owner alone.
-        home.root.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
         # Without waiting: a job of a plain user's server may leave a fifo there, which nobody ever reads.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
         log = os.fdopen(os.open(home.server_log, flags, 0o600), "ab")
     except OSError as error:
-        raise BackendFailed(
-            f"cannot use {error.filename or home.root}: {error.strerror}; set CORRAL_HOME to another directory"
-        ) from error
+        raise _unusable(home, error) from error
     log_start = log.tell()
     read_fd, write_fd = os.pipe()
     with log, os.fdopen(read_fd, "rb", buffering=0) as ready:

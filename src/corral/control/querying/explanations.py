@@ -65,10 +65,13 @@ class Explanations:
         self._trouble = trouble
         self._may_still_run = may_still_run
 
-    def of(self, job_id: str, audience: Audience = Audience.COMMAND_LINE) -> Explanation:
-        """Why a job waits, or how long it waited for what; for an array, also its jobs by phase. Raises NotFound."""
+    def of(self, job_id: str, audience: Audience = Audience.COMMAND_LINE, *, admin: bool = False) -> Explanation:
+        """Why a job waits, or how long it waited for what; for an array, also its jobs by phase. Raises NotFound.
+
+        An `admin` is told what settings could change.
+        """
         if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
-            return self._array(job_id, elements, audience)
+            return self._array(job_id, elements, audience, admin=admin)
         job = self._queries.find(job_id)
         now = self._clock.now()
         waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._decisions.waited(job))
@@ -80,7 +83,8 @@ class Explanations:
             if job.phase is not Phase.PENDING:
                 return self._not_waiting(view, job, now, waited)
             wait = self._queries.waits().of(job)
-            found = explain(view, job, wait, now, plan=self._decisions.plan, outlook=outlook, audience=audience)
+            plan = self._decisions.plan
+            found = explain(view, job, wait, now, plan=plan, outlook=outlook, audience=audience, admin=admin)
         obstacle, sentence = self._decisions.obstacle, found.sentence
         if obstacle is not None:
             first = f"{job.title} waits because nothing can start now: {obstacle}."
@@ -126,7 +130,7 @@ class Explanations:
             lost_s=job.lost_s,
         )
 
-    def _array(self, array_id: str, elements: Sequence[Job], audience: Audience) -> Explanation:
+    def _array(self, array_id: str, elements: Sequence[Job], audience: Audience, *, admin: bool) -> Explanation:
         """How many elements are in which phase, and why the first waiting one waits."""
         counts = Counter(job.phase for job in elements)
         words = [f"{counts[phase]} {_standing(phase)}" for phase in Phase if counts[phase]]
@@ -134,7 +138,7 @@ class Explanations:
         unlike = [job for job in elements if job.phase is not Phase.SUCCEEDED]
         order = (Phase.PENDING, Phase.RUNNING)
         chief = min(unlike or elements, key=lambda job: (*(job.phase is not phase for phase in order), job.sequence))
-        answer = self.of(chief.id, audience)
+        answer = self.of(chief.id, audience, admin=admin)
         if chief.phase is Phase.PENDING:
             return replace(answer, id=array_id, reason=f"{counted}. Next, {chief.id}: {answer.reason}")
         return replace(answer, id=array_id, reason=counted, waited=())

@@ -4,13 +4,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from corral.config import Settings
+from corral.config.mistakes import Collecting
 from corral.control.site.alert_rules import alert_rules
 from corral.control.site.pool_settings import placed, pools_of
 from corral.control.site.remarks import site_remarks
+from corral.model.alert_rule import AlertRule
 from corral.model.device import Node
 from corral.model.errors import Refused, nearest
 from corral.model.fact import SiteArranged
-from corral.model.queue import Limits, Queue, Quota
+from corral.model.queue import Limits, Pool, Queue, Quota
 from corral.model.view import View
 from corral.scheduling.contradictions import contradictions, pool_clashes
 from corral.scheduling.policy import POLICIES, SCORE_NAMES, Policy
@@ -47,6 +49,41 @@ def site_setup(
     `silent` nodes belong to the site besides, and have not told what they have. Raises Refused, listing everything in
     the settings that contradicts itself.
     """
+    queues = _queues(settings)
+    projects = {project.name: project for project in settings.projects}
+    pools: dict[str, Pool] = {}
+    rules: tuple[AlertRule, ...] = ()
+    wrong = Collecting()
+    with wrong.at():
+        _check_names(settings, policies)
+    with wrong.at():
+        pools = {pool.name: pool for pool in pools_of(settings)}
+    with wrong.at():
+        rules = alert_rules(settings)
+    found = contradictions(queues, projects, pools, policies)
+    if nodes is not None and not found:
+        found = pool_clashes(pools, {node.name: node for node in nodes}, silent)
+    for one in found:
+        with wrong.at():
+            raise Refused(placed(settings, f"{one.kind} {one.name}", str(one)))
+    wrong.tell()
+    limits = Limits(
+        max_running_jobs=settings.most_running_jobs,
+        of_user=_of_user(settings),
+        max_queue_size=settings.max_queue_size,
+        max_time_limit_s=settings.max_job_duration_s,
+        default_priority=settings.default_priority,
+        default_retries=settings.default_retries,
+        priority_range=settings.priorities_of_users,
+        pass_unknown_limit_s=settings.pass_unknown_limit_s,
+        pass_unknown_until_s=settings.pass_unknown_until_s,
+    )
+    observation = SiteArranged(tuple(queues.values()), settings.projects, tuple(pools.values()), limits, rules)
+    return SiteSetup(observation, tuple(site_remarks(settings, nodes)))
+
+
+def _check_names(settings: Settings, policies: Mapping[str, Policy]) -> None:
+    """Raises Refused for a policy or a score of the site that there is not."""
     if settings.algorithm not in policies:
         hint = nearest(settings.algorithm, policies)
         words = f"scheduling.algorithm: there is no {settings.algorithm!r}; {hint}"
@@ -55,26 +92,6 @@ def site_setup(
         if name not in SCORE_NAMES:
             words = f"placement: there is no score {name!r}; {nearest(name, SCORE_NAMES)}"
             raise Refused(placed(settings, "placement", words), field="placement")
-    queues = _queues(settings)
-    projects = {project.name: project for project in settings.projects}
-    pools = {pool.name: pool for pool in pools_of(settings)}
-    wrong = contradictions(queues, projects, pools, policies)
-    if nodes is not None and not wrong:
-        wrong = pool_clashes(pools, {node.name: node for node in nodes}, silent)
-    if wrong:
-        raise Refused("; ".join(placed(settings, f"{one.kind} {one.name}", str(one)) for one in wrong))
-    limits = Limits(
-        max_running_jobs=settings.most_running_jobs,
-        of_user=_of_user(settings),
-        max_queue_size=settings.max_queue_size,
-        max_time_limit_s=settings.max_job_duration_s,
-        default_priority=settings.default_priority,
-        default_retries=settings.default_retries,
-        priority_range=settings.priority_range,
-    )
-    rules = alert_rules(settings)
-    observation = SiteArranged(tuple(queues.values()), settings.projects, tuple(pools.values()), limits, rules)
-    return SiteSetup(observation, tuple(site_remarks(settings, nodes)))
 
 
 def _of_user(settings: Settings) -> Quota:

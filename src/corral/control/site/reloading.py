@@ -27,9 +27,9 @@ LIVE = frozenset(
     {
         "alert_thresholds", "alerts", "algorithm", "auto_retry_failed_jobs", "channels", "cluster_name",
         "default_priority", "enable_preemption", "expected_gpus", "max_job_duration_s", "max_milli_per_user",
-        "max_queue_size", "max_retries", "max_running_jobs", "places", "pools", "priority_range", "projects",
-        "queues", "reserved_ratio", "strategy", "unbuilt", "user_channel_kinds", "user_channel_networks",
-        "user_quota",
+        "max_queue_size", "max_retries", "max_running_jobs", "pass_unknown_limit_s", "pass_unknown_until_s", "places",
+        "pools", "priority_range", "projects", "queues", "reserved_ratio", "strategy", "unbuilt",
+        "user_channel_kinds", "user_channel_networks", "user_quota",
     }
 )  # fmt: skip
 """Settings that a reload changes; the others wait for the next start of the server."""

@@ -54,7 +54,7 @@ def impossible(
         if request.spread and request.gang_size > len(view.nodes):
             return _too_few_nodes(view, empty, request, audience)
         most = _largest_gang(empty, request)
-        return f"all nodes together can hold {most} such members at once; the most you can ask for is {most}"
+        return f"all nodes together can hold {most} such members at once; ask for {most} at most"
     return _lacking(view, empty, member, audience)
 
 
@@ -102,7 +102,7 @@ def _too_few_nodes(view: View, empty: Draft, request: Request, audience: Audienc
     instead = (
         f"ask for one node and {flags_of(on_one, audience=audience)}"
         if fits
-        else f"the most you can ask for is {len(view.nodes)}"
+        else f"the most you can ask for is {count_of(len(view.nodes), 'node')}"
     )
     return f"{request.gang_size} nodes are asked for, a member of the gang on each, and {nodes} here; {instead}"
 
@@ -140,13 +140,14 @@ def _lacking(view: View, empty: Draft, request: Request, audience: Audience) -> 
                 f"{here} has no GPU that Corral can see, which `corral doctor` looks into; --gpus 0 is a job without "
                 "one, and `corral up --mock` serves described ones"
             )
-        return f"{here} has {most}; the most you can ask for is {most}" + (" on one node" if len(nodes) > 1 else "")
+        gpus = count_of(most, "GPU")
+        return f"{here} has {gpus}; the most you can ask for is {gpus}" + (" on one node" if len(nodes) > 1 else "")
     for words in (_host_lack(view, request), _node_lack(view, request), _device_lack(view, request)):
         if words is not None:
             return words
     for count in range(request.devices - 1, 0, -1):
         if isinstance(choose(empty, PlacementRequest(replace(request, devices=count))), Placement):
-            return f"no node has {request.devices} such GPUs; the most you can ask for is {count}"
+            return f"no node has {request.devices} such GPUs; the most you can ask for is {count} of them on one node"
     if request.split_milli is not None and not request.may_fragment:
         wanted = format_share(request.split_milli)
         return (

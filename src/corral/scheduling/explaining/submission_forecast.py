@@ -11,6 +11,7 @@ from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explaining.impossible import impossible
 from corral.scheduling.explaining.reasons import dependency_clause, wait_clause, wait_of_ineligible, when_it_starts
+from corral.scheduling.explaining.remedies import remedy
 from corral.scheduling.explaining.suggestions import flags_that_start
 from corral.scheduling.explaining.why import WaitIndex
 from corral.scheduling.forecast import MakePlanner, expected_starts
@@ -65,25 +66,22 @@ def forecast_submission(
     expected = expected_starts(asked, now, [job.id], planner=planner)[job.id]
     if expected.at_once:
         return SubmissionForecast("it would start now", placement=expected.placement, expected_start=now)
-    when = when_it_starts(view, expected, now)
+    fresh = planner(asked)
+    wait = wait_of_ineligible(job, now) or WaitIndex(fresh.plan(now), asked).of(job)
+    in_the_way, advice = "others go first", ""
+    if wait is not None:
+        in_the_way = wait_clause(asked, job, wait, fresh.position(job, now), now).removeprefix(": ")
+        advice = remedy(asked, job, wait, expected, now)
+    words = [when_it_starts(view, expected, now), advice]
     nearest = None
     if ineligible(job, now) is None:
         nearest = flags_that_start(view, job.spec, plan or planner(view).plan(now))
     return SubmissionForecast(
-        f"it would wait: {_in_the_way(asked, job, now, planner)}" + (f". {when}" if when else ""),
+        ". ".join(part for part in (f"it would wait: {in_the_way}", " ".join(filter(None, words))) if part),
         expected_start=expected.start_at,
         certainty=expected.certainty,
         nearest=nearest,
     )
-
-
-def _in_the_way(asked: View, job: Job, now: float, planner: MakePlanner) -> str:
-    """Why the job, which is in the view as if it had been submitted, would wait, in the words of `explain`."""
-    fresh = planner(asked)
-    wait = wait_of_ineligible(job, now) or WaitIndex(fresh.plan(now), asked).of(job)
-    if wait is None:
-        return "others go first"
-    return wait_clause(asked, job, wait, fresh.position(job, now), now).removeprefix(": ")
 
 
 def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:
@@ -99,6 +97,7 @@ def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:
         time_limit_s=submission.time_limit_s,
         speeds=submission.speeds,
         after=submission.after,
+        begin_at=submission.begin_at,
     )
     last = max((job.sequence for job in view.jobs.values()), default=0)
     return Job("the one asked about", last + 1, spec, now, eligible_at=submission.begin_at)

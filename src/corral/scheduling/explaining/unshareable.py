@@ -63,5 +63,6 @@ def _split_lack(nodes: Sequence[Sequence[Device]], split_milli: int) -> str | No
         return None
     if any(device.means is not Means.TIMESLICE for node in plain for device in node):
         shared = f"only what is shared by timeslice is split, and that is {count_of(most, 'GPU')}"
-        return f"no node has so much to split ({shared}); the most you can ask for is {max(1, most)}, or whole ones"
-    return f"no node has so much; the most you can ask for is {most}"
+        gpus = count_of(max(1, most), "GPU")
+        return f"no node has so much to split ({shared}); the most you can ask for is {gpus}, or whole ones"
+    return f"no node has so much; the most you can ask for is {count_of(most, 'GPU')} on one node"

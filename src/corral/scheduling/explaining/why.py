@@ -15,6 +15,7 @@ from corral.scheduling.explaining.eviction_notices import eviction_sentence, roo
 from corral.scheduling.explaining.impossible import impossible
 from corral.scheduling.explaining.phrases import title_of
 from corral.scheduling.explaining.reasons import wait_clause, wait_of_ineligible, when_it_starts
+from corral.scheduling.explaining.remedies import remedy
 from corral.scheduling.explaining.suggestions import flags_that_start
 from corral.scheduling.forecast import ExpectedStart
 from corral.scheduling.outlook import Outlook
@@ -56,12 +57,13 @@ def explain(
     plan: Plan | None = None,
     outlook: Outlook | None = None,
     audience: Audience = Audience.COMMAND_LINE,
+    admin: bool = False,
 ) -> WaitExplanation:
     """Why a PENDING job waits at `now` (Unix seconds).
 
     `wait` is what `plan` says of the job or its group, None if it says nothing. `outlook` is that of the
     view, None if it is to be worked out, by a planner without a server's settings. Whoever asks of a pod that others
-    made can change its manifest alone.
+    made can change its manifest alone; an `admin` can change settings.
     """
     audience = Audience.POD if job.spec.pods else audience
     wait = wait_of_ineligible(job, now) or wait or Wait(job.id, WaitReason.NOT_REACHED, 0)
@@ -82,6 +84,7 @@ def explain(
     parts = [
         f"{title_of(job)} waits{because}.",
         "" if wait.reason in (WaitReason.DEPENDENCY, WaitReason.BACKOFF) else when_it_starts(view, expected, now),
+        remedy(view, job, wait, expected, now, audience=audience, admin=admin),
         "" if never is None else f"It cannot start on the nodes that are here: {never}.",
         "" if suggestion is None else _would_start(suggestion, audience),
         "" if job.evicted is None else eviction_sentence(job, job.evicted, now),

@@ -76,15 +76,15 @@ class Admission:
     ) -> None:
         self._use = use
         self._demands = demands
-        self._limits = limits
+        self.limits = limits
         self._projects = projects
         self._used_s = used_s
         self._since = QuotaUse(use.queues)
-        self._kept: dict[Scope, tuple[str, float]] = {}
+        self._kept: dict[Scope, tuple[str, float, bool]] = {}
 
     def without(self, allocations: Iterable[tuple[Job, Placement]]) -> "Admission":
         """A copy in which these jobs do not count, to see what would then be allowed."""
-        copy = Admission(self._use, self._demands, self._limits, self._projects, self._used_s)
+        copy = Admission(self._use, self._demands, self.limits, self._projects, self._used_s)
         copy._since.used.update(self._since.used)
         for job, placement in allocations:
             copy._since.count(job, self._demands.of(job, placement), -1)
@@ -103,11 +103,13 @@ class Admission:
         before, since = self._use.used.get(scope, NOTHING), self._since.used.get(scope)
         return before if since is None else before.plus(since)
 
-    def keep(self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Used]], now: float) -> None:
+    def keep(
+        self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Used]], now: float, *, may_be_passed: bool
+    ) -> None:
         """Set a shared quota aside for the first job that exceeds it; otherwise small jobs would starve it.
 
         `ends` are the expected ends of the running jobs, each with what it then releases. Jobs that end before enough
-        is released may still start; if that time is not known, none may.
+        is released may still start; if that time is not known, only those that pass, while the job `may_be_passed`.
         """
         if barrier.scope is not None and barrier.scope not in self._kept:
             missing, at = barrier.excess, now
@@ -115,7 +117,7 @@ class Admission:
                 if missing.devices <= 0 and missing.milli <= 0 and missing.running <= 0 and missing.memory_mib <= 0:
                     break
                 missing, at = missing.plus(used, -1), end
-            self._kept[barrier.scope] = (job.id, at if at < inf else now)
+            self._kept[barrier.scope] = (job.id, at, False) if at < inf else (job.id, now, may_be_passed)
 
     def barrier(self, job: Job, until: float = inf, *, due: bool = False) -> Barrier | None:
         """The limit or quota that the job would exceed, with the numbers; None when it may start and run `until` then.
@@ -124,14 +126,14 @@ class Admission:
         """
         if self._kept and job.spec.request.devices and not due:
             for scope in scopes_of(job, self._use.queues):
-                ahead, at = self._kept.get(scope, ("", inf))
-                if until > at:
+                ahead, at, passed = self._kept.get(scope, ("", inf, False))
+                if until > at and not (passed and self.limits.may_pass(job.spec.time_limit_s)):
                     return Barrier(WaitReason.PRIORITY, f"the quota of {scope.kind} {scope.name}", behind=ahead)
         if job.array_id is not None and job.array_limit is not None:
             live = self.used(Scope("array", job.array_id)).running
             if live >= job.array_limit:
                 return Barrier(WaitReason.ARRAY_LIMIT, f"{live} of at most {job.array_limit} elements run")
-        most = self._limits.max_running_jobs
+        most = self.limits.max_running_jobs
         if most is not None and job.spec.kind is JobKind.RUN and (running := self.used(SITE).running) >= most:
             return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run", counted=SITE)
         return self._exceeded(job, self._demands.least(job))
@@ -163,7 +165,7 @@ class Admission:
         limit = None if job.array_id is None else job.array_limit
         if limit is not None and self.used(Scope("array", job.array_id or "")).running >= limit:
             return None
-        most = self._limits.max_running_jobs
+        most = self.limits.max_running_jobs
         if most is not None and job.spec.kind is JobKind.RUN and (over := self.used(SITE).running + 1 - most) > 0:
             found[SITE] = Used(running=over)
         for scope, quota, lent_milli in self._quotas(job):
@@ -186,7 +188,7 @@ class Admission:
 
     def limited(self, job: Job) -> bool:
         """Whether any limit or quota applies to the job, whether or not it is exceeded now."""
-        if job.array_limit is not None or self._limits.max_running_jobs is not None:
+        if job.array_limit is not None or self.limits.max_running_jobs is not None:
             return True
         return any(quota != UNLIMITED for _, quota, _ in self._quotas(job))
 
@@ -236,7 +238,7 @@ class Admission:
 
     def _quotas_of(self, user: str, project: str, queue: str) -> Iterator[tuple[Scope, Quota, int]]:
         queues = self._use.queues
-        for scope, quota in quotas_of(queues, self._projects, self._limits, user=user, project=project, queue=queue):
+        for scope, quota in quotas_of(queues, self._projects, self.limits, user=user, project=project, queue=queue):
             lent_milli = 0
             if scope.kind == "queue":
                 lent_milli = borrowable_milli(queues, queues[scope.name], self.used)

@@ -32,6 +32,7 @@ class PlacementRequest:
         until: when the job is expected to end, Unix seconds; infinity where that is not known.
         speeds: relative speed of the job by device model, as in `JobSpec`; 0 means that it does not run there.
         respects_promises: False ignores what is promised to or set aside for other jobs.
+        passes: the job may take what is set aside for jobs that may be passed.
         closed_pools: pools whose devices the job may not use.
         lending_pools: pools of others that lend to the job; their devices are taken last, since they may be reclaimed.
     """
@@ -42,6 +43,7 @@ class PlacementRequest:
     respects_promises: bool = True
     closed_pools: tuple[str, ...] = ()
     lending_pools: tuple[str, ...] = ()
+    passes: bool = False
 
     def ignoring_promises(self) -> "PlacementRequest":
         """The same request as if nothing were promised to or set aside for other jobs."""
@@ -70,6 +72,7 @@ class BlockedJob:
         host: it lacks CPU or memory of the host, so that these are set aside too.
         nodes: where capacity is set aside; None for every node that could serve the job.
         closed_pools: pools whose devices it may not use anyway, and which stay open to others.
+        may_be_passed: what is set aside stays open to jobs that pass.
     """
 
     job_id: str
@@ -77,6 +80,7 @@ class BlockedJob:
     host: bool
     nodes: tuple[str, ...] | None = None
     closed_pools: tuple[str, ...] = ()
+    may_be_passed: bool = False
 
 
 class FitMemo:
@@ -119,9 +123,9 @@ class Draft:
     timeline: Timeline | None = None
     started: dict[str, list[Release]] = field(default_factory=dict)
     _free: dict[str, NodeState] = field(default_factory=dict)
-    _open: dict[str, _Open] = field(default_factory=dict)
+    _open: dict[tuple[str, bool], _Open] = field(default_factory=dict)
     _blocked: list[BlockedJob] = field(default_factory=list)
-    _blocked_shapes: dict[tuple[Request, bool, tuple[str, ...] | None], str] = field(default_factory=dict)
+    _blocked_shapes: dict[tuple[Request, bool, tuple[str, ...] | None, bool], str] = field(default_factory=dict)
     _closed: dict[tuple[str, tuple[str, ...]], tuple[NodeState, NodeState]] = field(default_factory=dict)
     _neighbours: Neighbours = field(init=False)
 
@@ -157,7 +161,8 @@ class Draft:
         if not self._blocked and not wanted.closed_pools:
             return state
         for blocked in self._blocked:
-            state = self._less_set_aside(blocked, name, state)
+            if not (wanted.passes and blocked.may_be_passed):
+                state = self._less_set_aside(blocked, name, state)
         return self._less_closed(name, wanted, state)
 
     def _less_closed(self, name: str, wanted: PlacementRequest, state: NodeState) -> NodeState:
@@ -174,10 +179,12 @@ class Draft:
             base = self.timeline.until(name, wanted.until)
         if not self._blocked:
             return base
-        found = self._open.get(name)
+        found = self._open.get((name, wanted.passes))
         if found is None or found.base is not base:
-            found = self._open[name] = _Open(base, base, 0)
+            found = self._open[name, wanted.passes] = _Open(base, base, 0)
         for blocked in self._blocked[found.applied :]:
+            if wanted.passes and blocked.may_be_passed:
+                continue
             found.state = self._less_set_aside(blocked, name, found.state)
         found.applied = len(self._blocked)
         return found.state
@@ -263,14 +270,24 @@ class Draft:
             self._free[member.node] = changed(self.free(member.node), member, self.slots_of(member), 1)
 
     def set_aside(self, blocked: BlockedJob) -> None:
-        """From here on, nothing that the blocked job could use is open to others."""
-        shape = (blocked.request, blocked.host, blocked.nodes)
+        """From here on, nothing that the blocked job could use is open to others, except to those that may pass it."""
+        shape = (blocked.request, blocked.host, blocked.nodes, blocked.may_be_passed)
         if self._blocked_shapes.setdefault(shape, blocked.job_id) == blocked.job_id:
             self._blocked.append(blocked)
 
-    def set_aside_for(self, placement: Placement) -> str | None:
-        """The first blocked job for which something in the placement is set aside; None if there is none."""
+    @property
+    def may_be_passed(self) -> bool:
+        """Whether something is set aside that jobs which pass may take."""
+        return any(blocked.may_be_passed for blocked in self._blocked)
+
+    def set_aside_for(self, placement: Placement, *, passes: bool = False) -> str | None:
+        """The first blocked job for which something in the placement is set aside; None if there is none.
+
+        With `passes`, those that may be passed do not count.
+        """
         for blocked in self._blocked:
+            if passes and blocked.may_be_passed:
+                continue
             for member in placement.members:
                 before = self.free(member.node)
                 after = self._less_set_aside(blocked, member.node, before)

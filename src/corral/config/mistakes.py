@@ -1,0 +1,55 @@
+"""Mistakes in settings: where they are, and all of them at once."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from corral.config.readers import without_prefix
+from corral.model.errors import Refused
+
+MOST_TOLD = 20
+"""The most mistakes that are told at once."""
+
+
+class Placed(Refused):
+    """A Refused whose message already names file and line."""
+
+
+class Mistakes(Placed):
+    """Several mistakes, told together. `found` has each, at most MOST_TOLD."""
+
+    def __init__(self, found: Sequence[Refused]) -> None:
+        self.found = tuple(found[:MOST_TOLD])
+        super().__init__("; ".join(map(str, self.found)), field=self.found[0].field)
+
+
+class Collecting:
+    """Goes on after a mistake, so that a file's mistakes are told all at once, up to MOST_TOLD."""
+
+    def __init__(self) -> None:
+        self._found: list[Refused] = []
+
+    @contextmanager
+    def at(self, place: str = "", *, field: str | None = None) -> Iterator[None]:
+        """Take note of a mistake in the block; before one that does not name its file and line comes `place`."""
+        try:
+            yield
+        except Refused as refused:
+            for one in mistakes_in(refused):
+                placed = isinstance(one, Placed) or not place
+                self._found.append(
+                    one if placed else Placed(f"{place}: {without_prefix(str(one))}", field=field or one.field)
+                )
+        if len(self._found) >= MOST_TOLD:
+            self.tell()
+
+    def tell(self) -> None:
+        """Raises what was found: Refused for one mistake, Mistakes for several."""
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise Mistakes(self._found)
+
+
+def mistakes_in(refused: Refused) -> tuple[Refused, ...]:
+    """Each of the mistakes that are told together."""
+    return refused.found if isinstance(refused, Mistakes) else (refused,)
