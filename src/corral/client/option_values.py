@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any
 
 from corral.client import arguments
-from corral.client.array_indices import MAX_ARRAY_SIZE
+from corral.model.array_indices import MAX_ARRAY_SIZE
 from corral.client.options import RequestOptions
 from corral.model.errors import Refused, nearest
 

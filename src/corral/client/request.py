@@ -8,7 +8,7 @@ from math import inf
 from typing import TypeVar
 
 from corral.client.arguments import Word
-from corral.client.array_indices import parse_array
+from corral.model.array_indices import parse_array
 from corral.client.begin import parse_begin
 from corral.client.calling_process import checked_text, directory, environment, soft_limits, umask
 from corral.client.containers import container

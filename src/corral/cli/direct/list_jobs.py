@@ -51,8 +51,8 @@ def list_jobs(
         "name": _joined(name, "--name"),
         "queue": _joined(queue, "--queue"),
         "project": _joined(project, "--project"),
-        "means": _checked(means, "--means"),
-        "array": _checked(array, "--array"),
+        "means": checked(means, "--means"),
+        "array": checked(array, "--array"),
         "since": None if (at := moment(since)) is None else int(at),
     }
     if not watch:
@@ -78,10 +78,10 @@ def moment(since: str | None) -> float | None:
 
 def _joined(given: Sequence[str] | None, field: str) -> str | None:
     """What a flag was given, once or several times, as the server takes it."""
-    return None if given is None else _checked(",".join(given), field)
+    return None if given is None else checked(",".join(given), field)
 
 
-def _checked(text: str | None, field: str) -> str | None:
+def checked(text: str | None, field: str) -> str | None:
     """Text that can be sent. Raises Refused."""
     if text is None or text.isascii():
         return text

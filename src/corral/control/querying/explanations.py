@@ -67,8 +67,10 @@ class Explanations:
 
     def of(self, job_id: str, audience: Audience = Audience.COMMAND_LINE) -> Explanation:
         """Why a job waits, or how long it waited for what; for an array, also its jobs by phase. Raises NotFound."""
-        if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
-            return self._array(job_id, elements, audience)
+        if job_id not in self._ledger.view().jobs:
+            elements = self._queries.named(job_id)
+            if elements and elements[0].id != job_id:
+                return self._array(job_id, elements, audience)
         job = self._queries.find(job_id)
         now = self._clock.now()
         waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._decisions.waited(job))

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from corral.clock import Clock
 from corral.control.alerting.alert_access import unattended
-from corral.control.named_jobs import named_jobs, no_such_job
+from corral.control.named_jobs import named_jobs, no_such_job, several_jobs
 from corral.control.querying.listing_rows import device_rows, grant_rows, job_row
 from corral.control.querying.outlooks import Outlooks
 from corral.control.querying.wall_times import in_wall_time
@@ -20,6 +20,7 @@ from corral.model.answers.devices import DeviceRow
 from corral.model.answers.dry_run import DeviceChoice, DryRun, NearestRequest
 from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import ServerInfo
+from corral.model.array_indices import named_elements
 from corral.model.errors import NotFound, Refused
 from corral.model.job import Job, JobSpec
 from corral.model.job_sort import sorted_rows
@@ -85,11 +86,14 @@ class Queries:
     def find(self, job_id: str) -> Job:
         """A job in any phase. Raises NotFound."""
         job = self._ledger.view().jobs.get(job_id) or self._ledger.find_job(job_id)
-        if job is None:
-            if elements := self._ledger.find_array(job_id):
-                raise NotFound(f"{job_id} is an array; name one of its elements, such as {elements[0].id}")
-            raise no_such_job(job_id)
-        return job
+        if job is not None:
+            return job
+        found = self.named(job_id)
+        if not found:
+            raise no_such_job(job_id, self._ledger.find_array(job_id.partition("_")[0]))
+        if len(found) > 1 or found[0].array_id == job_id:
+            raise several_jobs(job_id, found)
+        return found[0]
 
     def named(self, job_id: str) -> tuple[Job, ...]:
         """The job, or the elements of the array, that an id names; () when it names none."""
@@ -164,7 +168,11 @@ class Queries:
         jobs = self._ledger.view().jobs
         if job_id in jobs:
             return not jobs[job_id].phase.terminal
-        return any(job.array_id == job_id and not job.phase.terminal for job in jobs.values())
+        array_id, indices = named_elements(job_id) or (job_id, None)
+        if indices is not None:
+            elements = (jobs.get(f"{array_id}_{index}") for index in indices)
+            return any(job is not None and not job.phase.terminal for job in elements)
+        return any(job.array_id == array_id and not job.phase.terminal for job in jobs.values())
 
     def notes(self, job_id: str) -> tuple[str, ...]:
         """Notes for the user about a job that was just submitted; () if there are none, or it has already ended."""
