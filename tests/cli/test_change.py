@@ -9,7 +9,6 @@ import pytest
 
 from corral.cli import change
 from corral.client import JobRow
-from corral.model.errors import Refused
 from corral.model.job_choice import JobChoice
 from tests.e2e.box import Box
 from tests.e2e.terminal import corral
@@ -151,4 +150,3 @@ def test_where_one_job_is_meant_an_array_is_answered_with_its_elements(box: Box)
     assert done.returncode == 1
     assert f"name one of its elements, such as {array}_0: {array}_[1-3] PENDING, {array}_0 RUNNING" in done.stderr
     assert f"elements of this array are {array}_[0-3]" in box.run("logs", f"{array}_4").stderr
-

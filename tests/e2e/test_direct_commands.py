@@ -60,8 +60,8 @@ ROWS = {
 }  # fmt: skip
 TABLE = {*ROWS, "corral.cli.text_table", "corral.formatting", "corral.formatting.times", "corral.model.certainty"}
 JOBS = {
-    *TABLE, "corral.cli.job_rows", "corral.formatting.device_names", "corral.formatting.job_words",
-    "corral.model.array_indices", "corral.model.exit_code", "corral.model.named_values",
+    *TABLE, "corral.cli.job_groups", "corral.cli.job_rows", "corral.formatting.device_names",
+    "corral.formatting.job_words", "corral.model.array_indices", "corral.model.exit_code", "corral.model.named_values",
 }  # fmt: skip
 DEVICES = {
     *TABLE, "corral.cli.device_tables", "corral.formatting.device_names", "corral.formatting.device_words",
@@ -118,7 +118,13 @@ def some_jobs(box: Box) -> dict[str, str]:
 
 
 LINES = [line for line in TABLES if not line.startswith("submit")]
-LINES += ["ps --limit 1", "ps --sort -submitted", "ps --all --no-header --columns id,node,gpu,command,reason"]
+LINES += [
+    "ps --elements",
+    "ps --array {array}",
+    "ps --limit 1",
+    "ps --sort -submitted",
+    "ps --all --no-header --columns id,node,gpu,command,reason",
+]
 LINES += ["ps --all --json --sort id", "show {ended} --json", "show {array} --json", "nodes --json", "why {array}_0"]
 
 
@@ -157,7 +163,7 @@ def test_the_tables_are_those_of_the_rows_that_the_library_has(box: Box) -> None
             return list(detail_lines(client.jobs.get(ended), client.jobs.why(ended), time.time(), None))
 
         tables: dict[str, Callable[[], list[str]]] = {
-            "ps --all": all_jobs,
+            "ps --all --elements": all_jobs,
             "status": lambda: [*status_lines(client.server(), client.devices.list()), f"server: {box.home}"],
             "devices": lambda: device_lines(client.devices.list()),
             "nodes": lambda: node_lines(client.nodes.list()),

@@ -37,7 +37,9 @@ _CHANGED_PHASES: Mapping[Verb, Sequence[Phase]] = {
 
 JobIds = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them."),
+    typer.Argument(
+        metavar="[ID]...", help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them."
+    ),
 ]
 app = command_group()
 

@@ -1,4 +1,4 @@
-"""Which jobs ids name: an id of a job that one, that of an array all its elements, one such as 17_[3-9] some of them."""
+"""Which jobs ids name: an id of a job that one, that of an array all its elements, 17_[3-9] some of them."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -37,7 +37,7 @@ def as_it_is(ledger: Ledger, view: View, found: Job) -> Job:
 
 
 def no_such_job(job_id: str, array: Sequence[Job] = ()) -> NotFound:
-    """The error for an id that names nothing, and for a name where an id belongs; `array` lacks the element it names."""
+    """The error for an id that names nothing, and for a name where an id belongs; `array` lacks what it names."""
     if array:
         return NotFound(f"there is no job {job_id}; the elements of this array are {_in_short(array)}")
     if not job_id[:1].isdigit():
@@ -74,7 +74,7 @@ def _several(ids: Sequence[str]) -> Mapping[str, tuple[str, tuple[str, ...] | No
         several[job_id] = array_id, None if indices is None else tuple(f"{array_id}_{index}" for index in indices)
         count += len(indices or ())
         if count > MAX_ARRAY_SIZE:
-            raise Refused(f"ids: these name more than {MAX_ARRAY_SIZE:,} elements; name the array as a whole", field="ids")
+            raise Refused(f"ids: these name more than {MAX_ARRAY_SIZE:,} elements; name whole arrays", field="ids")
     return several
 
 

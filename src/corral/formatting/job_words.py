@@ -39,9 +39,15 @@ def places_of(devices: Sequence[DeviceRow], rows: Iterable[JobRow] = ()) -> dict
 
 def job_time(row: JobRow, now: float) -> str:
     """How long it ran or has waited; "-" if it never ran."""
+    seconds = run_or_wait_s(row, now)
+    return "-" if seconds is None else format_duration(seconds)
+
+
+def run_or_wait_s(row: JobRow, now: float) -> float | None:
+    """How long it ran or has waited; None if it never ran."""
     if row.started_at is not None and row.phase != "PENDING":
-        return format_duration((row.ended_at or now) - row.started_at)
-    return format_duration(now - row.submitted_at) if not row.ended and row.submitted_at else "-"
+        return (row.ended_at or now) - row.started_at
+    return now - row.submitted_at if not row.ended and row.submitted_at else None
 
 
 def job_place(row: JobRow, places: Places) -> str:

@@ -19,6 +19,7 @@ AT_ONCE = 10_000
 DONE: dict[Verb, str] = {"cancel": "cancelled", "hold": "held", "release": "released", "requeue": "requeued"}
 """What is said of a job that each command has changed."""
 
+
 def change_jobs(verb: Verb, *, ids: Sequence[str] | None, yes: bool, json: bool, **choice: Any) -> int | None:
     """Change the jobs of these ids. None where options choose jobs, too, or nothing was named.
 

@@ -23,6 +23,7 @@ def list_jobs(
     sort: str | None,
     columns: str | None,
     no_header: bool,
+    elements: bool,
     limit: int,
     every: bool,
     user: Sequence[str] | None,
@@ -63,7 +64,10 @@ def list_jobs(
     else:
         from corral.cli.job_table import show_jobs
 
-        show_jobs(wanted, sort, limit or None, names, header=not no_header, start=start, watch=watch, json=json)
+        each = elements or no_header or array is not None
+        show_jobs(
+            wanted, sort, limit or None, names, header=not no_header, elements=each, start=start, watch=watch, json=json
+        )
     return 0
 
 
