@@ -38,6 +38,11 @@ def test_run_exits_as_a_shell_would(box: Box, words: list[str], code: int) -> No
     assert "Traceback" not in done.stderr
 
 
+def test_run_tells_its_jobs_id_before_the_output_and_not_among_it(box: Box) -> None:
+    done = box.run("run", "--", "sh", "-c", "echo $CORRAL_JOB_ID")
+    assert done.stderr.splitlines()[0] == f"corral: job {done.stdout.strip()}"
+
+
 def test_more_than_the_machine_has_is_refused_with_what_it_has(box: Box) -> None:
     assert "this machine has 4; the most you can ask for is 4" in box.run("run", "--gpus", "10000", "true").stderr
 

@@ -16,6 +16,7 @@ from corral.control.submitting.site_rules import LeastUse, obey
 from corral.control.submitting.submission_checks import check
 from corral.control.submitting.sweeps import first_of
 from corral.lifecycle.following import follows_no_more
+from corral.model.allocation import Allocation
 from corral.model.answers.devices import DeviceRow
 from corral.model.answers.dry_run import DeviceChoice, DryRun, NearestRequest
 from corral.model.answers.jobs import JobRow
@@ -70,14 +71,16 @@ class Queries:
         planner: MakePlanner = Planner,
         about: Callable[[], ServerInfo],
         trouble: Callable[[str], str | None],
+        failed_as: Callable[[Job], str | None],
     ) -> None:
-        """`trouble` is what stands in the way of an allocation's launch."""
+        """`trouble` is what stands in the way of an allocation's launch, `failed_as` why a job failed in few words."""
         self._ledger = ledger
         self._decisions = decisions
         self._telemetry = telemetry
         self._clock = clock
         self._about = about
         self._trouble = trouble
+        self._failed_as = failed_as
         self._asking = asking
         self._planner = planner
         self._outlooks = outlooks
@@ -139,8 +142,7 @@ class Queries:
         """The rows of jobs; of those that have ended, with what they had last."""
         had = self._ledger.last_allocations([job.id for job in jobs if job.phase.terminal and job.launches])
         return [
-            job_row(job, None, None, had.get(job.id)) if job.phase.terminal else self.row(job, foresight)
-            for job in jobs
+            self._ended_row(job, had.get(job.id)) if job.phase.terminal else self.row(job, foresight) for job in jobs
         ]
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
@@ -255,11 +257,11 @@ class Queries:
     def row(self, job: Job, foresight: Foresight | None = None) -> JobRow:
         """A job as `ps` lists it, with its times as the ledger has them, and the start that is foreseen, if any."""
         if job.phase.terminal:
-            return job_row(job, None, None, self._ledger.last_allocation(job))
+            return self._ended_row(job, self._ledger.last_allocation(job))
         if job.phase is not Phase.PENDING:
             held = job.allocation_id or ""
             delay = self._trouble(held) if job.phase in (Phase.STARTING, Phase.RUNNING) else None
-            return job_row(job, None, None, self._ledger.view().allocations.get(held), delay=delay)
+            return job_row(job, None, None, self._ledger.view().allocations.get(held), remark=delay)
         wait = self.waits().of(job)
         now = self._clock.now()
         expected_start = None if wait is None else wait.expected_start
@@ -271,6 +273,9 @@ class Queries:
         if self._decisions.obstacle is not None and wait is None and reason is WaitReason.NOT_REACHED:
             reason = WaitReason.DISK
         return job_row(job, reason, expected_start, certainty=what)
+
+    def _ended_row(self, job: Job, had: Allocation | None) -> JobRow:
+        return job_row(job, None, None, had, remark=self._failed_as(job))
 
     def waits(self) -> WaitIndex:
         """Why jobs wait by the last plan, indexed once per plan."""
