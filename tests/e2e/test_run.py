@@ -143,7 +143,7 @@ def test_ctrl_c_interrupts_the_job_which_is_not_tried_again(box: Box) -> None:
         command.send_signal(signal.SIGINT)
         _, told = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 130
-    assert re.fullmatch(r"corral: sent SIGINT to job \d+; press Ctrl-C again to cancel it\n", told)
+    assert re.fullmatch(r"corral: job (\d+)\ncorral: sent SIGINT to job \1; press Ctrl-C again to cancel it\n", told)
     (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == "sent-int")
     assert (row["phase"], row["signal"], row["attempts"]) == ("FAILED", signal.SIGINT, 1)
 

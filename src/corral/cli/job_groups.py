@@ -42,7 +42,7 @@ def cell_of(text: Text, group: Group, places: Places, now: float) -> str:
 def gpus_of(group: Group) -> str:
     """How many elements have or ask for how many GPUs each: "47x1"."""
     each = cell_of(lambda row, places, now: gpus_asked(row), group, {}, 0.0)
-    return each if len(group) == 1 or each in ("-", VARIOUS) else f"{len(group)}x{each}"
+    return each if len(group) == 1 or each in ("-", "0", VARIOUS) else f"{len(group)}x{each}"
 
 
 def time_of(group: Group, now: float) -> str:
