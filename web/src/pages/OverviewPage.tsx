@@ -79,7 +79,6 @@ function Numbers({ devices, waiting, running }: { devices: Device[]; waiting?: J
   const broken = devices.filter((device) => ["unhealthy", "unreadable"].includes(device.state)).length;
   const holdings = holdingsByUser(heldDevices(devices, running ?? []));
   const users = holdings.filter((holding) => !holding.outside);
-  const strangers = holdings.some((holding) => holding.outside);
   return (
     <Figures
       figures={[
@@ -87,7 +86,7 @@ function Numbers({ devices, waiting, running }: { devices: Device[]; waiting?: J
         {
           name: "Held by",
           value: users.length,
-          more: `${users.length === 1 ? "user" : "users"}${strangers ? ", and outside Corral" : ""}`,
+          more: users.length === 1 ? "user" : "users",
         },
         { name: "Running", value: running?.length ?? "–", more: running?.length === 1 ? "job" : "jobs" },
         {

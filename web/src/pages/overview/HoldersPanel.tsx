@@ -19,12 +19,39 @@ const FIRST_JOBS = 3;
 /** Who holds what, since when: of each device, and by user where these are many. */
 export function HoldersPanel({ devices, running }: { devices: Device[]; running: Job[] }) {
   const held = heldDevices(devices, running);
+  const holdings = holdingsByUser(held);
   return (
     <Panel title="Who holds what" aside={<Link to="/devices">all devices</Link>}>
-      {held.length > MOST_EACH ? <ByUser holdings={holdingsByUser(held)} /> : <Each held={held} />}
+      {held.length > MOST_EACH ? (
+        <ByUser holdings={holdings} />
+      ) : (
+        <>
+          <InShort holdings={holdings} />
+          <Each held={held} />
+        </>
+      )}
     </Panel>
   );
 }
+
+/** How many GPUs each user holds, in a line. */
+function InShort({ holdings }: { holdings: Holding[] }) {
+  if (!holdings.length) return null;
+  return (
+    <p className="quiet">
+      GPUs by user:{" "}
+      {holdings.map((holding, at) => (
+        <span key={holding.key}>
+          {at > 0 && ", "}
+          <Who user={holding.user} /> {howMany(holding)}
+        </span>
+      ))}
+    </p>
+  );
+}
+
+const howMany = ({ outside, devices, milli }: Holding) =>
+  outside ? `${devices} outside Corral` : share(milli);
 
 function Each({ held }: { held: Held[] }) {
   return (
@@ -73,8 +100,7 @@ function Cells({ holder }: { holder: Holder }) {
           <JobLink job={holder.job} />
         ) : (
           <>
-            <Tag word="outside Corral" tone="warn" />{" "}
-            <UserText text={holder.outside ?? ""} className="quiet" />
+            <Outside /> <UserText text={holder.outside ?? ""} className="quiet" />
           </>
         )}
       </td>
@@ -114,9 +140,7 @@ function ByUser({ holdings }: { holdings: Holding[] }) {
                 <Who user={holding.user} />
               </td>
               <td className="number">{holding.outside ? holding.devices : share(holding.milli)}</td>
-              <td>
-                {holding.outside ? <Tag word="outside Corral" tone="warn" /> : <Jobs holding={holding} />}
-              </td>
+              <td>{holding.outside ? <Outside /> : <Jobs holding={holding} />}</td>
               <td className="number">
                 <For since={holding.since} />
               </td>
@@ -153,6 +177,14 @@ function Jobs({ holding: { jobs, user } }: { holding: Holding }) {
         </>
       )}
     </>
+  );
+}
+
+function Outside() {
+  return (
+    <span className="tag" data-tone="warn">
+      outside Corral
+    </span>
   );
 }
 
