@@ -216,6 +216,7 @@ class ControlCore:
         self.recovery.wait(RECONCILED_WITHIN_S)
         self.dispatcher.start()
         self.controller.start()
+        self._failures.look_back()
 
     def close(self) -> None:
         """Finish what is in hand and stop; the jobs run on."""

@@ -155,6 +155,10 @@ def test_few_words_say_in_lists_of_jobs_that_memory_of_the_gpu_was_short(site: S
     assert site.notes.word(job) == "out of GPU memory"
     assert site.notes.word(replace(job, attempts=job.attempts + 1)) is None
     assert site.notes.word(replace(job, phase=Phase.SUCCEEDED)) is None
+    after_restart = site.restarted()
+    after_restart.look_back()
+    site.work()
+    assert after_restart.word(job) == "out of GPU memory"
 
 
 def test_more_memory_is_not_advised_where_no_gpu_of_the_site_has_it(site: Site) -> None:

@@ -1,7 +1,8 @@
 """Why jobs failed, for their users: a line at the end of the log of each attempt that failed, and the same for `why`.
 
 What is asked later is worked out again from the end of the log, so that it outlives a restart. Only the few words for
-lists of jobs are kept, in memory: nobody would wait for the logs of all that are listed.
+lists of jobs are kept, in memory, as nobody would wait for the logs of all that are listed. A server that starts works
+them out again for the jobs that failed last.
 """
 
 import base64
@@ -23,7 +24,7 @@ from corral.model.job_patch import patched
 from corral.model.launch import log_mark
 from corral.model.phase import Phase
 from corral.model.view import View
-from corral.ports.ledger import Ledger
+from corral.ports.ledger import JobQuery, Ledger
 from corral.ports.node import NodeAgent
 from corral.untrusted import Unread, guarded
 
@@ -34,6 +35,9 @@ MOST_RANKS = 8
 
 MOST_WORDS = 10_000
 """Of so many jobs the few words are kept, of those that failed last."""
+
+LOOKED_BACK_AT = 100
+"""Of so many jobs a server that has started works them out again."""
 
 AgentOf = Callable[[Job, int], NodeAgent | None]
 """The agent of the node that has the log of a job's member; None where none is known."""
@@ -73,6 +77,17 @@ class FailureNotes:
             # A job that is tried again is PENDING by now.
             failed = patched(job, failure.changes)
             self._on_node(failed, partial(self._note, failed))
+
+    def look_back(self) -> None:
+        """Have the few words worked out for the jobs that failed last before this server started."""
+        self._later(self._look_back)
+
+    def _look_back(self) -> None:
+        for job in self._ledger.jobs(JobQuery(phases=(Phase.FAILED,), limit=LOOKED_BACK_AT)):
+            self._on_node(job, partial(self._learn, job))
+
+    def _learn(self, job: Job) -> None:
+        self.of(job)
 
     def word(self, job: Job) -> str | None:
         """Why a job failed in few words, None where these are not known or were not looked for. Waits for nothing."""
