@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from corral.cli import change
-from corral.cli.direct.change_jobs import elements
 from corral.client import JobRow
-from corral.model.errors import Refused
 from corral.model.job_choice import JobChoice
 from tests.e2e.box import Box
 from tests.e2e.terminal import corral
@@ -122,10 +120,33 @@ def test_what_chooses_no_jobs_is_refused(box: Box, words: list[str]) -> None:
     assert (done.returncode, done.stdout) == (expected, "")
 
 
-def test_elements_of_an_array_are_named_by_ranges() -> None:
-    assert list(elements("17_3-5")) == list(elements("17_[3-5]")) == list(elements("17_3,4,5")) == [
-        "17_3", "17_4", "17_5"
-    ]  # fmt: skip
-    assert [*elements("17"), *elements("17_3"), *elements("x")] == ["17", "17_3", "x"]
-    with pytest.raises(Refused):
-        list(elements("17_5-3"))
+def test_elements_of_an_array_are_named_by_ranges_in_every_command(box: Box) -> None:
+    array = box.submit("--hold", "--array", "0-9", "--begin", "now+1hour", "--", "true")
+    assert box.ok("release", f"{array}_[1,3,5-7]").split()[1::2] == [f"{array}_{at}" for at in (1, 3, 5, 6, 7)]
+    assert box.ok("hold", f"{array}_3-5").split()[1::2] == [f"{array}_{at}" for at in (3, 4, 5)]
+    assert box.ok("cancel", f"{array}_[0-9:2]", f"{array}_[0-2]", f"{array}_0").count("\n") == 6
+    assert f"array {array}_[2-4]" in box.ok("show", f"{array}_[2-4]")
+    assert f"array {array}_[2-4] has 3 elements" in box.ok("why", f"{array}_[2-4]")
+    assert box.run("wait", f"{array}_[0,2]").returncode == 1
+    assert box.ok("cancel", f"{array}_*").count("\n") == 4
+
+
+@pytest.mark.parametrize("verb", ["cancel", "hold", "release", "requeue", "wait", "show", "why", "logs"])
+def test_what_names_no_elements_is_answered_with_what_would_and_which_there_are(box: Box, verb: str) -> None:
+    array = box.submit("--hold", "--array", "0-9", "--", "true")
+    wrong = box.run(verb, f"{array}_[1,,3]")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert f"write {array}_3, {array}_[3-9], {array}_[1,3,5-9] or {array}_*" in wrong.stderr
+    assert box.run(verb, f"{array}_[0-999999999]").stderr.endswith("an array has at most 10,000\n")
+    missing = box.run(verb, f"{array}_[10-12]")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert f"array {array} has no {array}_[10-12]; its elements are {array}_[0-9]" in missing.stderr
+
+
+def test_where_one_job_is_meant_an_array_is_answered_with_its_elements(box: Box) -> None:
+    array = box.submit("--gpus", "1", "--array", "0-3", "--", "sleep", "600")
+    box.until_phase(f"{array}_0", "RUNNING")
+    done = box.run("logs", array)
+    assert done.returncode == 1
+    assert f"name one of its elements, such as {array}_0: {array}_[1-3] PENDING, {array}_0 RUNNING" in done.stderr
+    assert f"elements of this array are {array}_[0-3]" in box.run("logs", f"{array}_4").stderr

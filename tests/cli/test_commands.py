@@ -58,7 +58,7 @@ def test_a_usage_line_is_written_as_in_a_manual(tmp_path: Path) -> None:
     assert usages == [
         "Usage: corral run [OPTIONS] [--] COMMAND...",
         "Usage: corral wait [OPTIONS] ID...",
-        "Usage: corral why [OPTIONS] ID",
+        "Usage: corral why [OPTIONS] ID|NAME",
         "Usage: corral submit [OPTIONS] SCRIPT... | -- COMMAND...",
     ]
 

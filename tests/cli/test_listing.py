@@ -106,12 +106,12 @@ def test_a_begin_time_is_shown_while_it_is_what_a_job_waits_for() -> None:
 
 
 def test_who_asks_for_memory_has_a_part_until_a_device_says_which() -> None:
-    assert start_lines([job(held=True, gpus=1, gpus_milli=None)])[1].split()[3] == "part"
+    assert start_lines([[job(held=True, gpus=1, gpus_milli=None)]])[1].split()[3] == "part"
 
 
 def test_starts_are_listed_with_what_nobody_can_tell_marked() -> None:
     soon = job(id="18", wait="Priority", expected_start=NOW, expected_start_is=Certainty.PROMISE, gpus_milli=500)
-    lines = [line.split() for line in start_lines([soon, job(held=True)])]
+    lines = [line.split() for line in start_lines([[soon], [job(held=True)]])]
     assert lines[1] == ["18", "sft", "alice", "0.5", *clock_time(NOW).split(), "promise", "Priority"]
     assert lines[2] == ["17", "sft", "alice", "2", "?", "-", "Held"]
 

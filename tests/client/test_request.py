@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.client.array_indices import MAX_ARRAY_SIZE, parse_array
 from corral.client.calling_process import environment, soft_limits
 from corral.client.options import RequestOptions
 from corral.client.request import parse_checkpoint_signal, submission
+from corral.model.array_indices import MAX_ARRAY_SIZE, parse_array
 from corral.model.errors import Refused
 from corral.model.notification import NotifyOn
 from corral.model.submission import ArraySpec

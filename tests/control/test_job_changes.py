@@ -9,7 +9,7 @@ import pytest
 from corral.control import job_changes
 from corral.control.job_changes import Verb
 from corral.model.answers.job_changes import ChangedJobs
-from corral.model.errors import Forbidden, Refused
+from corral.model.errors import Forbidden, NotFound, Refused
 from corral.model.job import Job
 from corral.model.job_choice import JobChoice
 from corral.model.job_filter import JobFilter
@@ -203,3 +203,22 @@ BEYOND = [JobChoice(user="me", before=before) for before in (-1, 2**63, 10**400)
 def test_a_choice_of_nothing_in_particular_is_refused(served: Served, choice: JobChoice) -> None:
     with pytest.raises(Refused):
         cancel(served, choice)
+
+
+def test_elements_named_by_ranges_are_changed_as_those_of_an_array_and_each_once(served: Served) -> None:
+    array = served.submit(ARRAY)
+    served.do("cancel", f"{array}_0")
+    found = cancel(served, JobChoice((f"{array}_[0-1]", f"{array}_1-2")))
+    assert (found.ids, found.unchanged) == ((f"{array}_1", f"{array}_2"), ())
+
+
+def test_where_an_array_lacks_a_named_element_nothing_is_changed(served: Served) -> None:
+    array = served.submit(ARRAY)
+    with pytest.raises(NotFound, match=rf"array {array} has no {array}_\[3-5\]; its elements are {array}_\[0-2\]"):
+        cancel(served, JobChoice((f"{array}_[1-5]",)))
+    assert cancel(served, JobChoice((array,), dry_run=True)).phases == {"PENDING": 3}
+
+
+def test_one_request_names_no_more_elements_than_an_array_may_have(served: Served) -> None:
+    with pytest.raises(Refused, match="name more than 10,000 elements"):
+        cancel(served, JobChoice(("17_[0-9000]", "18_[0-9000]")))

@@ -109,7 +109,7 @@ def test_each_job_of_a_sweep_runs_with_its_values_again_when_it_is_requeued(box:
     assert box.ok("logs", last).count("corral: parameters: lr=0.01 seed=4\n") == 2
     assert box.ok("logs", last).count("0.01 4 0.01-4\n") == 2
     assert "(lr=0.01 seed=4) failed" in box.ok("why", last)
-    assert "lr=0.01 seed=4: exit code 3" in box.ok("ps", "--all")
+    assert "lr=0.01 seed=4: exit code 3" in box.ok("ps", "--all", "--elements")
     assert "params     lr=0.01 seed=4\n" in box.ok("show", last)
 
 

@@ -37,7 +37,7 @@ COMMON = {
 OWN = {
     "cancel": {"corral.cli.direct.change_jobs"},
     "devices": {"corral.cli.direct.list_devices"},
-    "logs": {"corral.cli.direct.print_log", "corral.cli.direct.list_jobs"},
+    "logs": {"corral.cli.direct.print_log", "corral.cli.direct.list_jobs", "corral.cli.direct.named_job"},
     "ps": {"corral.cli.direct.list_jobs"},
     "status": {"corral.cli.direct.list_devices"},
     "submit": {
@@ -49,7 +49,8 @@ OWN = {
     },
     "wait": {"corral.cli.direct.wait_for_jobs", "corral.client.waiting"},
     "why": {
-        "corral.cli.direct.explain_job", "corral.formatting", "corral.formatting.times", "corral.model.certainty",
+        "corral.cli.direct.explain_job", "corral.cli.direct.named_job", "corral.formatting", "corral.formatting.times",
+        "corral.model.certainty",
     },
 }  # fmt: skip
 
@@ -59,12 +60,13 @@ ROWS = {
 }  # fmt: skip
 TABLE = {*ROWS, "corral.cli.text_table", "corral.formatting", "corral.formatting.times", "corral.model.certainty"}
 JOBS = {
-    *TABLE, "corral.cli.job_rows", "corral.formatting.device_names", "corral.formatting.job_words",
-    "corral.model.exit_code", "corral.model.named_values",
+    *TABLE, "corral.cli.job_groups", "corral.cli.job_rows", "corral.formatting.device_names",
+    "corral.formatting.job_words", "corral.model.array_indices", "corral.model.exit_code", "corral.model.named_values",
 }  # fmt: skip
 DEVICES = {
     *TABLE, "corral.cli.device_tables", "corral.formatting.device_names", "corral.formatting.device_words",
 }  # fmt: skip
+SHOW = {"corral.cli.direct.show_job", "corral.cli.direct.named_job"}
 TABLES = {
     "ps --all": {*JOBS, "corral.cli.direct.list_jobs", "corral.cli.job_table"},
     "ps --all --limit 1": {*JOBS, "corral.cli.direct.list_jobs", "corral.cli.job_table"},
@@ -74,9 +76,9 @@ TABLES = {
     "nodes": {*TABLE, "corral.cli.direct.list_nodes", "corral.model.version_labels"},
     "queues": {*TABLE, "corral.cli.direct.list_queues"},
     "why {ended}": {*ROWS, *OWN["why"]},
-    "show {ended}": {*JOBS, "corral.cli.direct.show_job", "corral.cli.memory_trend"},
-    "show {array}": {*JOBS, "corral.cli.direct.show_job"},
-    "submit --hold --array 0-1 -- true": {*OWN["submit"], "corral.client.array_indices"},
+    "show {ended}": {*JOBS, *SHOW, "corral.cli.memory_trend"},
+    "show {array}": {*JOBS, *SHOW},
+    "submit --hold --array 0-1 -- true": {*OWN["submit"], "corral.model.array_indices"},
 }
 """What people look at, and the modules of ours that it takes besides COMMON."""
 
@@ -116,7 +118,13 @@ def some_jobs(box: Box) -> dict[str, str]:
 
 
 LINES = [line for line in TABLES if not line.startswith("submit")]
-LINES += ["ps --limit 1", "ps --sort -submitted", "ps --all --no-header --columns id,node,gpu,command,reason"]
+LINES += [
+    "ps --elements",
+    "ps --array {array}",
+    "ps --limit 1",
+    "ps --sort -submitted",
+    "ps --all --no-header --columns id,node,gpu,command,reason",
+]
 LINES += ["ps --all --json --sort id", "show {ended} --json", "show {array} --json", "nodes --json", "why {array}_0"]
 
 
@@ -155,7 +163,7 @@ def test_the_tables_are_those_of_the_rows_that_the_library_has(box: Box) -> None
             return list(detail_lines(client.jobs.get(ended), client.jobs.why(ended), time.time(), None))
 
         tables: dict[str, Callable[[], list[str]]] = {
-            "ps --all": all_jobs,
+            "ps --all --elements": all_jobs,
             "status": lambda: [*status_lines(client.server(), client.devices.list()), f"server: {box.home}"],
             "devices": lambda: device_lines(client.devices.list()),
             "nodes": lambda: node_lines(client.nodes.list()),

@@ -34,6 +34,9 @@ def test_a_job_that_runs_out_of_gpu_memory_is_told_so(box: Box, text: Path) -> N
     box.until(lambda: last_line(box, job_id).startswith(noted))
     assert TOLD in box.ok("why", job_id)
     assert box.json("why", "--json", job_id)["diagnosis"].startswith(TOLD)
+    assert box.ok("ps", "--all", "--no-header", "--columns", "id,where").splitlines()[-1].split(maxsplit=1) == [
+        job_id, "out of GPU memory"
+    ]  # fmt: skip
     done = box.run("run", "--", "sh", "-c", f"cat {text}; exit 1")
     assert (done.returncode, (done.stdout + done.stderr).count(TOLD)) == (1, 1)
 

@@ -38,6 +38,11 @@ def test_run_exits_as_a_shell_would(box: Box, words: list[str], code: int) -> No
     assert "Traceback" not in done.stderr
 
 
+def test_run_tells_its_jobs_id_before_the_output_and_not_among_it(box: Box) -> None:
+    done = box.run("run", "--", "sh", "-c", "echo $CORRAL_JOB_ID")
+    assert done.stderr.splitlines()[0] == f"corral: job {done.stdout.strip()}"
+
+
 def test_more_than_the_machine_has_is_refused_with_what_it_has(box: Box) -> None:
     refused = box.run("run", "--gpus", "10000", "true").stderr
     assert "this machine has 4 GPUs; the most you can ask for is 4 GPUs" in refused
@@ -139,7 +144,7 @@ def test_ctrl_c_interrupts_the_job_which_is_not_tried_again(box: Box) -> None:
         command.send_signal(signal.SIGINT)
         _, told = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 130
-    assert re.fullmatch(r"corral: sent SIGINT to job \d+; press Ctrl-C again to cancel it\n", told)
+    assert re.fullmatch(r"corral: job (\d+)\ncorral: sent SIGINT to job \1; press Ctrl-C again to cancel it\n", told)
     (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == "sent-int")
     assert (row["phase"], row["signal"], row["attempts"]) == ("FAILED", signal.SIGINT, 1)
 

@@ -88,6 +88,38 @@ def test_chosen_jobs_are_held_together_after_a_question(visit: Visit, box: Box, 
     assert visit.errors == []
 
 
+def test_an_array_is_one_row_that_opens_with_the_keyboard_and_is_held_whole_or_in_part(visit: Visit, box: Box) -> None:
+    array = box.submit("--gpus", "4", "--array", "0-49", "--name", "sweep", "--", "sleep", "600")
+    box.until_phase(f"{array}_0", "RUNNING")
+    page = visit.go("/queue")
+    row = page.get_by_role("row").filter(has_text="50 jobs")
+    expect(row).to_contain_text("1 running")
+    expect(row).to_contain_text("49 pending")
+    opens = page.get_by_role("button", name=f"array {array} sweep, 50 elements")
+    expect(opens).to_have_attribute("aria-expanded", "false")
+    expect(page.get_by_role("row")).to_have_count(2)
+    _tab_to(page, "button", f"array {array} sweep, 50 elements")
+    page.keyboard.press("Enter")
+    expect(opens).to_have_attribute("aria-expanded", "true")
+    expect(page.get_by_role("row")).to_have_count(52)
+    for index in (8, 9):
+        page.get_by_label(f"Choose job {array}_{index}", exact=True).check()
+    whole = page.get_by_label(f"Choose all of array {array}")
+    assert whole.evaluate("box => box.indeterminate")
+    page.get_by_role("button", name="Hold", exact=True).click()
+    page.get_by_role("button", name="Hold 2 jobs").click()
+    expect(page.get_by_text("2 jobs on hold")).to_be_visible()
+    assert [box.job(f"{array}_{index}")["held"] for index in (7, 8, 9)] == [False, True, True]
+    page.keyboard.press("Escape")
+    opens.click()
+    expect(page.get_by_role("row")).to_have_count(2)
+    whole.check()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    page.get_by_role("button", name="Cancel 50 jobs").click()
+    expect(page.get_by_text("50 jobs cancelled")).to_be_visible()
+    assert visit.errors == []
+
+
 def test_a_job_shows_what_was_measured_of_each_of_its_gpus(visit: Visit, box: Box, tmp_path: Path) -> None:
     job_id = box.submit("--gpus", "2", "--", "sh", "-c", until_there(tmp_path / "never"))
     box.until_phase(job_id, "RUNNING")

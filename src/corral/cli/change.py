@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from corral.cli.direct.change_jobs import AT_ONCE, change_named, elements, tell
+from corral.cli.direct.change_jobs import AT_ONCE, change_named, tell
 from corral.cli.flag_classes import taking
 from corral.cli.screen import command_group, example, say
 from corral.cli.states import phases_of
@@ -37,7 +37,9 @@ _CHANGED_PHASES: Mapping[Verb, Sequence[Phase]] = {
 
 JobIds = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", help="Job ids. An array's id stands for all its jobs, 17_3-9 for some of them."),
+    typer.Argument(
+        metavar="[ID]...", help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them."
+    ),
 ]
 app = command_group()
 
@@ -133,12 +135,11 @@ def _change(verb: Verb, ids: Sequence[str], flags: ChangeFlags) -> None:
         if ids:
             raise typer.Exit(change_named(verb, ids, json=flags.json))
         raise Refused(f"name jobs to {verb}, or choose them: --user me is all of yours, --name 'sweep-*' some of them")
-    named = [one for text in ids for one in elements(text)]
     with Client() as client:
-        changed = (_each if flags.yes else _change_agreed)(client, verb, named, choices)
+        changed = (_each if flags.yes else _change_agreed)(client, verb, ids, choices)
         others = not (changed.ids or changed.unchanged) and _say_none(client, verb, choices)
     tell(verb, to_plain(changed), json=flags.json)
-    raise typer.Exit(int(others or bool({one.id for one in changed.unchanged} & set(named))))
+    raise typer.Exit(int(others or bool({one.id for one in changed.unchanged} & set(ids))))
 
 
 def say_none_found(verb: Verb) -> bool:

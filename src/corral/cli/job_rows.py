@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import time
 
+from corral.cli.job_groups import (
+    cell_of,
+    gpus_of,
+    ids_of,
+    indices_of_devices,
+    nodes_of,
+    place_of,
+    time_of,
+)
 from corral.cli.screen import fitted
 from corral.cli.text_table import TextTable
 from corral.formatting.job_words import (
@@ -27,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from corral.cli.job_groups import Group
     from corral.client import DeviceRow, JobRow
     from corral.formatting.job_words import Places
 
@@ -37,6 +47,7 @@ LEAST_PARAMS_WIDTH = 20
 class Column:
     """A column of a table of jobs: its title, the text of a row, and how to set it.
 
+    `several` is the text of elements of an array that are one row, where they may differ and all the same are told.
     `limit` is its greatest width where the line is too short, `numeric` is aligned to the right.
     """
 
@@ -46,21 +57,38 @@ class Column:
         text: Callable[[JobRow, Places, float], str],
         limit: int | None = None,
         numeric: bool = False,
+        several: Callable[[Group, Places, float], str] | None = None,
     ) -> None:
         self.title = title
         self.text = text
+        self.several = several
         self.limit = limit
         self.numeric = numeric
 
 
 COLUMNS: dict[str, Column] = {
-    "id": Column("ID", lambda row, places, now: row.id, 12),
+    "id": Column("ID", lambda row, places, now: row.id, 12, several=lambda group, places, now: ids_of(group)),
     "name": Column("NAME", lambda row, places, now: job_called(row), 14),
     "user": Column("USER", lambda row, places, now: row.user, 8),
     "state": Column("PHASE", lambda row, places, now: row.phase),
-    "gpus": Column("GPUS", lambda row, places, now: gpus_asked(row), numeric=True),
-    "time": Column("TIME", lambda row, places, now: job_time(row, now), numeric=True),
-    "where": Column("WHERE, WHY", lambda row, places, now: _where_and_params(row, places), 40),
+    "gpus": Column(
+        "GPUS",
+        lambda row, places, now: gpus_asked(row),
+        numeric=True,
+        several=lambda group, places, now: gpus_of(group),
+    ),
+    "time": Column(
+        "TIME",
+        lambda row, places, now: job_time(row, now),
+        numeric=True,
+        several=lambda group, places, now: time_of(group, now),
+    ),
+    "where": Column(
+        "WHERE, WHY",
+        lambda row, places, now: _where_and_params(row, places),
+        40,
+        several=lambda group, places, now: place_of(group, places),
+    ),
     "submitted": Column("SUBMITTED", lambda row, places, now: _moment(row.submitted_at)),
     "started": Column("STARTED", lambda row, places, now: _moment(row.started_at)),
     "ended": Column("ENDED", lambda row, places, now: _moment(row.ended_at)),
@@ -69,8 +97,18 @@ COLUMNS: dict[str, Column] = {
     "queue": Column("QUEUE", lambda row, places, now: row.queue, 12),
     "project": Column("PROJECT", lambda row, places, now: row.project, 12),
     "priority": Column("PRIORITY", lambda row, places, now: str(row.priority), numeric=True),
-    "node": Column("NODE", lambda row, places, now: ",".join(row.nodes) or "-", 16),
-    "gpu": Column("GPU", lambda row, places, now: devices_of(row, places) or "-", 16),
+    "node": Column(
+        "NODE",
+        lambda row, places, now: ",".join(row.nodes) or "-",
+        16,
+        several=lambda group, places, now: nodes_of(group),
+    ),
+    "gpu": Column(
+        "GPU",
+        lambda row, places, now: devices_of(row, places) or "-",
+        16,
+        several=lambda group, places, now: indices_of_devices(group, places),
+    ),
     "share": Column("SHARE", lambda row, places, now: shares_of(row) or "-", 12),
     "memory": Column("MEMORY", lambda row, places, now: memory_of(row) or "-", numeric=True),
     "reason": Column("REASON", lambda row, places, now: row.reason or "-", 40),
@@ -111,17 +149,36 @@ def job_lines(
     *,
     header: bool = True,
 ) -> list[str]:
-    """The table of these jobs, in the order given."""
+    """The table of these jobs, a row each, in the order given."""
+    return group_lines([[row] for row in rows], places, now, columns, header=header)
+
+
+def group_lines(
+    groups: Sequence[Group],
+    places: Places,
+    now: float,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+    *,
+    header: bool = True,
+) -> list[str]:
+    """The table of these jobs, a row for each group, in the order given."""
     chosen = [COLUMNS[name] for name in columns]
     table = TextTable(
         [column.title for column in chosen],
         limits={column.title: column.limit for column in chosen if column.limit is not None},
         numeric=[column.title for column in chosen if column.numeric],
     )
-    for row in rows:
-        table.add(*(column.text(row, places, now) for column in chosen), style=PHASE_STYLES.get(row.phase))
+    for group in groups:
+        cells = [_cell(column, group, places, now) for column in chosen]
+        table.add(*cells, style=PHASE_STYLES.get(group[0].phase))
     lines = table.lines(paint="PHASE" if "state" in columns else None)
     return lines if header else lines[1:]
+
+
+def _cell(column: Column, group: Group, places: Places, now: float) -> str:
+    if len(group) > 1 and column.several is not None:
+        return column.several(group, places, now)
+    return cell_of(column.text, group, places, now)
 
 
 def oldest_first(rows: Iterable[JobRow]) -> list[JobRow]:
@@ -129,14 +186,15 @@ def oldest_first(rows: Iterable[JobRow]) -> list[JobRow]:
     return sorted(rows, key=lambda row: (row.sequence or 0, row.id))
 
 
-def start_lines(rows: Sequence[JobRow], *, header: bool = True) -> list[str]:
+def start_lines(groups: Sequence[Group], *, header: bool = True) -> list[str]:
     """The table of `ps --start`, in the order given."""
     titles = ("ID", "NAME", "USER", "GPUS", "STARTS", "THAT IS", "WHY")
     table = TextTable(titles, limits={"ID": 12, "NAME": 14, "USER": 8})
-    for row in rows:
+    for group in groups:
+        row = group[0]
         when = "?" if row.expected_start is None else clock_time(row.expected_start)
         what = row.expected_start_is or "-"
-        table.add(row.id, job_called(row), row.user, gpus_asked(row), when, what, wait_word(row))
+        table.add(ids_of(group), job_called(row), row.user, gpus_of(group), when, what, wait_word(row))
     return table.lines()[0 if header else 1 :]
 
 

@@ -7,7 +7,8 @@ from collections import Counter
 from math import inf
 
 from corral.cli.direct.rows import rows_of
-from corral.cli.job_rows import DEFAULT_COLUMNS, fill_in_nodes, job_lines, needs_places, oldest_first, start_lines
+from corral.cli.job_groups import grouped
+from corral.cli.job_rows import DEFAULT_COLUMNS, fill_in_nodes, group_lines, needs_places, oldest_first, start_lines
 from corral.cli.screen import painted, print_json, say, write_painted
 from corral.client.address import find_address
 from corral.client.transport import Transport
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from corral.cli.job_groups import Group
     from corral.client import JobRow
 
 LONGEST_PAGE = 10_000
@@ -33,16 +35,21 @@ def show_jobs(
     columns: Sequence[str] | None,
     *,
     header: bool,
+    elements: bool,
     start: bool,
     watch: bool,
     json: bool,
 ) -> None:
-    """Print the table of the jobs that are `wanted`, or these as JSON in an order. Raises Refused."""
+    """Print the table of the jobs that are `wanted`, or these as JSON in an order. Raises Refused.
+
+    Elements of an array that are alike are one row, unless `elements` are.
+    """
     order = _order(sort)
     if json:
         print_json(_ordered(wanted, order, start=start))
         return
-    table = JobTable(Transport(find_address()), wanted, order, limit, columns or DEFAULT_COLUMNS, header=header)
+    transport, shown = Transport(find_address()), columns or DEFAULT_COLUMNS
+    table = JobTable(transport, wanted, order, limit, shown, header=header, elements=elements)
     if watch:
         from corral.cli.live import show_live
 
@@ -91,6 +98,7 @@ class JobTable:
         columns: Sequence[str],
         *,
         header: bool,
+        elements: bool,
     ) -> None:
         self._transport = transport
         self._wanted = wanted
@@ -98,27 +106,35 @@ class JobTable:
         self._limit = limit
         self._columns = columns
         self._header = header
+        self._elements = elements
 
     def jobs(self) -> tuple[list[str], str | None]:
         """The lines, and what to say of the jobs that are left out."""
-        rows, more = self._listed()
+        groups, more = self._listed()
         which = "those under way and the newest others" if self._order is None else "the first in this order"
-        left_out = f"only {len(rows)} jobs are listed, {which}; --limit 0 lists all" if more else None
-        return self._lines(rows), left_out
+        count = sum(map(len, groups))
+        left_out = f"only {count} jobs are listed, {which}; --limit 0 lists all" if more else None
+        return self._lines(groups), left_out
 
     def live(self) -> list[str]:
         """The lines, below how many jobs are in which phase."""
-        rows, more = self._listed()
-        counts = Counter(row.phase for row in rows)
+        groups, more = self._listed()
+        counts = Counter(row.phase for group in groups for row in group)
         words = ", ".join(f"{count} {phase}" for phase, count in counts.items()) or "no jobs"
         more_than = "more than " if more else ""
-        return [painted(f"{time.strftime('%H:%M:%S')}  {more_than}{words}", "bold"), *self._lines(rows)]
+        return [painted(f"{time.strftime('%H:%M:%S')}  {more_than}{words}", "bold"), *self._lines(groups)]
 
     def starts(self) -> list[str]:
-        """The lines of the waiting jobs with their expected starts."""
-        return start_lines(_by_start(self._asked(limit=0, starts=True, phase="PENDING")), header=self._header)
+        """The lines of the waiting jobs with their expected starts, in one those of an array of which none is known."""
+        rows = _by_start(self._asked(limit=0, starts=True, phase="PENDING"))
+        known = [row for row in rows if row.expected_start is not None]
+        groups = [*([row] for row in known), *self._grouped(rows[len(known) :])]
+        return start_lines(groups, header=self._header)
 
-    def _listed(self) -> tuple[Sequence[JobRow], bool]:
+    def _grouped(self, rows: Sequence[JobRow]) -> Sequence[Group]:
+        return [[row] for row in rows] if self._elements else grouped(rows)
+
+    def _listed(self) -> tuple[Sequence[Group], bool]:
         """The first of the jobs in this order, and whether there are more.
 
         Without an order these are the newest, running ones before all others, oldest first.
@@ -128,24 +144,30 @@ class JobTable:
             # All that there are come page by page, newest first.
             from corral.model.job_sort import parse_sort, sorted_rows
 
-            return sorted_rows(self._asked(limit=0), parse_sort(order), time.time()), False
+            return self._grouped(sorted_rows(self._asked(limit=0), parse_sort(order), time.time())), False
         rows = self._asked(limit=0 if limit is None else min(limit + 1, LONGEST_PAGE), sort=order)
-        more = limit is not None and len(rows) > limit
+        if limit is not None and len(rows) > limit and not self._elements and any(row.array_id for row in rows):
+            # So many elements may come to a few rows.
+            rows = self._asked(limit=LONGEST_PAGE, sort=order)
+        groups = self._grouped(rows)
+        more = limit is not None and (len(groups) > limit or len(rows) >= LONGEST_PAGE)
         if order is not None:
-            return rows[:limit], more
+            return groups[:limit], more
         if not more:
-            return oldest_first(rows), False
+            return self._grouped(oldest_first(rows)), False
         phases = [phase for phase in UNDER_WAY if phase in (self._wanted["phase"] or ",".join(UNDER_WAY)).split(",")]
         under_way = self._asked(limit=0, phase=",".join(phases)) if phases else ()
         first = {row.id: row for row in (*under_way, *rows)}
-        return oldest_first(list(first.values())[:limit]), True
+        kept = [row for group in self._grouped(list(first.values()))[:limit] for row in group]
+        return self._grouped(oldest_first(kept)), True
 
     def _asked(self, **query: Any) -> list[JobRow]:
         return rows_of("JobRow", self._transport.get("/jobs", **{**self._wanted, **query})["jobs"])
 
-    def _lines(self, rows: Sequence[JobRow]) -> list[str]:
+    def _lines(self, groups: Sequence[Group]) -> list[str]:
+        rows = [row for group in groups for row in group]
         places = needs_places(rows, self._columns)
         devices = rows_of("DeviceRow", self._transport.get("/devices")["devices"]) if places else ()
         if "node" in self._columns:
             fill_in_nodes(rows, devices)
-        return job_lines(rows, places_of(devices, rows), time.time(), self._columns, header=self._header)
+        return group_lines(groups, places_of(devices, rows), time.time(), self._columns, header=self._header)

@@ -12,7 +12,7 @@ app = command_group()
 
 @app.command(epilog=example("corral logs -f 17", "corral logs -n 20 17"))
 def logs(
-    job_id: Annotated[str, typer.Argument(metavar="ID", help="Job id.")],
+    job_id: Annotated[str, typer.Argument(metavar="ID|NAME", help="Job id, or a name: of these the newest.")],
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the job has ended.")] = False,
     rank: Annotated[
         str, typer.Option("--rank", metavar="N|all", help="Which member of a gang; all puts its rank before each line.")

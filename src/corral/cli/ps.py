@@ -44,7 +44,9 @@ def ps(
             "--means", metavar="MEANS", help="Only jobs that hold GPUs so: exclusive (whole), mps, mig, timeslice."
         ),
     ] = None,
-    array: Annotated[str | None, typer.Option("--array", metavar="ID", help="Only jobs of this array.")] = None,
+    array: Annotated[
+        str | None, typer.Option("--array", metavar="ID", help="Only jobs of this array, each in a row.")
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="WHEN", help="Only jobs submitted in this time, or since: 2h, 2026-11-20."),
@@ -59,7 +61,12 @@ def ps(
         str | None,
         typer.Option("--columns", metavar="NAME,..", help=f"Show these columns: {', '.join(COLUMNS)}."),
     ] = None,
-    no_header: Annotated[bool, typer.Option("--no-header", help="Leave out the titles.")] = False,
+    elements: Annotated[
+        bool, typer.Option("--elements", help="List each element of an array; else those that are alike are one row.")
+    ] = False,
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="For scripts: leave out the titles, and list each element of an array.")
+    ] = False,
     start: Annotated[bool, typer.Option("--start", help="Only waiting jobs, with their expected start times.")] = False,
     limit: Annotated[
         int,
@@ -82,9 +89,13 @@ def ps(
     """List jobs that wait or run.
 
     TIME is how long a job has run, or waited so far. The last column shows where it runs, why it waits or how it ended.
+
+    Elements of an array in the same phase are one row, such as 17_[3-49] with GPUS 47x1; TIME is that of the oldest,
+    and of those that wait the last column is about the next to start. Other commands take 17_[3-49] in place of an id.
     """
     code = list_jobs(
         json=json, start=start, watch=watch, sort=sort, columns=columns, no_header=no_header, limit=limit, every=every,
-        user=user, state=state, name=name, queue=queue, project=project, means=means, array=array, since=since,
+        elements=elements, user=user, state=state, name=name, queue=queue, project=project, means=means, array=array,
+        since=since,
     )  # fmt: skip
     raise typer.Exit(code)

@@ -49,8 +49,8 @@ def run(
 ) -> None:
     """Run a command on GPUs that nobody else uses, and wait for it.
 
-    Shows the command's output, its errors among it as in the log, on standard output. While the job waits, the reason
-    is shown on standard error.
+    Shows the command's output, its errors among it as in the log, on standard output. The job's id, and while it waits
+    the reason, are shown on standard error.
 
     Ctrl-C interrupts the job (SIGINT); while it still waits, it cancels it. A second Ctrl-C cancels it (SIGTERM, and
     SIGKILL if that does not end it in time), a third returns at once. SIGTERM cancels it, too.
@@ -93,7 +93,10 @@ def run(
 
 def _run(client: Client, request: Submission) -> int:
     with interruptible():
-        return Follower(client).follow(client.submit(request).id, sends_input=request.stdin)
+        follower = Follower(client)
+        job_id = client.submit(request).id
+        say(f"job {job_id}")
+        return follower.follow(job_id, sends_input=request.stdin)
 
 
 def _at_terminal(client: Client, request: Submission) -> int:

@@ -12,7 +12,9 @@ app = command_group()
 
 @app.command(epilog=example("corral show 17", "corral show 17 --json"))
 def show(
-    job_id: Annotated[str, typer.Argument(metavar="ID", help="Id of a job, or of an array.")],
+    job_id: Annotated[
+        str, typer.Argument(metavar="ID|NAME", help="Id of a job or an array, or a name: of these the newest.")
+    ],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show everything about a job.

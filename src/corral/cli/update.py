@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.direct.change_jobs import elements
 from corral.cli.screen import command_group, complain_of, example, exit_code_of, write_lines
 from corral.client import Client
 from corral.model.errors import Conflict, Refused
@@ -18,7 +17,7 @@ def update(
     ids: Annotated[
         list[str],
         typer.Argument(
-            metavar="ID...", help="Job ids. An array's id stands for all its jobs, 17_3-9 for some of them."
+            metavar="ID...", help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them."
         ),
     ],
     priority: Annotated[
@@ -40,13 +39,15 @@ def update(
         raise Refused("nothing to change; give at least one of --priority, --time, --name and --queue")
     time_limit_s = None if time is None else parse_duration_s(time, field="--time")
     codes = [0]
+    told: set[str] = set()
     with Client() as client:
-        for job_id in dict.fromkeys(one for text in ids for one in elements(text)):
+        for job_id in dict.fromkeys(ids):
             try:
                 touched = client.jobs.update(job_id, priority=priority, time=time_limit_s, name=name, queue=queue)
             except (Refused, Conflict) as error:
                 complain_of(error)
                 codes.append(exit_code_of(error))
                 continue
-            write_lines(*(f"updated {each}" for each in touched))
+            write_lines(*(f"updated {each}" for each in touched if each not in told))
+            told.update(touched)
     raise typer.Exit(max(codes))

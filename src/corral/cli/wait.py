@@ -12,7 +12,12 @@ app = command_group()
 
 @app.command(epilog=example("corral wait 17 18 --timeout 2h"))
 def wait(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Job ids. An array's id stands for all its jobs.")],
+    ids: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID...", help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them."
+        ),
+    ],
     timeout: Annotated[
         str | None, typer.Option("--timeout", metavar="TIME", help="Stop waiting after this time: 30s, 2h.")
     ] = None,

@@ -12,7 +12,7 @@ app = command_group()
 
 @app.command(epilog=example("corral why 17"))
 def why(
-    job_id: Annotated[str, typer.Argument(metavar="ID", help="Job id.")],
+    job_id: Annotated[str, typer.Argument(metavar="ID|NAME", help="Job id, or a name: of these the newest.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Explain why a job waits, and what would start it now.

@@ -36,7 +36,7 @@ class Jobs:
     """Lists and changes jobs.
 
     An id is text or a whole number, or a handle or row that has it. For changes, an array's id stands for all its
-    elements.
+    elements, and one such as "17_[3-9]" for some of them.
     """
 
     def __init__(self, transport: Transport) -> None:

@@ -6,8 +6,8 @@ from numbers import Real
 from typing import Any
 
 from corral.client import arguments
-from corral.client.array_indices import MAX_ARRAY_SIZE
 from corral.client.options import RequestOptions
+from corral.model.array_indices import MAX_ARRAY_SIZE
 from corral.model.errors import Refused, nearest
 
 Check = Callable[[Any, str], Any]

@@ -64,7 +64,7 @@ def _fields(command: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any
 
 
 def _array(text: str) -> dict[str, Any]:
-    from corral.client.array_indices import parse_indices
+    from corral.model.array_indices import parse_indices
 
     indices, limit = parse_indices(text)
     return {"indices": list(indices), **({} if limit is None else {"limit": limit})}

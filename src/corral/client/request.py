@@ -8,13 +8,13 @@ from math import inf
 from typing import TypeVar
 
 from corral.client.arguments import Word
-from corral.client.array_indices import parse_array
 from corral.client.begin import parse_begin
 from corral.client.calling_process import checked_text, directory, environment, soft_limits, umask
 from corral.client.containers import container
 from corral.client.option_values import Given, checked_options, command_words
 from corral.client.options import RequestOptions
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_strategy, parse_version
+from corral.model.array_indices import parse_array
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request

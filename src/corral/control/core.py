@@ -120,10 +120,11 @@ class ControlCore:
         self.stopper = Stopper(ledger, clock, dispatcher.stop)
         lost_services = LostServices(dispatcher.attempts, self.notes.tell, self.stopper)
         self.listener = NodeEvents(nodes, dispatcher, self.recovery, lost_services)
+        self._logs = logs = MemberLogs(ledger, nodes, clock)
+        self._failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
         queries = self._make_queries(planners, rules, about)
-        self.service = self._make_service(
-            queries, self._make_details(queries, log_path, monitoring), settings, rules, server
-        )
+        details = self._make_details(queries, log_path, monitoring)
+        self.service = self._make_service(queries, details, settings, rules, server)
         self.pod_jobs = LedgerPodJobs(ledger, self.service, clock, dispatcher.stop)
 
     def _make_queries(self, planners: Planners, rules: RequestRules, about: Callable[[], ServerInfo]) -> Queries:
@@ -137,16 +138,17 @@ class ControlCore:
             planner=planners.alike,
             about=about,
             trouble=self.dispatcher.trouble,
+            failed_as=self._failures.word,
         )
 
-    def _make_explanations(self, queries: Queries, failures: FailureNotes) -> Explanations:
+    def _make_explanations(self, queries: Queries) -> Explanations:
         return Explanations(
             self._ledger,
             self.controller,
             self._clock,
             queries,
             outlooks=self._outlooks,
-            log_ends=failures,
+            log_ends=self._failures,
             planner=self._planners.alike,
             trouble=self.dispatcher.trouble,
             may_still_run=self.recovery.left_behind.warning,
@@ -173,9 +175,7 @@ class ControlCore:
         server: ProcessIdentity | None,
     ) -> Service:
         ledger, nodes, clock, dispatcher = self._ledger, self._nodes, self._clock, self.dispatcher
-        logs = MemberLogs(ledger, nodes, clock)
-        failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
-        ledger.subscribe(failures.on_change)
+        ledger.subscribe(self._failures.on_change)
         ledger.subscribe(KeptScratch(ledger, nodes, later=self._noting.put).on_change)
         eligible = EligibleNodes()
         return Service(
@@ -184,8 +184,8 @@ class ControlCore:
             nodes,
             clock,
             details=details,
-            logs=logs,
-            explanations=self._make_explanations(queries, failures),
+            logs=self._logs,
+            explanations=self._make_explanations(queries),
             holdings=AllocationMap(ledger, nodes, dispatcher.attempts),
             slicing=MigChanges(ledger, nodes, queries, allowed=settings.mig_changes),
             node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),
@@ -216,6 +216,7 @@ class ControlCore:
         self.recovery.wait(RECONCILED_WITHIN_S)
         self.dispatcher.start()
         self.controller.start()
+        self._failures.look_back()
 
     def close(self) -> None:
         """Finish what is in hand and stop; the jobs run on."""

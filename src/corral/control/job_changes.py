@@ -177,12 +177,14 @@ class JobChanges:
         return choice.user
 
     def _named(self, ids: Sequence[str], caller: Caller) -> list[_Target]:
-        """What each id names; an element that is named besides its array counts once, as itself."""
+        """What each id names; an element that is named more than once counts once, as itself where it is."""
         targets = []
         found = named_jobs(self._ledger, ids)
+        seen = set(found)
         for job_id, named in found.items():
             whole_array = not named or named[0].id != job_id
-            rest = tuple(job for job in named if job.id not in found) if whole_array else named
+            rest = tuple(job for job in named if job.id not in seen) if whole_array else named
+            seen.update(job.id for job in rest)
             target = _Target(job_id, rest, whole_array)
             try:
                 if not named:

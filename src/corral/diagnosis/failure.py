@@ -64,11 +64,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What happened, and what to do about it. A `consequence` mostly follows from the failure of another process."""
+    """What happened, and what to do about it. A `consequence` mostly follows from the failure of another process.
+
+    `word` is what happened in few words, for lists of jobs; "" where it takes a sentence.
+    """
 
     what: str
     fix: str
     consequence: bool = False
+    word: str = ""
 
     @property
     def line(self) -> str:

@@ -2,12 +2,14 @@
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corral.diagnosis.failure import Diagnosis, Failure
 from corral.diagnosis.rule import Case, Rule, returned_by_driver, rule
 from corral.model.audience import Option
 from corral.model.units import format_memory
+
+_WORD = "out of GPU memory"
 
 _MARGIN = 1.1
 _OTHERS_MIB = 512
@@ -59,7 +61,7 @@ class Shortage:
 
 def out_of_memory(failure: Failure, short: Shortage, smaller: str = "lower the batch size") -> Diagnosis:
     """The shortage in words; `smaller` is what the program can do to need less."""
-    return Diagnosis(f"out of GPU memory{_numbers(short)}", _fix(failure, short, smaller))
+    return Diagnosis(f"{_WORD}{_numbers(short)}", _fix(failure, short, smaller), word=_WORD)
 
 
 def _numbers(short: Shortage) -> str:
@@ -152,7 +154,7 @@ def _paddle(match: re.Match[str], case: Case) -> Diagnosis:
     if case.failure.shared:
         allocator = case.failure.audience.env("FLAGS_allocator_strategy=naive_best_fit")
         # Its growing pools clash with a limit on memory: the accelerator suite's handbook of vGPU failures.
-        return Diagnosis(found.what, f"{allocator}, then {found.fix}")
+        return replace(found, fix=f"{allocator}, then {found.fix}")
     return found
 
 
@@ -164,7 +166,7 @@ def _xla(match: re.Match[str], case: Case) -> Diagnosis:
         fraction = math.floor(90 * part / whole) / 100
         own = failure.audience.env(f"XLA_PYTHON_CLIENT_MEM_FRACTION={fraction:.2f}")
         fix = f"JAX takes 75% of a GPU at its start: {own}"
-        return Diagnosis(found.what, f"{fix}; then {found.fix}")
+        return replace(found, fix=f"{fix}; then {found.fix}")
     return found
 
 
@@ -190,7 +192,7 @@ def _no_numbers(_match: re.Match[str], case: Case) -> Diagnosis:
 
 def _cublas(_match: re.Match[str], case: Case) -> Diagnosis:
     found = out_of_memory(case.failure, Shortage())
-    return Diagnosis("cuBLAS found no GPU memory to begin with, so the GPU is full", found.fix)
+    return replace(found, what="cuBLAS found no GPU memory to begin with, so the GPU is full")
 
 
 _TENSOR = r"OOM when allocating tensor with shape\[([0-9][0-9,]{0,79})\] and type (\w{1,20}) on "

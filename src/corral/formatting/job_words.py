@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from corral.formatting.times import clock_time
+from corral.model.array_indices import spans
 from corral.model.exit_code import exit_code_in_words
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 
@@ -38,9 +39,15 @@ def places_of(devices: Sequence[DeviceRow], rows: Iterable[JobRow] = ()) -> dict
 
 def job_time(row: JobRow, now: float) -> str:
     """How long it ran or has waited; "-" if it never ran."""
+    seconds = run_or_wait_s(row, now)
+    return "-" if seconds is None else format_duration(seconds)
+
+
+def run_or_wait_s(row: JobRow, now: float) -> float | None:
+    """How long it ran or has waited; None if it never ran."""
     if row.started_at is not None and row.phase != "PENDING":
-        return format_duration((row.ended_at or now) - row.started_at)
-    return format_duration(now - row.submitted_at) if not row.ended and row.submitted_at else "-"
+        return (row.ended_at or now) - row.started_at
+    return now - row.submitted_at if not row.ended and row.submitted_at else None
 
 
 def job_place(row: JobRow, places: Places) -> str:
@@ -85,7 +92,7 @@ def _by_share(row: JobRow, indices: Sequence[int], places: Places) -> str:
         places[grant.uuid][1] for grant in row.grants if grant.share_milli == MILLI_PER_DEVICE and grant.uuid in places
     }
     parts = [index for index in indices if index not in whole] if whole else []
-    return ",".join([*_spans([index for index in indices if index not in parts]), *_spans(parts)])
+    return ",".join([*spans([index for index in indices if index not in parts]), *spans(parts)])
 
 
 def shares_of(row: JobRow) -> str:
@@ -134,14 +141,3 @@ def gpus_asked(row: JobRow) -> str:
 def job_called(row: JobRow) -> str:
     """Its name, else the name of its program."""
     return row.name or (row.command[0].rpartition("/")[2] if row.command else row.kind)
-
-
-def _spans(indices: Sequence[int]) -> list[str]:
-    """Ascending numbers, three and more in a row as one: 0-3, 5, 6."""
-    runs: list[list[int]] = []
-    for index in sorted(indices):
-        if runs and index == runs[-1][-1] + 1:
-            runs[-1].append(index)
-        else:
-            runs.append([index])
-    return [word for run in runs for word in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))]

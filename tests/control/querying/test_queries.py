@@ -61,6 +61,7 @@ class Lab:
             outlooks=outlooks,
             about=lambda: ServerInfo(version="1"),
             trouble=self.troubles.get,
+            failed_as=lambda job: None,
         )
         self.explanations = Explanations(
             self.ledger,

@@ -1,6 +1,7 @@
 """Who fails is told why, in the log and when asked, also after a restart; each attempt by its own words."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -143,6 +144,21 @@ def test_a_server_that_has_just_started_tells_the_same(site: Site) -> None:
     site.run("1", OOM)
     site.work()
     assert site.why("1") == TOLD
+
+
+def test_few_words_say_in_lists_of_jobs_that_memory_of_the_gpu_was_short(site: Site) -> None:
+    site.run("1", OOM)
+    job = site.ledger.find_job("1")
+    assert job is not None
+    assert site.notes.word(job) is None
+    site.work()
+    assert site.notes.word(job) == "out of GPU memory"
+    assert site.notes.word(replace(job, attempts=job.attempts + 1)) is None
+    assert site.notes.word(replace(job, phase=Phase.SUCCEEDED)) is None
+    after_restart = site.restarted()
+    after_restart.look_back()
+    site.work()
+    assert after_restart.word(job) == "out of GPU memory"
 
 
 def test_more_memory_is_not_advised_where_no_gpu_of_the_site_has_it(site: Site) -> None:

@@ -3713,7 +3713,7 @@ export interface components {
          * @description Jobs to change. Of those of `ids`, or else of all jobs, those to which all that is given besides applies.
          *
          *     Attributes:
-         *         ids: an array's stands for all its elements.
+         *         ids: an array's stands for all its elements, 17_[3-9] or 17_[1,3] for some of them.
          *         user: whose jobs; "me" is the caller, and so is None without ids.
          *         name: as `corral.model.name_pattern` reads it: * is any characters, and a comma separates several.
          *         array: the id of an array.

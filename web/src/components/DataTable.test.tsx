@@ -68,3 +68,48 @@ it("sorts numbers down, then up, and then no longer", () => {
     ["none", "item 0"],
   ]);
 });
+
+it("keeps rows below the one that they belong to, in the order of the column", () => {
+  const below = (item: Item) =>
+    item.id === "item 1" ? [3, 4].map((size) => ({ id: `below ${size}`, size })) : [];
+  render(<DataTable rows={listed.slice(0, 3)} columns={COLUMNS} label="Items" keyOf={idOf} below={below} />);
+  expect(firstIds()).toEqual(["item 0", "item 1", "below 3", "below 4", "item 2"]);
+  fireEvent.click(screen.getByRole("button", { name: /Size/ }));
+  expect(firstIds()).toEqual(["item 2", "item 1", "below 4", "below 3", "item 0"]);
+});
+
+it("lets the box of a row choose all that it stands for, and shows that some of it is chosen", () => {
+  const choose = vi.fn();
+  const boxes = (chosen: string[]) => (
+    <DataTable
+      rows={listed.slice(0, 1)}
+      columns={COLUMNS}
+      label="Items"
+      keyOf={idOf}
+      selection={{
+        chosen: new Set(chosen),
+        mayChoose: () => true,
+        choose,
+        nameOf: (item) => item.id,
+        keysOf: () => ["a", "b"],
+      }}
+    />
+  );
+  const { rerender } = render(boxes([]));
+  const box = screen.getByRole<HTMLInputElement>("checkbox", { name: "Choose item 0" });
+  const state = () => [box.checked, box.indeterminate];
+  const states = [[], ["a"], ["b"], ["a", "b"]].map((chosen) => {
+    rerender(boxes(chosen));
+    return state();
+  });
+  expect(states).toEqual([
+    [false, false],
+    [false, true],
+    [false, true],
+    [true, false],
+  ]);
+  rerender(boxes([]));
+  fireEvent.click(box);
+  const change = choose.mock.calls[0]?.[0] as (before: ReadonlySet<string>) => ReadonlySet<string>;
+  expect([...change(new Set(["c"]))]).toEqual(["c", "a", "b"]);
+});

@@ -13,28 +13,36 @@ export interface Selection<T> {
   choose: Choose;
   /** What a row is called in the label of its box. */
   nameOf: (row: T) => string;
+  /** The keys of all that the box of a row chooses, where that is more than itself. */
+  keysOf?: (row: T) => readonly string[];
 }
 
 /**
  * A table whose columns sort. Of many rows only those in sight are drawn, and of these anew only those that are another
- * object than before: so `columns`, `keyOf` and `choose` must stay the same.
+ * object than before: so `columns`, `keyOf`, `keysOf` and `choose` must stay the same.
  */
 export function DataTable<T>({
   rows,
   columns,
   label,
   keyOf,
+  below,
   selection,
 }: {
   rows: readonly T[];
   columns: readonly Column<T>[];
   label: string;
   keyOf: (row: T) => string;
+  /** The rows that stand below one, in the same order. */
+  below?: (row: T) => readonly T[];
   selection?: Selection<T>;
 }) {
   const [order, setOrder] = useState<Order | null>(null);
   const [top, setTop] = useState(0);
-  const all = useMemo(() => inOrder(rows, columns, order), [rows, columns, order]);
+  const all = useMemo(() => {
+    const above = inOrder(rows, columns, order);
+    return below ? above.flatMap((row) => [row, ...inOrder(below(row), columns, order)]) : above;
+  }, [rows, columns, order, below]);
   const many = all.length > MANY;
   const { first, end } = many
     ? inSight(top, all.length, Math.ceil(window.screen.height / ROW_PX))
@@ -70,7 +78,8 @@ export function DataTable<T>({
               at={first + at + 2}
               columns={columns}
               choice={selection && (selection.mayChoose(row) ? selection.nameOf(row) : null)}
-              chosen={selection?.chosen.has(keyOf(row)) ?? false}
+              chosen={selection ? howChosen(selection, keysIn(row, keyOf, selection)) : "none"}
+              keysOf={selection?.keysOf}
               keyOf={keyOf}
               choose={selection?.choose}
             />
@@ -89,12 +98,30 @@ interface RowProps<T> {
   columns: readonly Column<T>[];
   /** What its box is called; null where it may not be chosen, undefined where no row may. */
   choice: string | null | undefined;
-  chosen: boolean;
+  chosen: HowChosen;
   keyOf: (row: T) => string;
+  keysOf: Selection<T>["keysOf"];
   choose: Choose | undefined;
 }
 
-function DrawnRow<T>({ row, at, columns, choice, chosen, keyOf, choose }: RowProps<T>) {
+type HowChosen = "all" | "some" | "none";
+
+function howChosen<T>({ chosen }: Selection<T>, keys: readonly string[]): HowChosen {
+  const [first, ...others] = keys;
+  const has = first !== undefined && chosen.has(first);
+  if (!chosen.size) return "none";
+  return others.every((key) => chosen.has(key) === has) ? (has ? "all" : "none") : "some";
+}
+
+function keysIn<T>(
+  row: T,
+  keyOf: (row: T) => string,
+  { keysOf }: Pick<Selection<T>, "keysOf">,
+): readonly string[] {
+  return keysOf ? keysOf(row) : [keyOf(row)];
+}
+
+function DrawnRow<T>({ row, at, columns, choice, chosen, keyOf, keysOf, choose }: RowProps<T>) {
   return (
     <tr aria-rowindex={at}>
       {choice !== undefined && (
@@ -103,8 +130,11 @@ function DrawnRow<T>({ row, at, columns, choice, chosen, keyOf, choose }: RowPro
             <input
               type="checkbox"
               aria-label={`Choose ${choice}`}
-              checked={chosen}
-              onChange={(event) => choose?.(withKey(keyOf(row), event.target.checked))}
+              checked={chosen === "all"}
+              ref={(box) => {
+                if (box) box.indeterminate = chosen === "some";
+              }}
+              onChange={(event) => choose?.(withKeys(keysIn(row, keyOf, { keysOf }), event.target.checked))}
             />
           )}
         </td>
@@ -120,10 +150,12 @@ function DrawnRow<T>({ row, at, columns, choice, chosen, keyOf, choose }: RowPro
 
 const Row = memo(DrawnRow) as typeof DrawnRow;
 
-const withKey = (key: string, chosen: boolean) => (before: ReadonlySet<string>) => {
+const withKeys = (keys: readonly string[], chosen: boolean) => (before: ReadonlySet<string>) => {
   const after = new Set(before);
-  if (chosen) after.add(key);
-  else after.delete(key);
+  for (const key of keys) {
+    if (chosen) after.add(key);
+    else after.delete(key);
+  }
   return after;
 };
 
@@ -134,13 +166,13 @@ function shown<T>(column: Column<T>, row: T): ReactNode {
 function ChooseAll<T>({
   rows,
   keyOf,
-  selection: { chosen, mayChoose, choose },
+  selection: { chosen, mayChoose, choose, keysOf },
 }: {
   rows: readonly T[];
   keyOf: (row: T) => string;
   selection: Selection<T>;
 }) {
-  const choosable = () => rows.filter(mayChoose).map(keyOf);
+  const choosable = () => rows.filter(mayChoose).flatMap((row) => keysIn(row, keyOf, { keysOf }));
   const all = chosen.size > 0 && choosable().length === chosen.size;
   return (
     <th>

@@ -30,6 +30,7 @@ export function HeatMap({ devices }: { devices: Device[] }) {
 }
 
 function Cell({ device }: { device: Device }) {
+  const strangers = device.processes.filter((process) => process.job == null);
   const holders = device.holders.map((holder) => `job ${holder.job} of ${visible(holder.user)}`).join(", ");
   const more = [
     device.node && `of ${visible(device.node)}`,
@@ -38,6 +39,7 @@ function Cell({ device }: { device: Device }) {
     `${percent(device.utilization_pct)} in use`,
     `${memory(device.memory_used_mib)} of ${memory(device.memory_total_mib)}`,
     holders,
+    ...strangers.map((process) => `${visible(process.user ?? "somebody")} outside Corral`),
     device.state_reason,
   ].filter(Boolean);
   const busy = ["allocated", "in_use", "reserved"].includes(device.state);
@@ -54,8 +56,22 @@ function Cell({ device }: { device: Device }) {
         {device.mig_profile ?? device.index ?? "?"}
       </b>
       <span className="cut">{busy ? percent(device.utilization_pct) : inWords(device.state)}</span>
+      <span className="cut" aria-hidden="true">
+        {namesOf(device)}
+      </span>
       <span className="only-read-aloud">, {more.join(", ")}</span>
       <i style={{ transform: `scaleX(${(partOf(device.utilization_pct, 100) ?? 0) / 100})` }} />
     </Link>
   );
+}
+
+/** Who has it in one word: "alice", "alice +1"; in brackets whom Corral has not given it to. */
+function namesOf({ holders, processes, pod }: Device): string {
+  const users = [...new Set(holders.map((holder) => holder.user))];
+  const strangers = processes.filter((process) => process.job == null).map((each) => each.user ?? "somebody");
+  const [first, ...others] = [
+    ...users,
+    ...[...new Set([...strangers, ...(pod ? [pod.namespace] : [])])].map((name) => `(${name})`),
+  ];
+  return first === undefined ? "" : `${visible(first)}${others.length ? ` +${others.length}` : ""}`;
 }

@@ -10,17 +10,21 @@ import { Empty, Shown } from "../components/states";
 import { UserText } from "../components/UserText";
 import { duration, moment } from "../format/times";
 import { counted, share, watts } from "../format/units";
+import { JobLines } from "../jobs/jobLines";
 import { useNow } from "../live/useNow";
+import { heldDevices, holdingsByUser } from "../pool/holdings";
+import { HoldersPanel } from "./overview/HoldersPanel";
 import "../styles/pool.css";
 
 const FIRST_WAITING = 8;
+const MOST_WAITING = 200;
 const IDLE_PERCENT = 5;
 const IDLE_AFTER_S = 600;
 
 /** What is free, why jobs wait, how well the devices are used, and what is wrong. */
 export function OverviewPage() {
   const devices = useQuery(devicesQuery);
-  const waiting = useQuery(jobsQuery({ phase: "PENDING", limit: 200, sort: "id", starts: true }));
+  const waiting = useQuery(jobsQuery({ phase: "PENDING", limit: MOST_WAITING, sort: "id", starts: true }));
   const running = useQuery(jobsQuery({ phase: "STARTING,RUNNING,STOPPING", limit: 500 }));
   return (
     <>
@@ -43,6 +47,7 @@ export function OverviewPage() {
                 </Empty>
               )}
             </Panel>
+            {rows.length > 0 && <HoldersPanel devices={rows} running={running.data ?? []} />}
           </>
         )}
       </Shown>
@@ -72,28 +77,45 @@ function Numbers({ devices, waiting, running }: { devices: Device[]; waiting?: J
   const used = whole.map((device) => device.utilization_pct).filter((value) => value != null);
   const power = whole.map((device) => device.power_w).filter((value) => value != null);
   const broken = devices.filter((device) => ["unhealthy", "unreadable"].includes(device.state)).length;
-  const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
+  const holdings = holdingsByUser(heldDevices(devices, running ?? []));
+  const users = holdings.filter((holding) => !holding.outside);
   return (
     <Figures
       figures={[
         { name: "Free now", value: free.length, more: `of ${counted(whole.length, "GPU")}` },
+        {
+          name: "Held by",
+          value: users.length,
+          more: users.length === 1 ? "user" : "users",
+        },
         { name: "Running", value: running?.length ?? "–", more: running?.length === 1 ? "job" : "jobs" },
-        { name: "Waiting", value: waiting?.length ?? "–", more: waiting?.length === 1 ? "job" : "jobs" },
+        {
+          name: "Waiting",
+          value: waiting && waiting.length >= MOST_WAITING ? `${MOST_WAITING}+` : (waiting?.length ?? "–"),
+          more: waiting?.length === 1 ? "job" : "jobs",
+        },
         {
           name: "Mean utilization",
-          value: used.length ? `${Math.round(sum(used) / used.length)} %` : "–",
+          value: used.length ? `${Math.round(sumOf(used) / used.length)} %` : "–",
           more: used.length < whole.length ? `of ${used.length}` : "",
         },
-        { name: "Power", value: power.length ? watts(sum(power)) : "–" },
+        { name: "Power", value: power.length ? watts(sumOf(power)) : "–" },
         { name: "Out of order", value: broken, more: broken ? "see below" : "" },
       ]}
     />
   );
 }
 
+const sumOf = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+
 function Waiting({ jobs }: { jobs: Job[] }) {
   const now = useNow(10_000);
   if (!jobs.length) return <Empty title="Nothing waits" />;
+  const first = [...jobs].sort(
+    (a, b) => (a.expected_start ?? Number.POSITIVE_INFINITY) - (b.expected_start ?? Number.POSITIVE_INFINITY),
+  );
+  const lines = new JobLines().of(first, new Set());
+  const left = sumOf(lines.slice(FIRST_WAITING).map(({ elements }) => elements?.length ?? 1));
   return (
     <div className="table-box">
       <table>
@@ -107,35 +129,27 @@ function Waiting({ jobs }: { jobs: Job[] }) {
           </tr>
         </thead>
         <tbody>
-          {[...jobs]
-            .sort(
-              (a, b) =>
-                (a.expected_start ?? Number.POSITIVE_INFINITY) -
-                (b.expected_start ?? Number.POSITIVE_INFINITY),
-            )
-            .slice(0, FIRST_WAITING)
-            .map((job) => (
-              <tr key={job.id}>
-                <td>
-                  <JobLink job={job} />
-                </td>
-                <td>
-                  <UserText text={job.user} />
-                </td>
-                <td className="number">{job.gpus ?? "–"}</td>
-                <td>{job.wait ?? (job.held ? "on hold" : "–")}</td>
-                <td title={job.expected_start_is ?? ""}>
-                  {job.expected_start == null
-                    ? `waits ${duration(now - (job.submitted_at ?? now))}`
-                    : moment(job.expected_start, now)}
-                </td>
-              </tr>
-            ))}
+          {lines.slice(0, FIRST_WAITING).map(({ key, job, elements }) => (
+            <tr key={key}>
+              <td>
+                <JobLink job={job} />
+                {elements && <span className="quiet"> and {elements.length - 1} more of its array</span>}
+              </td>
+              <td>
+                <UserText text={job.user} />
+              </td>
+              <td className="number">{job.gpus ?? "–"}</td>
+              <td>{job.wait ?? (job.held ? "on hold" : "–")}</td>
+              <td title={job.expected_start_is ?? ""}>
+                {job.expected_start == null
+                  ? `waits ${duration(now - (job.submitted_at ?? now))}`
+                  : moment(job.expected_start, now)}
+              </td>
+            </tr>
+          ))}
         </tbody>
       </table>
-      {jobs.length > FIRST_WAITING && (
-        <p className="quiet">{counted(jobs.length - FIRST_WAITING, "job")} more</p>
-      )}
+      {left > 0 && <p className="quiet">{counted(left, "job")} more</p>}
     </div>
   );
 }

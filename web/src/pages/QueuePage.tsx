@@ -9,12 +9,13 @@ import { Select } from "../components/Select";
 import { Panel } from "../components/Panel";
 import { Empty, Loading, Shown } from "../components/states";
 import { counted } from "../format/units";
+import { type JobLine, JobLines } from "../jobs/jobLines";
 import { joiningStarts } from "../jobs/starts";
 import { TIMELINE_HOURS } from "../jobs/timeline";
 import { Why } from "../jobs/Why";
 import { JOB_MEANS, JOB_MEANS_IN_WORDS } from "../pool/means";
 import { BulkActions } from "./queue/BulkActions";
-import { asking, COLUMNS } from "./queue/columns";
+import { lineColumns } from "./queue/columns";
 import "../styles/jobs.css";
 
 // With the charts, which the list has no use for.
@@ -28,6 +29,8 @@ const MOST_FORESEEN = 200;
 const TYPING_MS = 300;
 
 const idOf = (job: Job) => job.id;
+const keyOf = (line: JobLine) => line.key;
+const jobsOf = (line: JobLine) => line.elements ?? [line.job];
 
 /** Jobs that wait or run, and those that have ended, narrowed on the server. */
 export function QueuePage() {
@@ -126,20 +129,31 @@ export function QueuePage() {
   );
 }
 
-/** The jobs as a table, of which some may be chosen and changed together. */
+/** The jobs as a table, of which some may be chosen and changed together. An array is one line, which opens. */
 function Jobs({ rows, onAsk }: { rows: readonly Job[]; onAsk: (id: string) => void }) {
   const session = useQuery(sessionQuery);
   const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
+  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const [lines] = useState(() => new JobLines());
   const mayChoose = useCallback(
     (job: Job) => job.ended_at == null && mayChangeJob(session.data, job),
     [session.data],
+  );
+  const toggle = useCallback(
+    (key: string) =>
+      setOpen(
+        (before) => new Set(before.has(key) ? [...before].filter((each) => each !== key) : [...before, key]),
+      ),
+    [],
   );
   // What has ended or left the filter meanwhile is not chosen any more.
   const chosen = useMemo(
     () => (marked.size ? rows.filter((job) => marked.has(job.id) && mayChoose(job)).map(idOf) : []),
     [marked, rows, mayChoose],
   );
-  const columns = useMemo(() => [...COLUMNS, asking(onAsk)], [onAsk]);
+  const shown = useMemo(() => lines.of(rows, open), [lines, rows, open]);
+  const columns = useMemo(() => lineColumns(onAsk, toggle), [onAsk, toggle]);
+  const keysOf = useCallback((line: JobLine) => jobsOf(line).filter(mayChoose).map(idOf), [mayChoose]);
   return (
     <Panel
       title={counted(rows.length, "job")}
@@ -147,13 +161,20 @@ function Jobs({ rows, onAsk }: { rows: readonly Job[]; onAsk: (id: string) => vo
     >
       {rows.length ? (
         <DataTable
-          rows={rows}
+          rows={shown}
           columns={columns}
           label="Jobs"
-          keyOf={idOf}
+          keyOf={keyOf}
+          below={lines.below}
           selection={
             rows.some(mayChoose)
-              ? { chosen: new Set(chosen), mayChoose, choose: setMarked, nameOf: (job) => `job ${job.id}` }
+              ? {
+                  chosen: new Set(chosen),
+                  mayChoose: (line) => jobsOf(line).some(mayChoose),
+                  choose: setMarked,
+                  nameOf: (line) => (line.elements ? `all of ${line.key}` : `job ${line.job.id}`),
+                  keysOf,
+                }
               : undefined
           }
         />

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from corral.cli.screen import complain, print_json, write_lines
 from corral.client.address import find_address
 from corral.client.transport import Transport, is_plain
@@ -21,8 +19,6 @@ AT_ONCE = 10_000
 DONE: dict[Verb, str] = {"cancel": "cancelled", "hold": "held", "release": "released", "requeue": "requeued"}
 """What is said of a job that each command has changed."""
 
-_RANGE = r"(\d+)_\[?([\d,:-]+)\]?"
-
 
 def change_jobs(verb: Verb, *, ids: Sequence[str] | None, yes: bool, json: bool, **choice: Any) -> int | None:
     """Change the jobs of these ids. None where options choose jobs, too, or nothing was named.
@@ -36,7 +32,7 @@ def change_jobs(verb: Verb, *, ids: Sequence[str] | None, yes: bool, json: bool,
 
 def change_named(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
     """Change these jobs, and print which were changed; the exit code."""
-    named = [one for text in ids for one in elements(text)]
+    named = list(ids)
     if not all(map(is_plain, named)):
         from corral.client.arguments import job_ids
 
@@ -76,14 +72,3 @@ def tell(verb: Verb, changed: dict[str, Any], *, json: bool) -> None:
         write_lines(*(f"{DONE[verb]} {job_id}" for job_id in changed["ids"]))
     for one in changed["unchanged"]:
         complain(one["reason"])
-
-
-def elements(text: str) -> Iterator[str]:
-    """The ids that an argument stands for: 17_3-5, 17_3,4,5 and 17_[3-5] are 17_3, 17_4 and 17_5. Raises Refused."""
-    match = re.fullmatch(_RANGE, text)
-    if match is None or match[2].isdecimal():
-        yield text
-        return
-    from corral.client.array_indices import parse_indices
-
-    yield from (f"{match[1]}_{index}" for index in parse_indices(match[2], field=text)[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from corral.cli.direct.named_job import job_meant
 from corral.cli.screen import print_json, width, wrapped, write_lines
 from corral.client.address import find_address
 from corral.client.transport import Transport, job_path
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 def explain_job(*, job_id: str, json: bool) -> int:
     """Print why a job waits; the exit code."""
-    answer = Transport(find_address()).get(job_path(job_id, "why"))
+    transport = Transport(find_address())
+    answer = transport.get(job_path(job_meant(transport, job_id), "why"))
     if json:
         print_json(answer)
         return 0

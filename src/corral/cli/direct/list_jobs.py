@@ -23,6 +23,7 @@ def list_jobs(
     sort: str | None,
     columns: str | None,
     no_header: bool,
+    elements: bool,
     limit: int,
     every: bool,
     user: Sequence[str] | None,
@@ -51,8 +52,8 @@ def list_jobs(
         "name": _joined(name, "--name"),
         "queue": _joined(queue, "--queue"),
         "project": _joined(project, "--project"),
-        "means": _checked(means, "--means"),
-        "array": _checked(array, "--array"),
+        "means": checked(means, "--means"),
+        "array": checked(array, "--array"),
         "since": None if (at := moment(since)) is None else int(at),
     }
     if not watch:
@@ -63,7 +64,10 @@ def list_jobs(
     else:
         from corral.cli.job_table import show_jobs
 
-        show_jobs(wanted, sort, limit or None, names, header=not no_header, start=start, watch=watch, json=json)
+        each = elements or no_header or array is not None
+        show_jobs(
+            wanted, sort, limit or None, names, header=not no_header, elements=each, start=start, watch=watch, json=json
+        )
     return 0
 
 
@@ -78,10 +82,10 @@ def moment(since: str | None) -> float | None:
 
 def _joined(given: Sequence[str] | None, field: str) -> str | None:
     """What a flag was given, once or several times, as the server takes it."""
-    return None if given is None else _checked(",".join(given), field)
+    return None if given is None else checked(",".join(given), field)
 
 
-def _checked(text: str | None, field: str) -> str | None:
+def checked(text: str | None, field: str) -> str | None:
     """Text that can be sent. Raises Refused."""
     if text is None or text.isascii():
         return text

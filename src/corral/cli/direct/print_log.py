@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from corral.cli.direct.list_jobs import moment
+from corral.cli.direct.named_job import job_meant
 from corral.cli.screen import say
 from corral.client.address import find_address
 from corral.client.transport import Transport, job_path
@@ -24,6 +25,7 @@ def print_log(*, job_id: str, follow: bool, rank: str, tail: int | None, since: 
         raise Refused(f"--rank: {rank!r:.60} is no rank; write a number from 0, or all", field="rank")
     at = moment(since)
     transport = Transport(find_address())
+    job_id = job_meant(transport, job_id)
     if follow and (notice := _no_log_yet(transport, job_id)):
         say(notice)
     blocks = transport.stream(

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections import Counter
 
+from corral.cli.direct.named_job import job_meant
 from corral.cli.direct.rows import row_of, rows_of
 from corral.cli.job_rows import job_lines, needs_places
 from corral.cli.screen import painted, print_json, room, wrapped, write_painted
@@ -14,6 +15,7 @@ from corral.client.address import find_address
 from corral.client.transport import Transport, job_path
 from corral.formatting.job_words import PHASE_STYLES, places_of
 from corral.formatting.times import start_time
+from corral.model.array_indices import named_elements
 from corral.model.errors import CorralError, NotFound
 from corral.model.exit_code import exit_code_in_words
 from corral.model.named_values import named_values
@@ -54,6 +56,7 @@ LIMITED = ("memory", "compute", "cpus", "host_memory")
 def show_job(*, job_id: str, json: bool) -> int:
     """Print everything about a job, or of an array its elements in short; the exit code."""
     transport = Transport(find_address())
+    job_id = job_meant(transport, job_id)
     try:
         answer = transport.get(job_path(job_id))
     except NotFound:
@@ -72,9 +75,13 @@ def show_job(*, job_id: str, json: bool) -> int:
     return 0
 
 
-def _elements(transport: Transport, array_id: str) -> list[dict[str, Any]]:
+def _elements(transport: Transport, named: str) -> list[dict[str, Any]]:
+    """The elements of an array, or those that are named, as in 17_[3-9]."""
+    array_id, indices = named_elements(named) or (named, None)
     answer = transport.get("/jobs", all=True, array=array_id, limit=0)
-    return sorted(answer["jobs"], key=lambda one: one["array_index"] or 0)
+    wanted = None if indices is None else set(indices)
+    rows = [row for row in answer["jobs"] if wanted is None or row["array_index"] in wanted]
+    return sorted(rows, key=lambda row: row["array_index"] or 0)
 
 
 def _show_array(transport: Transport, array_id: str, elements: Sequence[dict[str, Any]], *, json: bool) -> None:

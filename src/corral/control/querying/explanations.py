@@ -70,8 +70,10 @@ class Explanations:
 
         An `admin` is told what settings could change.
         """
-        if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
-            return self._array(job_id, elements, audience, admin=admin)
+        if job_id not in self._ledger.view().jobs:
+            elements = self._queries.named(job_id)
+            if elements and elements[0].id != job_id:
+                return self._array(job_id, elements, audience, admin=admin)
         job = self._queries.find(job_id)
         now = self._clock.now()
         waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._decisions.waited(job))

@@ -29,12 +29,12 @@ def job_row(
     allocation: Allocation | None = None,
     *,
     certainty: Certainty | None = None,
-    delay: str | None = None,
+    remark: str | None = None,
 ) -> JobRow:
     """A job as `ps` lists it: why it waits and until when, or what is allocated to it, if known.
 
-    `certainty` says how sure the expected start is, `delay` what keeps a job that has its devices from beginning,
-    or from being seen.
+    `certainty` says how sure the expected start is. `remark` stands for a reason where the job has none: what keeps one
+    that has its devices from beginning, or from being seen; what the log of one that failed says.
     """
     spec = job.spec
     members = () if allocation is None else allocation.placement.members
@@ -48,7 +48,7 @@ def job_row(
         phase=job.phase,
         exit_code=job.exit_code,
         signal=job.signal,
-        reason=job.reason or delay,
+        reason=job.reason or remark,
         devices=job.devices,
         priority=spec.priority,
         submitted_at=job.submitted_at,

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from corral.clock import Clock
 from corral.control.alerting.alert_access import unattended
-from corral.control.named_jobs import named_jobs, no_such_job
+from corral.control.named_jobs import named_jobs, no_such_job, several_jobs
 from corral.control.querying.listing_rows import device_rows, grant_rows, job_row
 from corral.control.querying.outlooks import Outlooks
 from corral.control.querying.wall_times import in_wall_time
@@ -16,10 +16,12 @@ from corral.control.submitting.site_rules import LeastUse, obey
 from corral.control.submitting.submission_checks import check
 from corral.control.submitting.sweeps import first_of
 from corral.lifecycle.following import follows_no_more
+from corral.model.allocation import Allocation
 from corral.model.answers.devices import DeviceRow
 from corral.model.answers.dry_run import DeviceChoice, DryRun, NearestRequest
 from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import ServerInfo
+from corral.model.array_indices import named_elements
 from corral.model.errors import NotFound, Refused
 from corral.model.job import Job, JobSpec
 from corral.model.job_sort import sorted_rows
@@ -69,14 +71,16 @@ class Queries:
         planner: MakePlanner = Planner,
         about: Callable[[], ServerInfo],
         trouble: Callable[[str], str | None],
+        failed_as: Callable[[Job], str | None],
     ) -> None:
-        """`trouble` is what stands in the way of an allocation's launch."""
+        """`trouble` is what stands in the way of an allocation's launch, `failed_as` why a job failed in few words."""
         self._ledger = ledger
         self._decisions = decisions
         self._telemetry = telemetry
         self._clock = clock
         self._about = about
         self._trouble = trouble
+        self._failed_as = failed_as
         self._asking = asking
         self._planner = planner
         self._outlooks = outlooks
@@ -85,11 +89,14 @@ class Queries:
     def find(self, job_id: str) -> Job:
         """A job in any phase. Raises NotFound."""
         job = self._ledger.view().jobs.get(job_id) or self._ledger.find_job(job_id)
-        if job is None:
-            if elements := self._ledger.find_array(job_id):
-                raise NotFound(f"{job_id} is an array; name one of its elements, such as {elements[0].id}")
-            raise no_such_job(job_id)
-        return job
+        if job is not None:
+            return job
+        found = self.named(job_id)
+        if not found:
+            raise no_such_job(job_id, self._ledger.find_array(job_id.partition("_")[0]))
+        if len(found) > 1 or found[0].array_id == job_id:
+            raise several_jobs(job_id, found)
+        return found[0]
 
     def named(self, job_id: str) -> tuple[Job, ...]:
         """The job, or the elements of the array, that an id names; () when it names none."""
@@ -135,8 +142,7 @@ class Queries:
         """The rows of jobs; of those that have ended, with what they had last."""
         had = self._ledger.last_allocations([job.id for job in jobs if job.phase.terminal and job.launches])
         return [
-            job_row(job, None, None, had.get(job.id)) if job.phase.terminal else self.row(job, foresight)
-            for job in jobs
+            self._ended_row(job, had.get(job.id)) if job.phase.terminal else self.row(job, foresight) for job in jobs
         ]
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
@@ -164,7 +170,11 @@ class Queries:
         jobs = self._ledger.view().jobs
         if job_id in jobs:
             return not jobs[job_id].phase.terminal
-        return any(job.array_id == job_id and not job.phase.terminal for job in jobs.values())
+        array_id, indices = named_elements(job_id) or (job_id, None)
+        if indices is not None:
+            elements = (jobs.get(f"{array_id}_{index}") for index in indices)
+            return any(job is not None and not job.phase.terminal for job in elements)
+        return any(job.array_id == array_id and not job.phase.terminal for job in jobs.values())
 
     def notes(self, job_id: str) -> tuple[str, ...]:
         """Notes for the user about a job that was just submitted; () if there are none, or it has already ended."""
@@ -247,11 +257,11 @@ class Queries:
     def row(self, job: Job, foresight: Foresight | None = None) -> JobRow:
         """A job as `ps` lists it, with its times as the ledger has them, and the start that is foreseen, if any."""
         if job.phase.terminal:
-            return job_row(job, None, None, self._ledger.last_allocation(job))
+            return self._ended_row(job, self._ledger.last_allocation(job))
         if job.phase is not Phase.PENDING:
             held = job.allocation_id or ""
             delay = self._trouble(held) if job.phase in (Phase.STARTING, Phase.RUNNING) else None
-            return job_row(job, None, None, self._ledger.view().allocations.get(held), delay=delay)
+            return job_row(job, None, None, self._ledger.view().allocations.get(held), remark=delay)
         wait = self.waits().of(job)
         now = self._clock.now()
         expected_start = None if wait is None else wait.expected_start
@@ -263,6 +273,9 @@ class Queries:
         if self._decisions.obstacle is not None and wait is None and reason is WaitReason.NOT_REACHED:
             reason = WaitReason.DISK
         return job_row(job, reason, expected_start, certainty=what)
+
+    def _ended_row(self, job: Job, had: Allocation | None) -> JobRow:
+        return job_row(job, None, None, had, remark=self._failed_as(job))
 
     def waits(self) -> WaitIndex:
         """Why jobs wait by the last plan, indexed once per plan."""

@@ -1,6 +1,8 @@
 """Why jobs failed, for their users: a line at the end of the log of each attempt that failed, and the same for `why`.
 
-Nothing is kept. What is asked later is worked out again from the end of the log, so that it outlives a restart.
+What is asked later is worked out again from the end of the log, so that it outlives a restart. Only the few words for
+lists of jobs are kept, in memory, as nobody would wait for the logs of all that are listed. A server that starts works
+them out again for the jobs that failed last.
 """
 
 import base64
@@ -22,7 +24,7 @@ from corral.model.job_patch import patched
 from corral.model.launch import log_mark
 from corral.model.phase import Phase
 from corral.model.view import View
-from corral.ports.ledger import Ledger
+from corral.ports.ledger import JobQuery, Ledger
 from corral.ports.node import NodeAgent
 from corral.untrusted import Unread, guarded
 
@@ -30,6 +32,12 @@ log = logging.getLogger(__name__)
 
 MOST_RANKS = 8
 """So many members of a gang are asked for the end of their logs; the first that failed is mostly among them."""
+
+MOST_WORDS = 10_000
+"""Of so many jobs the few words are kept, of those that failed last."""
+
+LOOKED_BACK_AT = 100
+"""Of so many jobs a server that has started works them out again."""
 
 AgentOf = Callable[[Job, int], NodeAgent | None]
 """The agent of the node that has the log of a job's member; None where none is known."""
@@ -55,6 +63,7 @@ class FailureNotes:
         self._agent_of = agent_of
         self._later = later
         self._on_node = on_node
+        self._words: dict[tuple[str, int], str] = {}
 
     def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
         """A listener for `Ledger.subscribe`: has each failure among the deltas noted in its job's log."""
@@ -68,6 +77,21 @@ class FailureNotes:
             # A job that is tried again is PENDING by now.
             failed = patched(job, failure.changes)
             self._on_node(failed, partial(self._note, failed))
+
+    def look_back(self) -> None:
+        """Have the few words worked out for the jobs that failed last before this server started."""
+        self._later(self._look_back)
+
+    def _look_back(self) -> None:
+        for job in self._ledger.jobs(JobQuery(phases=(Phase.FAILED,), limit=LOOKED_BACK_AT)):
+            self._on_node(job, partial(self._learn, job))
+
+    def _learn(self, job: Job) -> None:
+        self.of(job)
+
+    def word(self, job: Job) -> str | None:
+        """Why a job failed in few words, None where these are not known or were not looked for. Waits for nothing."""
+        return self._words.get((job.id, job.attempts)) if job.phase is Phase.FAILED else None
 
     def of(self, job: Job, audience: Audience = Audience.COMMAND_LINE) -> Diagnosis | None:
         """Why a job failed and what this reader can do, None where that is not known or its nodes do not tell now.
@@ -95,6 +119,14 @@ class FailureNotes:
         return None if isinstance(found, Unread) else found
 
     def _of(self, job: Job, audience: Audience = Audience.COMMAND_LINE) -> Diagnosis | None:
+        found = self._found(job, audience)
+        if found is not None and found.word:
+            self._words[job.id, job.attempts] = found.word
+            for oldest in list(self._words)[:-MOST_WORDS]:
+                self._words.pop(oldest, None)
+        return found
+
+    def _found(self, job: Job, audience: Audience) -> Diagnosis | None:
         """The first member's that did not merely follow from another's."""
         view, allocation = self._ledger.view(), self._ledger.last_allocation(job)
         members = min(job.spec.request.gang_size, MOST_RANKS)

@@ -1,14 +1,16 @@
+import type { ReactNode } from "react";
 import type { Job } from "../../api/queries";
 import { JobLink } from "../../components/JobLink";
 import type { Column } from "../../components/tableRows";
 import { Tag } from "../../components/Tag";
 import { phaseTone } from "../../components/tones";
-import { UserText } from "../../components/UserText";
+import { UserText, visible } from "../../components/UserText";
+import { common, countedPhases, type JobLine } from "../../jobs/jobLines";
 import { duration, moment, serverNow } from "../../format/times";
 import { share } from "../../format/units";
 import { useNow } from "../../live/useNow";
 
-export const COLUMNS: Column<Job>[] = [
+const COLUMNS: Column<Job>[] = [
   {
     id: "id",
     header: "Job",
@@ -89,8 +91,8 @@ function WhereWhy({ job }: { job: Job }) {
   );
 }
 
-/** The column of the way to why a job waits. */
-export function asking(onAsk: (id: string) => void): Column<Job> {
+/** The column of the way to why a job waits; of an array, why the next of its elements does. */
+function asking(onAsk: (id: string) => void): Column<Job> {
   return {
     id: "why",
     header: <span className="only-read-aloud">Why</span>,
@@ -107,4 +109,73 @@ export function asking(onAsk: (id: string) => void): Column<Job> {
       ),
     wide: true,
   };
+}
+
+/** The columns of a list in which an array is one line. Opening and closing one is told by its key. */
+export function lineColumns(onAsk: (id: string) => void, onToggle: (key: string) => void): Column<JobLine>[] {
+  return [...COLUMNS, asking(onAsk)].map(({ value, cell, ...column }) => ({
+    ...column,
+    ...(value ? { value: (line: JobLine) => value(line.job) } : {}),
+    cell: (line: JobLine) => {
+      if (line.elements) {
+        const ofAll = OF_ARRAYS[column.id];
+        if (column.id === "id") return <ArrayHead line={line} elements={line.elements} onToggle={onToggle} />;
+        if (ofAll) return ofAll(line.elements);
+      }
+      const shown = cell ? cell(line.job) : value?.(line.job);
+      return line.below && column.id === "id" ? <span className="element">{shown}</span> : shown;
+    },
+  }));
+}
+
+const VARIOUS = <span className="quiet">various</span>;
+
+/** What a line says of all elements of an array; the other columns are those of the element that speaks for it. */
+const OF_ARRAYS: Record<string, (elements: readonly Job[]) => ReactNode> = {
+  phase: (elements) => (
+    <span className="phases">
+      {countedPhases(elements).map(([phase, count]) => (
+        <Tag key={phase} word={`${count} ${phase}`} tone={phaseTone(phase)} />
+      ))}
+    </span>
+  ),
+  gpus: (elements) => {
+    const each = common(elements, (job) => job.gpus_milli ?? (job.gpus == null ? null : job.gpus * 1000));
+    return each == null ? VARIOUS : `${elements.length} × ${share(each)}`;
+  },
+  queue: (elements) => {
+    const queue = common(elements, (job) => job.queue);
+    return queue == null ? VARIOUS : <UserText text={queue} />;
+  },
+  priority: (elements) => common(elements, (job) => job.priority) ?? VARIOUS,
+  time: (elements) => {
+    const started = elements.filter((job) => job.started_at != null && job.ended_at == null);
+    const first = [...started].sort((a, b) => (a.started_at ?? 0) - (b.started_at ?? 0))[0];
+    return first ? <Ran job={first} /> : "–";
+  },
+};
+
+function ArrayHead({
+  line,
+  elements,
+  onToggle,
+}: {
+  line: JobLine;
+  elements: readonly Job[];
+  onToggle: (key: string) => void;
+}) {
+  const name = common(elements, (job) => job.name);
+  return (
+    <button
+      type="button"
+      className="opens"
+      aria-expanded={line.open}
+      aria-label={`${line.key}${name ? ` ${visible(name)}` : ""}, ${elements.length} elements`}
+      onClick={() => onToggle(line.key)}
+    >
+      <span aria-hidden="true">{line.open ? "▾" : "▸"}</span> {line.job.array_id}
+      {name && <UserText text={name} className="quiet" />}
+      <span className="quiet">{elements.length} jobs</span>
+    </button>
+  );
 }
