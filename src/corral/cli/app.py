@@ -74,7 +74,7 @@ GROUPS = {
         "down": Listed("local.server", "Stop the server in $CORRAL_HOME. Jobs run on."),
         "doctor": Listed("local.doctor", "Check this machine and its server, and show what to fix."),
         "alerts": Listed("alerts", "List the alerts that fire; acknowledge and silence them."),
-        "config": Listed("local.config", "Check the settings of a site, and reload them."),
+        "config": Listed("local.config", "Write, check and reload the settings of a site."),
         "channels": Listed("channels", "Set where you are told of your jobs, and try it."),
         "token": Listed("token_command", "Create, list and revoke tokens for access over TCP."),
         "agent": Listed("local.agent", "Run the agent of this host, in the foreground."),
