@@ -168,6 +168,7 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("", "user"): _seen("user"),
     ("agent", "node"): _fixed(),
     ("", "node"): _nodes,
+    ("", "exclude"): _nodes,
     ("", "device"): _devices,
     ("", "target"): _targets,
     ("", "gpu_model"): _models,

@@ -98,7 +98,14 @@ class DeviceFlags:
         list[str] | None,
         typer.Option("--prefer", metavar="K=V", help="Nodes with this label first, if any fit; may be repeated."),
     ] = None
-    node: Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only this node.")] = None
+    node: Annotated[
+        list[str] | None,
+        typer.Option("--node", metavar="NAMES", help="Only this node, or any of these: gpu-01, gpu-[01-03,07]."),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="NAMES", help="Not on these nodes: gpu-01, gpu-[01-03,07]."),
+    ] = None
     device: Annotated[
         list[str] | None,
         typer.Option("--device", metavar="GPU", help="Exactly this GPU: UUID, index or NODE:INDEX; may be repeated."),

@@ -38,7 +38,8 @@ class RequestOptions(TypedDict, total=False):
         min_driver, min_cuda: minimum driver and CUDA version of the node: "550.54", "12.1".
         label: labels that the node must have: {"cuda-major-version": "12"}.
         prefer: labels that the node should have if possible; nodes with more of them come first.
-        node: the name of the node to run on.
+        node: the node to run on, or several of which any will do: "gpu-01", "gpu-[01-03,07]", ["gpu-01", "gpu-02"].
+        exclude: nodes not to run on, written the same way.
         avoid: names of jobs that must not run on the same node.
         gang: members that start together or not at all, each with `gpus` whole GPUs. The command runs once for each
             member, also if several are on one node; RANK, LOCAL_RANK and WORLD_SIZE tell them apart.
@@ -105,7 +106,8 @@ class RequestOptions(TypedDict, total=False):
     min_cuda: str | int | None
     label: Mapping[str, str]
     prefer: Mapping[str, str]
-    node: str | None
+    node: str | Sequence[str] | None
+    exclude: str | Sequence[str] | None
     avoid: str | Sequence[str]
     gang: int | None
     exclusive: bool

@@ -14,7 +14,7 @@ from corral.client.calling_process import checked_text, directory, environment, 
 from corral.client.containers import container
 from corral.client.option_values import Given, checked_options, command_words
 from corral.client.options import RequestOptions
-from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_strategy, parse_version
+from corral.client.where import parse_cuda, parse_labels, parse_nodes, parse_speeds, parse_strategy, parse_version
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
@@ -123,7 +123,7 @@ def device_request(options: Given, spell: Callable[[str], str] = str) -> Request
     """The part of `options` that says what a job needs."""
     min_memory, accept_in_use = options.get("min_memory"), options.get("accept_in_use")
     cpus, host_memory, gang = options.get("cpus"), options.get("host_memory"), options.get("gang")
-    disk = options.get("disk")
+    disk, nodes = options.get("disk"), parse_nodes(options.get("node"), field=spell("node"))
     conditions = Request(
         min_memory_mib=None if min_memory is None else parse_memory_mib(min_memory, field=spell("min_memory")),
         models=_models(options.get("gpu_model")),
@@ -133,7 +133,9 @@ def device_request(options: Given, spell: Callable[[str], str] = str) -> Request
         device_uuids=tuple(options.get("device", ())),
         labels=parse_labels(options.get("label"), field=spell("label")),
         prefers=parse_labels(options.get("prefer"), field=spell("prefer")),
-        node=options.get("node"),
+        node=nodes[0] if len(nodes) == 1 else None,
+        nodes=nodes if len(nodes) > 1 else (),
+        excluded_nodes=parse_nodes(options.get("exclude"), field=spell("exclude")),
         gang_size=1 if gang is None else _at_least(1, gang, spell("gang")),
         one_node=options.get("one_node", False),
         spread=options.get("spread", False),

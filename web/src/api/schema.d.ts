@@ -5245,7 +5245,8 @@ export interface components {
          *         min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
          *         device_uuids: exactly these devices.
          *         labels: pairs that the node must carry.
-         *         node: the name of the node that it must be, None is any.
+         *         node: the name of the node that it must be, None is any. `nodes` are several of which any will do, () is any.
+         *         excluded_nodes: names of nodes that it must not be.
          *         prefers: pairs that the node had better carry: of nodes that fit, those with most of them come first.
          *         cpu_milli, host_memory_mib, disk_mib: of the host, a member. The disk is counted, and nobody is held to it.
          *         one_node: all members of the gang on one node; `spread` puts each on a node of its own.
@@ -5289,6 +5290,11 @@ export interface components {
              * @default 0
              */
             disk_mib?: number;
+            /**
+             * Excluded Nodes
+             * @default []
+             */
+            excluded_nodes?: string[];
             /**
              * Gang Size
              * @default 1
@@ -5367,6 +5373,11 @@ export interface components {
              * @default null
              */
             node?: string | null;
+            /**
+             * Nodes
+             * @default []
+             */
+            nodes?: string[];
             /**
              * One Node
              * @default false
