@@ -179,6 +179,7 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("", "open_mode"): _fixed("append", "truncate"),
     ("", "by"): _fixed("user", "project", "queue", "month"),
     ("", "output"): Places.FILES,
+    ("", "input"): Places.FILES,
     ("", "error"): Places.FILES,
     ("", "workdir"): Places.DIRECTORIES,
     ("", "pod_template"): Places.FILES,

@@ -189,6 +189,7 @@ _CHECKS: dict[str, Check] = {
     "begin": _text_or_number("'16:00' or 'now+2hours'"),
     "output": _path("train-%j.out"),
     "error": _path("train-%j.err"),
+    "input": _path("train.txt"),
     "open_mode": _text("append"),
     "env": _mapping_of(_variable, "{'NAME': 'value'}"),
     "workdir": _path("/home/me/project"),

@@ -69,6 +69,7 @@ class RequestOptions(TypedDict, total=False):
         begin: earliest start: "16:00", "now+2hours", "tomorrow", "2026-12-01T08:00", or Unix seconds.
         output, error: files for standard output and error instead of the log, relative to the working directory:
             "train-%j.out" (%j id, %x name, %A array, %a element, %u user). Without `error`, both go to `output`.
+        input: file to read standard input from, named the same way; without one it is empty.
         open_mode: "append" to these files or "truncate" them at each start; by default only the first start truncates.
         env: variables to set besides those of this process: {"SEED": 5}; None removes one.
         workdir: working directory; by default that of this process.
@@ -133,6 +134,7 @@ class RequestOptions(TypedDict, total=False):
     begin: str | float | None
     output: str | os.PathLike[str] | None
     error: str | os.PathLike[str] | None
+    input: str | os.PathLike[str] | None
     open_mode: str | None
     env: Mapping[str, str | float | None]
     workdir: str | os.PathLike[str] | None

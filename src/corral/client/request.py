@@ -73,6 +73,7 @@ def submission(
         begin_at=parse_begin(given.get("begin"), clock.time(), field=spell("begin")),
         output=_pattern(given.get("output"), spell("output")),
         error=_pattern(given.get("error"), spell("error")),
+        input=_pattern(given.get("input"), spell("input")),
         open_mode=given.get("open_mode"),
         env=(env := environment(given.get("env", {}), spell("env"))),
         inherited_env=tuple(sorted(name for name in env if name not in given.get("env", {}))),
@@ -200,7 +201,7 @@ def _respelled(refused: Refused, spell: Callable[[str], str]) -> Refused:
 
 
 def _pattern(pattern: str | None, field: str) -> str | None:
-    """A valid pattern for an output file. Raises Refused for another."""
+    """A valid pattern for a file. Raises Refused for another."""
     if pattern is not None:
         check_pattern(pattern, field)
     return pattern

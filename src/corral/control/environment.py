@@ -71,6 +71,7 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
                 uses=_uses(view, allocation, rank, devices),
                 output=files.output,
                 error=files.error,
+                input=files.input,
                 numa=numa_binding(member, view.nodes.get(member.node)),
             )
         )

@@ -171,7 +171,7 @@ class JobSpec:
         retries: further attempts after a failure or a loss.
         after: what must have become of other jobs first, as `corral.model.dependency` writes it.
         begin_at: not to be started before, in Unix seconds; None is at once.
-        output, error, open_mode, script: as `Submission` has them.
+        output, error, input, open_mode, script: as `Submission` has them.
         speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
         checkpoint_signal: sent before the job is stopped to make room, or at its time limit, such as "USR1" (to all of
             its processes) or "B:USR1" (see `corral.model.checkpoint_signal`); None is none.
@@ -224,6 +224,7 @@ class JobSpec:
     terminal: TerminalSize | None = None
     container: Container | None = None
     pods: tuple[PodRef, ...] = ()
+    input: str | None = None
 
     @property
     def takes_input(self) -> bool:

@@ -126,7 +126,7 @@ def check_notify(command: str | None) -> None:
 
 
 def _check_output(submission: Submission) -> None:
-    for field, pattern in (("output", submission.output), ("error", submission.error)):
+    for field, pattern in (("output", submission.output), ("error", submission.error), ("input", submission.input)):
         if pattern is not None:
             check_pattern(pattern, field)
     if submission.open_mode not in (None, "append", "truncate"):

@@ -53,6 +53,7 @@ def _with_values(of: Submission | JobSpec, params: Params) -> dict[str, Any]:
         "workdir": with_values(of.workdir, params),
         "output": None if of.output is None else with_values_in_pattern(of.output, params),
         "error": None if of.error is None else with_values_in_pattern(of.error, params),
+        "input": None if of.input is None else with_values_in_pattern(of.input, params),
     }
 
 

@@ -60,6 +60,7 @@ class ProcessRuntime:
                     notes=launch.notes,
                     output=launch.output,
                     error=launch.error,
+                    input=launch.input,
                     append=spec.open_mode == "append" or (spec.open_mode is None and launch.job.attempts > 0),
                     checkpoint_signal=0 if told is None else signal.Signals[f"SIG{told.name}"].value,
                     checkpoint_target="" if told is None else told.target.value,
