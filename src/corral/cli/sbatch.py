@@ -1,7 +1,8 @@
 """Translates options of sbatch(1) into Corral's flags. Others are ignored and listed, or refused with their line."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from corral.cli.mistakes import Mistakes
 from corral.cli.sbatch_meanings import MEANINGS, NOTES
@@ -9,6 +10,7 @@ from corral.cli.sbatch_resources import resource_flags
 from corral.cli.sbatch_said import Said
 from corral.cli.site import Site
 from corral.model.errors import Refused, nearest
+from corral.model.submission import Submission
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,20 @@ def translate(said: Mapping[str, Said], site: Site, mistakes: Mistakes) -> Trans
                 notes.append(f"{one.where}: {note}")
     resources, tasks = resource_flags(said, site, mistakes)
     return Translated((*flags, *resources), tuple(ignored), tasks, tuple(notes), "test-only" in said)
+
+
+def marked(submission: Submission, tasks: int) -> Submission:
+    """The submission of a script with so many tasks that is to find the variables of Slurm.
+
+    The server makes them, and is told what it cannot know: of an array how many elements it has, the first, the last and
+    the step between them.
+    """
+    said = [tasks]
+    if submission.elements is not None:
+        indices = submission.elements.indices
+        steps = {after - before for before, after in pairwise(indices)}
+        said += [len(indices), min(indices), max(indices), steps.pop() if len(steps) == 1 else 1]
+    return replace(submission, env={**submission.env, "CORRAL_SBATCH": ",".join(map(str, said))})
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:

@@ -13,6 +13,7 @@ from corral.cli.dry_run import show_forecast
 from corral.cli.flag_classes import taking
 from corral.cli.flags import SubmitFlags, filled, said, spell
 from corral.cli.mistakes import Mistaken
+from corral.cli.sbatch import marked
 from corral.cli.screen import command_group, example, exit_code_of, say
 from corral.cli.script import Script, read_script, with_itself
 from corral.cli.script_header import at_its_line
@@ -66,17 +67,20 @@ def submit(
     Output goes to the job's log (see `corral logs`), or to the files given with --output and --error.
     """
     command, is_script, origins = list(words), not ctx.meta[_AFTER_DASHES], dict[str, str]()
+    slurm_tasks = None
     if is_script:
         script = _read(words, flags)
         own = script.flags if flags.gpus is None else replace(script.flags, exclusive=False)
         origins = {name: where for name, where in script.origins.items() if not said(getattr(flags, name))}
         command, flags, dry_run = list(script.command), filled(flags, own), dry_run or script.test_only
-        for_slurm = () if script.slurm_tasks is None else (f"CORRAL_SBATCH={script.slurm_tasks}",)
-        if added := [*script.env, *for_slurm]:
-            flags = replace(flags, env=[*(flags.env or []), *added])
+        slurm_tasks = script.slurm_tasks
+        if script.env:
+            flags = replace(flags, env=[*(flags.env or []), *script.env])
     try:
         with Client() as client:
             request = submission(command, flags.options(client), script=is_script, spell=spell)
+            if slurm_tasks is not None:
+                request = marked(request, slurm_tasks)
             if dry_run:
                 raise typer.Exit(show_forecast(client.dry_run(request), json=json))
             job = client.submit(request)

@@ -8,7 +8,7 @@ from corral.cli.direct.change_jobs import elements
 from corral.cli.screen import command_group, example, exit_code_of, say, write_lines
 from corral.client import Client
 from corral.model.errors import Conflict, Refused
-from corral.model.units import parse_duration_s
+from corral.model.units import parse_time_limit_s
 
 app = command_group()
 
@@ -38,7 +38,7 @@ def update(
     """
     if priority is None and time is None and name is None and queue is None:
         raise Refused("nothing to change; give at least one of --priority, --time, --name and --queue")
-    time_limit_s = None if time is None else parse_duration_s(time, field="--time")
+    time_limit_s = None if time is None else parse_time_limit_s(time, field="--time")
     codes = [0]
     with Client() as client:
         for job_id in dict.fromkeys(one for text in ids for one in elements(text)):

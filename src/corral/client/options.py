@@ -60,7 +60,7 @@ class RequestOptions(TypedDict, total=False):
         name: the job's name.
         priority: lower numbers run first; None is the site's default.
         nice: as for sbatch(1), in place of priority: 100 is one priority step behind the default.
-        time: time limit: "2h", or seconds as a number.
+        time: time limit: "2h", "1:30:00" or "1-12:00:00" as in Slurm, or seconds as a number.
         retries: how often to retry after a failure; None is the site's default.
         queue, project: the queue to wait in and the project that the usage counts for, both "default" by default.
         after: jobs that must succeed first: one or a list, by id or handle. Other conditions: "any:17" (ended),

@@ -22,7 +22,7 @@ from corral.model.notification import NotifyOn
 from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
 from corral.model.sweep import Sweep
-from corral.model.units import WHOLE, count_of, parse_duration_s, parse_memory_mib
+from corral.model.units import WHOLE, count_of, parse_duration_s, parse_memory_mib, parse_time_limit_s
 
 CHECKPOINT_GRACE_S = 60.0
 
@@ -65,7 +65,7 @@ def submission(
         request=device_request(given, spell),
         priority=given.get("priority"),
         nice=given.get("nice"),
-        time_limit_s=parse_duration_s(time, field=spell("time")) if isinstance(time, str) else time,
+        time_limit_s=parse_time_limit_s(time, field=spell("time")) if isinstance(time, str) else time,
         retries=None if retries is None else _at_least(0, retries, spell("retries")),
         queue=checked_text(given.get("queue") or "default", spell("queue")),
         project=checked_text(given.get("project") or "default", spell("project")),
