@@ -62,13 +62,15 @@ def test_a_time_limit_has_units_or_is_written_as_for_slurm(text: str, seconds: f
 
 
 def test_a_number_alone_is_no_time_limit_and_is_told_what_it_would_be_in_slurm() -> None:
-    with pytest.raises(Refused, match=r"^--time: '90' is not a duration; .*; 90m is 90 minutes, as a number alone is in"):
+    with pytest.raises(
+        Refused, match=r"^--time: '90' is not a duration; .*; 90m is 90 minutes, as a number alone is in"
+    ):
         parse_time_limit_s("90", field="--time")
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1:2:3:4", "-5", "0:00", "1h:30", "1-", "٣:00"])
 def test_what_is_no_time_limit_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="^--time: "):
+    with pytest.raises(Refused, match=r"^--time: "):
         parse_time_limit_s(text, field="--time")
 
 

@@ -198,7 +198,9 @@ class JobFlags(DeviceFlags):
         list[str] | None,
         typer.Option("--avoid", metavar="NAME", help="Avoid nodes where a job of this name runs; may be repeated."),
     ] = None
-    time: Annotated[str | None, typer.Option("--time", metavar="TIME", help="Time limit: 90s, 30m, 2h, 1d12h, 1:30:00.")] = None
+    time: Annotated[
+        str | None, typer.Option("--time", metavar="TIME", help="Time limit: 90s, 30m, 2h, 1d12h, 1:30:00.")
+    ] = None
     nice: Annotated[
         int | None,
         typer.Option("--nice", metavar="N", help="As in Slurm: 100 raises the priority number by 1 (runs later)."),

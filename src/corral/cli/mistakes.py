@@ -1,5 +1,6 @@
 """Mistakes in a script, collected so that all of them are told at once."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -36,8 +37,13 @@ class Mistakes:
             self._found.append(refused)
 
     def refuse(self) -> None:
-        """Raises Refused for the one mistake, Mistaken for several."""
+        """Raises Refused for the one mistake, Mistaken for several, in the order of their lines."""
         if len(self._found) == 1:
             raise self._found[0]
         if self._found:
-            raise Mistaken(tuple(map(str, self._found)))
+            raise Mistaken(tuple(sorted(map(str, self._found), key=_line)))
+
+
+def _line(mistake: str) -> int:
+    found = re.match(r".*?, line (\d+)", mistake)
+    return int(found[1]) if found else 0

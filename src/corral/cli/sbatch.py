@@ -69,8 +69,8 @@ def translate(said: Mapping[str, Said], site: Site, mistakes: Mistakes) -> Trans
 def marked(submission: Submission, tasks: int) -> Submission:
     """The submission of a script with so many tasks that is to find the variables of Slurm.
 
-    The server makes them, and is told what it cannot know: of an array how many elements it has, the first, the last and
-    the step between them.
+    The server makes them, and is told what it cannot know: of an array how many elements it has, the first, the last
+    and the step between them.
     """
     said = [tasks]
     if submission.elements is not None:

@@ -22,7 +22,11 @@ def environment(overrides: Mapping[str, str | None], field: str = "env") -> dict
 
     Variables that are not UTF-8 text are left out, because JSON cannot carry them.
     """
-    mine = {key: value for key, value in os.environ.items() if key not in _OWN | _OF_A_SCRIPT and _is_text(key) and _is_text(value)}
+    mine = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in _OWN | _OF_A_SCRIPT and _is_text(key) and _is_text(value)
+    }
     for key, value in overrides.items():
         if not key or "=" in key or "\0" in key:
             raise Refused(

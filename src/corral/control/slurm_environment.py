@@ -8,8 +8,8 @@ from corral.model.allocation import Member
 from corral.model.job import Job
 
 SLURM_MARK = "CORRAL_SBATCH"
-"""The client sets it for scripts with #SBATCH lines: to the number of their tasks, and for an array, with commas, to how
-many elements it has, the first, the last, and the step between them."""
+"""The client sets it for scripts with #SBATCH lines: to the number of their tasks, and for an array, with commas, also
+to how many elements it has, the first, the last, and the step between them."""
 
 _MARK = re.compile(r"([0-9]{1,9})(?:,([0-9]{1,10}),([0-9]{1,10}),([0-9]{1,10}),([0-9]{1,10}))?")
 _ARRAY = ("SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP")

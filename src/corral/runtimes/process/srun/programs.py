@@ -1,4 +1,4 @@
-"""What the server knows of srun and scontrol: the command lines of their programs, and the files by which jobs find them."""
+"""What the server knows of srun and scontrol: their command lines, and the files by which jobs find them."""
 
 import os
 import shlex
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import corral
-
 
 _ROOT = str(Path(corral.__file__).parent.parent)
 
@@ -41,7 +40,10 @@ def install(directory: Path) -> tuple[Path, ...]:
     """Make an executable `srun` and `scontrol` in this directory, for any user; their paths. Raises OSError."""
     directory.mkdir(exist_ok=True)
     directory.chmod(0o755)
-    calls = {"srun": _program("command", "sys.argv[1:]"), "scontrol": _program("scontrol", "sys.argv[1:]", beside=_ROOT)}
+    calls = {
+        "srun": _program("command", "sys.argv[1:]"),
+        "scontrol": _program("scontrol", "sys.argv[1:]", beside=_ROOT),
+    }
     return tuple(_install(directory, name, call) for name, call in calls.items())
 
 

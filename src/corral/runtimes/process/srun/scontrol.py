@@ -1,4 +1,4 @@
-"""`scontrol show hostnames`, by which scripts for Slurm list the nodes of their job. There is nothing else of scontrol."""
+"""`scontrol show hostnames`, by which scripts for Slurm list the nodes of their job. No more of scontrol is here."""
 
 import os
 import sys
