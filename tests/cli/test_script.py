@@ -10,7 +10,8 @@ import pytest
 
 from corral.cli.flags import SubmitFlags, filled, parse_words
 from corral.cli.mistakes import Mistaken, Mistakes
-from corral.cli.sbatch import Translated, read_options, translate
+from corral.cli.sbatch import IGNORED, REFUSED, RESOURCES, Translated, read_options, translate
+from corral.cli.sbatch_meanings import MEANINGS
 from corral.cli.script import read_script, with_itself
 from corral.cli.script_header import at_its_line
 from corral.model.errors import Forbidden, Refused
@@ -190,6 +191,16 @@ def test_what_slurm_would_do_otherwise_is_told(line: str, note: str) -> None:
     assert not translated_line("--export=ALL,A=1 -w gpu-01").notes
 
 
+def test_the_tables_of_the_page_on_slurm_have_each_option_once_where_it_belongs() -> None:
+    page = (Path(__file__).parents[2] / "docs/slurm.md").read_text()
+    sections = (("Honoured", {*MEANINGS, *RESOURCES}), ("Refused", set(REFUSED)), ("Ignored", set(IGNORED)))
+    for title, meant in sections:
+        section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
+        cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+        told = [name.removeprefix("--") for cell in cells for name in re.findall(r"`([\w-]+)`", cell)]
+        assert sorted(told) == sorted(meant), title
+
+
 def test_a_script_that_is_only_to_be_tried_says_so() -> None:
     assert translated_line("--test-only --gpus=1").test_only
 
@@ -223,6 +234,7 @@ def test_a_script_that_is_only_to_be_tried_says_so() -> None:
         ("--gpus=a100:2 -C 40gb|80gb", {"gpus": 2, "gpu_model": "a100-40gb,a100-80gb"}),
         ("-C a100&nvlink", {"gpu_model": "a100", "label": ["nvlink=true"]}),
         ("-C a", {"label": ["zone=a"]}),
+        ("-C v100|a100", {"gpu_model": "v100,a100"}),
         ("--gres=gpu:h100:2 -C nvlink&b", {"gpus": 2, "gpu_model": "h100", "label": ["nvlink=true", "zone=b"]}),
         ("--export=ALL,SEED=3", {"env": ["SEED=3"]}),
         ("--export=SEED=3,HOME,A='1,2',B=\"x\"", {"env": ["SEED=3", "A=1,2", "B=x"]}),
@@ -275,6 +287,7 @@ def test_the_tasks_of_a_script_are_counted() -> None:
         ("-C zone=a|zone=b", "labels cannot be alternatives"),
         ("-C b7", "'b7' may mean several labels of nodes; write one of rack=b7, row=b7"),
         ("-C infiniband", "neither a word of a GPU model nor a label here; write one of the models .*A100.* zone=a"),
+        ("-C v100|infiniband", "'v100' is neither"),
         ("--exclude=gpu-[1", "'gpu-.1' is not a list of nodes"),
         ("-w /etc/hosts", "'/etc/hosts' is a file; write the nodes themselves"),
         ("-F hosts", "-F is not supported here; write the nodes themselves"),

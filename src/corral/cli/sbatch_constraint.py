@@ -25,6 +25,7 @@ def constraint_flags(one: Said, model: str | None, site: Site) -> list[str]:
     parts = re.split(r"([&|])", bare)
     models: list[list[str]] = [[]]
     labels: list[str] = []
+    words_of_models: list[str] = []
     for joint, word in zip(["&", *parts[1::2]], parts[::2], strict=True):
         if not _WORD.fullmatch(word):
             raise Refused(
@@ -39,19 +40,23 @@ def constraint_flags(one: Said, model: str | None, site: Site) -> list[str]:
             )
         if label is not None:
             labels.append(label)
-        elif joint == "|":
+            continue
+        words_of_models.append(word)
+        if joint == "|":
             models.append([word])
         else:
             models = [[*words, word] for words in models]
     if model is not None:
         models = [[model, *words] for words in models]
-    named = ",".join("-".join(words) for words in models if words)
-    flags = ["--gpu-model", named] if named else []
+    named = ["-".join(words) for words in models if words]
+    if site.models and named and not any(model_matches(tuple(named), here) for here in site.models):
+        _refuse_unknown(words_of_models, one, site)
+    flags = ["--gpu-model", ",".join(named)] if named else []
     return [*flags, *(word for label in labels for word in ("--label", label))]
 
 
 def _label(word: str, one: Said, site: Site) -> str | None:
-    """The label that a word means, None where it is one of a GPU model."""
+    """The label that a word means, None where it is one of a GPU model, or of none that is here."""
     if "=" in word:
         return word
     if not site.models or any(model_matches((word,), model) for model in site.models):
@@ -66,9 +71,16 @@ def _label(word: str, one: Said, site: Site) -> str | None:
         return found[0]
     if found:
         raise Refused(f"{one.where}: {word!r} may mean several labels of nodes; write one of {', '.join(found)}")
+    return None
+
+
+def _refuse_unknown(words: list[str], one: Said, site: Site) -> None:
+    """Raises Refused for the first word that nothing here is called by. If all are known, no GPU has them together."""
     known = sorted(f"{key}={value}" for key, value in site.labels)
-    labels = f"of {', '.join(known[:_MOST_SHOWN])}" if known else "and no node here has labels"
-    raise Refused(
-        f"{one.where}: {word!r} is neither a word of a GPU model nor a label here; write one of the models "
-        f"{', '.join(site.models[:_MOST_SHOWN])}, or a label {labels}"
-    )
+    labels = f"of {', '.join(known[:_MOST_SHOWN])}" if known else "(no node here has any)"
+    for word in words:
+        if not any(model_matches((word,), model) for model in site.models):
+            raise Refused(
+                f"{one.where}: {word!r} is neither a word of a GPU model nor a label here; write one of the models "
+                f"{', '.join(site.models[:_MOST_SHOWN])}, or a label {labels}"
+            )
