@@ -128,6 +128,7 @@ def test_a_script_with_two_dozen_options_gets_all_of_them(site: Box, tmp_path: P
     assert (tmp_path / f"out-{job_id}.txt").read_text() == "from a file\n1 a,b home gpu-02 2\n"
     assert (tmp_path / f"err-{job_id}.txt").read_text() == "e\n"
     assert (row["queue"], row["name"]) == ("long", "many")
+    assert "input      in.txt" in site.ok("show", job_id)
     request = site.json("show", "--json", job_id)["spec"]["request"]
     assert (request["devices"], request["cpu_milli"], request["host_memory_mib"], request["disk_mib"]) == (
         2,
