@@ -85,8 +85,8 @@ class RequestOptions(TypedDict, total=False):
         pod_template: a file with a Kubernetes pod template (YAML or JSON), or the template itself, for the rest.
         array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2", range(10).
         params: a job for each combination of these values: {"lr": [0.1, 0.01], "seed": range(5)}. Each finds its values
-            in its environment, and in place of {lr} in command, name, output, error, input and workdir. Text is read as on
-            the command line: "0.1,0.01", "0..4"; a number is one value.
+            in its environment, and in place of {lr} in command, name, output, error, input and workdir. Text is read as
+            on the command line: "0.1,0.01", "0..4"; a number is one value.
         zip: pair the values of `params` instead, the first of all, the second of all, and so on.
         max_running: how many jobs of an array or of `params` may run at once.
         hold: keep it waiting until released.
