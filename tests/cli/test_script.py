@@ -3,14 +3,18 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from corral.cli.flags import SubmitFlags, filled, parse_words
-from corral.cli.sbatch import Translated, read_options, translate
+from corral.cli.mistakes import Mistaken, Mistakes
+from corral.cli.sbatch import IGNORED, REFUSED, RESOURCES, Translated, read_options, translate
+from corral.cli.sbatch_meanings import MEANINGS
 from corral.cli.script import read_script, with_itself
-from corral.model.errors import Refused
+from corral.cli.script_header import at_its_line
+from corral.model.errors import Forbidden, Refused
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> str:
@@ -28,8 +32,23 @@ def flags_of(line: str) -> SubmitFlags:
     return flags
 
 
+@dataclass(frozen=True)
+class KnownSite:
+    queues: frozenset[str] = frozenset({"default", "long"})
+    models: tuple[str, ...] = ("NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3")
+    labels: frozenset[tuple[str, str]] = frozenset(
+        {("zone", "a"), ("zone", "b"), ("nvlink", "true"), ("rack", "b7"), ("row", "b7")}
+    )
+
+
+SITE = KnownSite()
+
+
 def translated_line(line: str) -> Translated:
-    return translate(read_options(line.split(), "job.sh", 1))
+    mistakes = Mistakes()
+    translated = translate(read_options(line.split(), "job.sh", 1, mistakes), SITE, mistakes)
+    mistakes.refuse()
+    return translated
 
 
 def test_header_lines_hold_our_own_flags(tmp_path: Path) -> None:
@@ -151,12 +170,39 @@ def test_slurms_lines_mean_here_what_they_mean_there(line: str, field: str, valu
         "--mail-user=me@example.org",
         "--qos=high",
         "-A lab",
-        "--export=NONE",
         "-s",
     ],
 )
 def test_what_means_nothing_here_is_named(line: str) -> None:
     assert translated_line(line) == Translated((), (f"{line} (line 1)",), 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("--export=SEED=3", "job.sh, line 1: --export: unlike in Slurm the job keeps the rest of your environment"),
+        ("--export=NONE", "job.sh, line 1: --export: unlike in Slurm"),
+        ("-w gpu-[01-02]", "job.sh, line 1: -w: the job runs on as many of these nodes as it needs"),
+    ],
+)
+def test_what_slurm_would_do_otherwise_is_told(line: str, note: str) -> None:
+    (told,) = translated_line(line).notes
+    assert told.startswith(note)
+    assert not translated_line("--export=ALL,A=1 -w gpu-01").notes
+
+
+def test_the_tables_of_the_page_on_slurm_have_each_option_once_where_it_belongs() -> None:
+    page = (Path(__file__).parents[2] / "docs/slurm.md").read_text()
+    sections = (("Honoured", {*MEANINGS, *RESOURCES}), ("Refused", set(REFUSED)), ("Ignored", set(IGNORED)))
+    for title, meant in sections:
+        section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
+        cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+        told = [name.removeprefix("--") for cell in cells for name in re.findall(r"`([\w-]+)`", cell)]
+        assert sorted(told) == sorted(meant), title
+
+
+def test_a_script_that_is_only_to_be_tried_says_so() -> None:
+    assert translated_line("--test-only --gpus=1").test_only
 
 
 @pytest.mark.parametrize(
@@ -186,7 +232,20 @@ def test_what_means_nothing_here_is_named(line: str) -> None:
         ("-C a100&80gb", {"gpu_model": "a100-80gb"}),
         ("-C [a100|h100]&zone=b", {"gpu_model": "a100,h100", "label": ["zone=b"]}),
         ("--gpus=a100:2 -C 40gb|80gb", {"gpus": 2, "gpu_model": "a100-40gb,a100-80gb"}),
+        ("-C a100&nvlink", {"gpu_model": "a100", "label": ["nvlink=true"]}),
+        ("-C a", {"label": ["zone=a"]}),
+        ("-C v100|a100", {"gpu_model": "v100,a100"}),
+        ("--gres=gpu:h100:2 -C nvlink&b", {"gpus": 2, "gpu_model": "h100", "label": ["nvlink=true", "zone=b"]}),
         ("--export=ALL,SEED=3", {"env": ["SEED=3"]}),
+        ("--export=SEED=3,HOME,A='1,2',B=\"x\"", {"env": ["SEED=3", "A=1,2", "B=x"]}),
+        ("--export=NONE", {}),
+        ("--exclude=gpu-[01-03,07]", {"exclude": ["gpu-[01-03,07]"]}),
+        ("-x gpu-01", {"exclude": ["gpu-01"]}),
+        ("-w gpu-04,gpu-05", {"node": ["gpu-04,gpu-05"]}),
+        ("--tmp=10G", {"disk": "10240M"}),
+        ("--tmp=500", {"disk": "500M"}),
+        ("-i data.txt", {"input": "data.txt"}),
+        ("--partition=gpu,long", {"queue": "long"}),
         ("--requeue", {}),
         ("--no-requeue", {"retries": 0}),
     ],
@@ -217,13 +276,26 @@ def test_the_tasks_of_a_script_are_counted() -> None:
         ("--exclusive --gpus=0", "takes all GPUs and .* takes none"),
         ("--cpus-per-task=2 --cpus-per-gpu=4", "cores are counted either per task or per GPU"),
         ("--mem=1G --mem-per-cpu=1G", "memory is counted either per node"),
-        ("--mem=lots", "not an amount of memory"),
+        ("--mem=lots", "not an amount of MB"),
         ("-N none", "not a number of nodes"),
         ("-N 4-2", "not a number of nodes"),
         ("-n 0", "of 1 or more"),
-        ("--constraint=a100*2", "is not supported"),
+        ("--constraint=a100*2", "is not supported; write GPU models and labels"),
         ("-C (a100|h100)&ib", "is not supported"),
-        ("-C a100|zone=b", "labels cannot be alternatives"),
+        ("-C a100|zone=b", "zone=b is a label .* alternatives; write & .* or #CORRAL --prefer zone=b"),
+        ("-C a100&nvlink|h100", "nvlink=true is a label of nodes, and labels cannot be alternatives"),
+        ("-C zone=a|zone=b", "labels cannot be alternatives"),
+        ("-C b7", "'b7' may mean several labels of nodes; write one of rack=b7, row=b7"),
+        ("-C infiniband", "neither a word of a GPU model nor a label here; write one of the models .*A100.* zone=a"),
+        ("-C v100|infiniband", "'v100' is neither"),
+        ("--exclude=gpu-[1", "'gpu-.1' is not a list of nodes"),
+        ("-w /etc/hosts", "'/etc/hosts' is a file; write the nodes themselves"),
+        ("-F hosts", "-F is not supported here; write the nodes themselves"),
+        ("--uid=0", "--uid is not supported here; a job runs as who submits it"),
+        ("--gid=7", "--gid is not supported here"),
+        ("--export-file=env", "--export-file is not supported here; read the file in the script"),
+        ("--container=/c", "--container is not supported here; write #CORRAL --image IMAGE"),
+        ("--tmp=much", "not an amount of MB"),
         ("--gpus-per-socket=1", "--gpus-per-socket is not supported here; use --gpus-per-node"),
         ("--licenses=matlab:1", "remove it"),
         ("--wrap=hostname", "it replaces the script by a command"),
@@ -246,7 +318,7 @@ def test_lines_that_contradict_each_other_are_both_named(tmp_path: Path) -> None
 
 def test_ignored_lines_are_named_with_their_number(tmp_path: Path) -> None:
     path = write(tmp_path / "job.sh", "#!/bin/bash\n#SBATCH --gpus=1\n#SBATCH --partition=gpu --mail-user=me\n")
-    assert read_script(path).ignored == ("--partition=gpu (line 3)", "--mail-user=me (line 3)")
+    assert read_script(path, site=SITE).ignored == ("--partition=gpu (line 3)", "--mail-user=me (line 3)")
 
 
 @pytest.mark.parametrize(
@@ -330,3 +402,43 @@ def test_a_script_can_go_along_to_where_its_file_is_not(tmp_path: Path) -> None:
     env = dict(one.split("=", 1) for one in script.env) | {"CORRAL_SCRATCH": str(tmp_path), "PATH": os.defpath}
     path.unlink()
     assert subprocess.run(script.command, env=env, capture_output=True, check=True, text=True).stdout == "a\n"
+
+
+def test_all_mistakes_of_a_script_are_told_at_once_each_with_its_line(tmp_path: Path) -> None:
+    lines = (
+        "#CORRAL --gpuz 2",
+        "#SBATCH --time=soon --uid=0",
+        "#SBATCH --nodes=many --mem=lots",
+        "#CORRAL --name 'open",
+        "#SBATCH --gpu=1",
+        "#CORRAL --min-memory much --time 90 --begin whenever",
+        "#SBATCH --signal=USR1@0s -C infiniband",
+        "#CORRAL --env A",
+    )
+    path = write(tmp_path / "job.sh", "\n".join(("#!/bin/bash", *lines, "")))
+    with pytest.raises(Mistaken) as told:
+        read_script(path, site=SITE)
+    starts = sorted(mistake.partition(" ")[2][:32] for mistake in told.value.mistakes)
+    assert [one.partition(":")[0] for one in starts] == [
+        "line 2", "line 3", "line 3", "line 4", "line 4", "line 5", "line 6", "line 7", "line 7", "line 7", "line 8",
+        "line 8", "line 9",
+    ]  # fmt: skip
+    for said in ("--gpuz", "'soon' is not a Slurm time", "'many' is not a number of nodes", "'lots' is not an amount",
+                 "quote", "'infiniband' is neither", "--min-memory: 'much'", "--time: '90'", "'whenever'"):  # fmt: skip
+        assert sum(said in mistake for mistake in told.value.mistakes) == 1, said
+
+
+def test_a_line_that_the_command_line_overrides_or_completes_is_no_mistake(tmp_path: Path) -> None:
+    path = write(tmp_path / "job.sh", "#!/bin/bash\n#CORRAL --max-running 2 --time 90\n")
+    with pytest.raises(Mistaken):
+        read_script(path)
+    assert read_script(path, given=SubmitFlags(array="0-3", time="1h")).flags.max_running == 2
+
+
+def test_what_the_server_refuses_is_told_with_the_line_that_asks_for_it(tmp_path: Path) -> None:
+    script = read_script(write(tmp_path / "job.sh", "#!/bin/bash\n#SBATCH --signal=USR1@60\n#SBATCH -t 1\n"), site=SITE)
+    for field, line in (("checkpoint_signal", 2), ("checkpoint_grace_s", 2), ("time_limit_s", 3)):
+        told = at_its_line(Forbidden("no", field=field), script.origins)
+        assert str(told).startswith(f"job.sh, line {line}: ")
+        assert isinstance(told, Forbidden)
+    assert str(at_its_line(Refused("no", field="queue"), script.origins)) == "no"

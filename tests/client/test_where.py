@@ -82,3 +82,11 @@ def test_what_is_said_of_the_place_reaches_the_server_whole() -> None:
 def test_a_gang_has_a_member_at_least() -> None:
     with pytest.raises(Refused, match=r"^gang: 0 is too small"):
         submission(["true"], {"gang": 0})
+
+
+def test_nodes_are_named_and_excluded_by_lists_and_one_that_is_named_is_sent_as_before() -> None:
+    sent = submission(["true"], {"node": ["gpu-[01-02]", "gpu-02,b"], "exclude": "gpu-[07,09]"}).request
+    assert sent == Request(nodes=("gpu-01", "gpu-02", "b"), excluded_nodes=("gpu-07", "gpu-09"))
+    assert submission(["true"], {"node": "gpu-[03]"}).request == Request(node="gpu-03")
+    with pytest.raises(Refused, match=r"^--exclude: 'gpu-\[1' is not a list of nodes"):
+        submission(["true"], {"exclude": "gpu-[1"}, spell=lambda name: f"--{name}")

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
-from corral.control.environment import SLURM_MARK, launches_of, with_rendezvous
+from corral.control.environment import launches_of, with_rendezvous
+from corral.control.slurm_environment import SLURM_MARK
 from corral.lifecycle.starting import start
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceCondition, DeviceProcess, Node
@@ -54,9 +55,12 @@ def test_an_element_of_an_array_is_told_which_it_is_and_in_slurms_words_where_it
     view, allocation = held()
     alone = view.jobs["1"]
     spec = replace(alone.spec, name="sweep", workdir="/w", request=replace(alone.spec.request, cpu_milli=1500))
-    element = replace(alone, id="7_3", array_id="7", array_index=3, spec=replace(spec, env=((SLURM_MARK, "1"),)))
+    marked = replace(spec, env=((SLURM_MARK, "1,10,0,18,2"),))
+    element = replace(alone, id="7_3", array_id="7", array_index=3, spec=marked)
     (launch,) = launches_of(element, allocation, view)
     told = dict(launch.env)
+    extent = [told[f"SLURM_ARRAY_TASK_{name}"] for name in ("COUNT", "MIN", "MAX", "STEP")]
+    assert extent == ["10", "0", "18", "2"]
     assert (told["CORRAL_JOB_ID"], told["CORRAL_ARRAY_ID"], told["CORRAL_ARRAY_INDEX"]) == ("7_3", "7", "3")
     assert (told["SLURM_ARRAY_JOB_ID"], told["SLURM_ARRAY_TASK_ID"]) == ("7", "3")
     assert (told["SLURM_JOB_NAME"], told["SLURM_SUBMIT_DIR"], told["SLURM_CPUS_PER_TASK"]) == ("sweep", "/w", "2")
@@ -202,10 +206,32 @@ def test_a_script_for_slurm_on_several_nodes_finds_them_and_its_tasks() -> None:
         told, _ = launched(member("a", 0, 1), member("b", 0, 1), given={SLURM_MARK: mark}, script=True)
         assert (told["SLURM_NNODES"], told["SLURM_JOB_NUM_NODES"], told["SLURM_GPUS_ON_NODE"]) == ("2", "2", "2")
         assert (told["SLURM_NTASKS"], told["SLURM_CPUS_PER_TASK"]) == (tasks, cpus)
-        assert told["SLURM_JOB_NODELIST"] == "a,b"
+        assert (told["SLURM_JOB_NODELIST"], told["SLURM_NODELIST"]) == ("a,b", "a,b")
+        assert told["SLURM_TASKS_PER_NODE"] == f"{int(tasks) // 2}(x2)"
         assert (told["SLURM_PROCID"], told["SLURM_LOCALID"], told["SLURM_NODEID"]) == ("0", "0", "0")
     (one,) = launched(member("a", 0), given={SLURM_MARK: "1"}, script=True)
-    assert not {"SLURM_NTASKS", "SLURM_PROCID", "SLURM_JOB_NODELIST"} & one.keys()
+    assert not {"SLURM_NTASKS", "SLURM_PROCID"} & one.keys()
+
+
+def test_a_script_for_slurm_on_one_node_finds_it_and_its_tasks() -> None:
+    (one,) = launched(member("a", 0), given={SLURM_MARK: "3"}, script=True)
+    names = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_TASKS_PER_NODE")
+    assert [one[name] for name in names] == ["1", "1", "a", "a", "3"]
+    assert (one["SLURM_NNODES"], one["SLURM_JOB_NUM_NODES"]) == ("1", "1")
+    uneven = launched(member("a", 0), member("b", 0), member("b", 1), given={SLURM_MARK: "7"}, script=True)
+    assert {told["SLURM_TASKS_PER_NODE"] for told in uneven} == {"3,4"}
+
+
+def test_no_mpirun_takes_it_for_a_cluster_of_slurm_unless_it_is_told_to() -> None:
+    (one,) = launched(member("a", 0), given={SLURM_MARK: "1", "OMPI_MCA_plm": "rsh"}, script=True)
+    assert (one["OMPI_MCA_plm"], one["OMPI_MCA_ras"]) == ("rsh", "^slurm")
+    assert (one["PRTE_MCA_plm"], one["HYDRA_RMK"], one["HYDRA_LAUNCHER"]) == ("^slurm", "user", "ssh")
+
+
+def test_what_another_job_of_slurm_was_told_is_not_taken_over() -> None:
+    others = {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_TASK_MAX": "9", "SLURM_NTASKS": "8", "SLURM_CONF": "/etc/s"}
+    (one,) = launched(member("a", 0), given={SLURM_MARK: "1", **others}, script=True)
+    assert {name for name in others if name in one} == {"SLURM_CONF"}
 
 
 def test_the_log_of_a_member_on_a_stale_device_warns_of_who_holds_how_much() -> None:

@@ -13,6 +13,7 @@ from corral.model.units import (
     parse_memory_mib,
     parse_share_milli,
     parse_slurm_time_s,
+    parse_time_limit_s,
 )
 
 
@@ -50,6 +51,27 @@ def test_a_duration_without_a_unit_is_refused_because_90_could_be_anything(text:
 )
 def test_a_slurm_time_is_read_as_sbatch_reads_it(text: str, seconds: float) -> None:
     assert parse_slurm_time_s(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("2h", 7200), ("1d12h", 129600), ("1:00:00", 3600), ("10:30", 630), ("1-12", 129600), (" 1-00:30:00 ", 88200)],
+)
+def test_a_time_limit_has_units_or_is_written_as_for_slurm(text: str, seconds: float) -> None:
+    assert parse_time_limit_s(text) == seconds
+
+
+def test_a_number_alone_is_no_time_limit_and_is_told_what_it_would_be_in_slurm() -> None:
+    with pytest.raises(
+        Refused, match=r"^--time: '90' is not a duration; .*; 90m is 90 minutes, as a number alone is in"
+    ):
+        parse_time_limit_s("90", field="--time")
+
+
+@pytest.mark.parametrize("text", ["", "soon", "1:2:3:4", "-5", "0:00", "1h:30", "1-", "٣:00"])
+def test_what_is_no_time_limit_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match=r"^--time: "):
+        parse_time_limit_s(text, field="--time")
 
 
 @pytest.mark.parametrize("text", ["", "2h", "1:2:3:4", "-5", "0", "a-1", "1-"])

@@ -98,7 +98,14 @@ class DeviceFlags:
         list[str] | None,
         typer.Option("--prefer", metavar="K=V", help="Nodes with this label first, if any fit; may be repeated."),
     ] = None
-    node: Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only this node.")] = None
+    node: Annotated[
+        list[str] | None,
+        typer.Option("--node", metavar="NAMES", help="Only this node, or any of these: gpu-01, gpu-[01-03,07]."),
+    ] = None
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", metavar="NAMES", help="Not on these nodes: gpu-01, gpu-[01-03,07]."),
+    ] = None
     device: Annotated[
         list[str] | None,
         typer.Option("--device", metavar="GPU", help="Exactly this GPU: UUID, index or NODE:INDEX; may be repeated."),
@@ -116,10 +123,10 @@ class DeviceFlags:
         int | None, typer.Option("--priority", metavar="N", help="Lower numbers run first.  [default: 5]")
     ] = None
 
-    def options(self, client: Client) -> RequestOptions:
-        """The flags that were given, as the client takes them. A GPU given by its index is looked up."""
-        options: Any = {f.name: value for f in fields(self) if _said(value := getattr(self, f.name))}
-        if self.device:
+    def options(self, client: Client | None) -> RequestOptions:
+        """The flags that were given, as the client takes them. `client` looks up GPUs that are given by their index."""
+        options: Any = {f.name: value for f in fields(self) if said(value := getattr(self, f.name))}
+        if self.device and client is not None:
             options["device"] = [_uuid(client, named) for named in self.device]
         if self.resource:
             # A name alone stands for the default amount of its definition.
@@ -191,7 +198,9 @@ class JobFlags(DeviceFlags):
         list[str] | None,
         typer.Option("--avoid", metavar="NAME", help="Avoid nodes where a job of this name runs; may be repeated."),
     ] = None
-    time: Annotated[str | None, typer.Option("--time", metavar="TIME", help="Time limit: 90s, 30m, 2h, 1d12h.")] = None
+    time: Annotated[
+        str | None, typer.Option("--time", metavar="TIME", help="Time limit: 90s, 30m, 2h, 1d12h, 1:30:00.")
+    ] = None
     nice: Annotated[
         int | None,
         typer.Option("--nice", metavar="N", help="As in Slurm: 100 raises the priority number by 1 (runs later)."),
@@ -260,7 +269,7 @@ class JobFlags(DeviceFlags):
         False
     )
 
-    def options(self, client: Client) -> RequestOptions:
+    def options(self, client: Client | None) -> RequestOptions:
         options = super().options(client)
         if self.env:
             options["env"] = dict(_variable(given) for given in self.env)
@@ -302,6 +311,10 @@ class SubmitFlags(JobFlags):
         str | None,
         typer.Option("--error", metavar="FILE", help="Write standard error to this file, apart from the output."),
     ] = None
+    input: Annotated[
+        str | None,
+        typer.Option("--input", metavar="FILE", help="Read standard input from this file: train.txt, part-%a.txt."),
+    ] = None
     open_mode: Annotated[
         str | None,
         typer.Option(
@@ -310,7 +323,7 @@ class SubmitFlags(JobFlags):
     ] = None
     hold: Annotated[bool, typer.Option("--hold", help="Keep the job waiting until `corral release`.")] = False
 
-    def options(self, client: Client) -> RequestOptions:
+    def options(self, client: Client | None) -> RequestOptions:
         options: Any = super().options(client)
         if self.param:
             from corral.client.sweep_values import params_of
@@ -338,7 +351,7 @@ def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:
 
 def filled(flags: F, defaults: F) -> F:
     """`flags`, and what they leave unsaid as `defaults` say it; so with each parameter of a sweep."""
-    unsaid = {f.name for f in fields(flags) if not _said(getattr(flags, f.name))}
+    unsaid = {f.name for f in fields(flags) if not said(getattr(flags, f.name))}
     for one, other in _ALIKE:
         # Who says the one has said the other.
         unsaid -= {name for name in (one, other) if {one, other} - unsaid}
@@ -357,7 +370,7 @@ def _params(given: Sequence[str], defaults: Sequence[str]) -> list[str]:
     return [*(one for one in defaults if one.partition("=")[0] not in names), *given]
 
 
-def _said(value: Any) -> bool:
+def said(value: Any) -> bool:
     """Whether a flag was given; --gpus 0 and --priority 0 were."""
     return value is not None and value is not False and value != []
 

@@ -1,4 +1,4 @@
-"""Warns at submission of cluster commands (mpirun, module, scontrol) that a script calls and this machine lacks."""
+"""Warns at submission of cluster commands (mpirun, module) that a script calls and this machine lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _INSTEAD = {
-    "scontrol": "the node of each member is in CORRAL_NODES, and that of the first in MASTER_ADDR",
     "mpirun": "put it on your PATH before you submit: the job gets your environment",
     "mpiexec": "put it on your PATH before you submit: the job gets your environment",
     "module": "load the modules before you submit: the job gets your environment",
@@ -67,8 +66,8 @@ def _is_there(name: str, lines: Sequence[str], environ: Mapping[str, str]) -> bo
 
 
 def _may_be_brought(name: str, before: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether lines before the call may bring it: a file that is sourced all but scontrol, modules an mpirun."""
-    if name != "scontrol" and any(re.match(_SOURCES, line) for line in before):
+    """Whether lines before the call may bring it: a file that is sourced all of them, modules an mpirun."""
+    if any(re.match(_SOURCES, line) for line in before):
         return True
     loads = any(loader in _called(line) for line in before for loader in ("module", "ml"))
     return name in _BROUGHT_BY_MODULES and loads and _is_there("module", before, environ)

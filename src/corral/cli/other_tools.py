@@ -109,8 +109,8 @@ FLAGS_ELSEWHERE = {flag: here for flags, here in _FLAG_ROWS for flag in flags.sp
 
 _NO_NEW_REQUEST = "what a job asks for cannot change: `corral cancel` it, and `corral submit` it again"
 _REQUEST_FLAGS = (
-    "--gpus --gpu --gpu-mem --gpu-model --mig --share --split --device --cpus --host-memory --gang --node --label "
-    "--prefer --disk --min-memory --array --param --env --command --gpus-per-node --gres -g -G"
+    "--gpus --gpu --gpu-mem --gpu-model --mig --share --split --device --cpus --host-memory --gang --node --exclude "
+    "--label --prefer --disk --min-memory --array --param --env --command --gpus-per-node --gres -g -G"
 )
 
 _INSTEAD_OF_FLAG = {

@@ -1,23 +1,16 @@
 """Translates options of sbatch(1) into Corral's flags. Others are ignored and listed, or refused with their line."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from corral.cli.sbatch_resources import Said, resource_flags
+from corral.cli.mistakes import Mistakes
+from corral.cli.sbatch_meanings import MEANINGS, NOTES
+from corral.cli.sbatch_resources import resource_flags
+from corral.cli.sbatch_said import Said
+from corral.cli.site import Site
 from corral.model.errors import Refused, nearest
-from corral.model.units import is_whole, parse_slurm_time_s
-
-_BARE_NICE = "100"
-_CONDITION = re.compile(r"(after(?:any|ok|notok|corr)?)((?::\d+(?:_(?:\d+|\*))?)+)")
-_SIGNAL = re.compile(r"(?:([BR]+):)?(\w+)(?:@([1-9]\d*))?")
-_MAIL_TYPES = {
-    "started": {"ALL", "BEGIN"},
-    "done": {"ALL", "END"},
-    "failed": {"ALL", "END", "FAIL", "INVALID_DEPEND", "TIME_LIMIT"},
-}
-_SIGNALS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
-_CONDITIONS = {"after": "start:", "afterany": "any:", "afterok": "", "afternotok": "notok:", "aftercorr": "corr:"}
+from corral.model.submission import Submission
 
 
 @dataclass(frozen=True)
@@ -28,39 +21,63 @@ class Translated:
         flags: Corral's flags, each with its file and line for error messages.
         ignored: options that have no meaning here, as "--partition=gpu (line 3)".
         tasks: how many tasks the job has, on all of its nodes.
+        notes: how what an option does here differs from Slurm.
+        test_only: nothing is to be submitted.
     """
 
     flags: tuple[tuple[list[str], str], ...]
     ignored: tuple[str, ...]
     tasks: int
+    notes: tuple[str, ...] = ()
+    test_only: bool = False
 
 
-def read_options(words: Sequence[str], file: str, line: int) -> dict[str, Said]:
-    """The options of one #SBATCH line by their long names. Raises Refused for options that sbatch does not have."""
+def read_options(words: Sequence[str], file: str, line: int, mistakes: Mistakes) -> dict[str, Said]:
+    """The options of one #SBATCH line by their long names. What is no option of sbatch is a mistake."""
     said = {}
     for option, value in _options(words):
         name = _SHORT.get(option, option.removeprefix("--"))
         where = f"{file}, line {line}: {option}"
-        if name not in _KNOWN or not (option.startswith("-") or option == "hetjob"):
-            raise Refused(f"{where} is not an option of sbatch; {nearest(f'--{name}', [f'--{one}' for one in _KNOWN])}")
-        said[name] = Said(value, option, where, line)
+        if name in _KNOWN and (option.startswith("-") or option == "hetjob"):
+            said[name] = Said(value, option, where, line)
+        else:
+            hint = nearest(f"--{name}", [f"--{one}" for one in _KNOWN])
+            mistakes.add(f"{where} is not an option of sbatch; {hint}")
     return said
 
 
-def translate(said: Mapping[str, Said]) -> Translated:
-    """Corral's flags for these options. Raises Refused for options that contradict or cannot be honoured here."""
+def translate(said: Mapping[str, Said], site: Site, mistakes: Mistakes) -> Translated:
+    """Corral's flags for these options. Options that contradict or cannot be honoured here are mistakes."""
     flags: list[tuple[list[str], str]] = []
-    ignored = []
+    ignored, notes = [], []
     for name, one in said.items():
-        if name in _REFUSED:
-            raise Refused(f"{one.where} is not supported here; {_REFUSED[name]}")
-        ours = _MEANINGS[name](one.value, one.where) if name in _MEANINGS else None
-        if ours:
-            flags.append((ours, one.where))
-        elif ours is None and name not in RESOURCES:
-            ignored.append(f"{one.text} (line {one.line})")
-    resources, tasks = resource_flags(said)
-    return Translated((*flags, *resources), tuple(ignored), tasks)
+        with mistakes.noted():
+            if name in REFUSED:
+                raise Refused(f"{one.where} is not supported here; {REFUSED[name]}")
+            ours = MEANINGS[name](one.value, one.where, site) if name in MEANINGS else None
+            if ours:
+                flags.append((ours, one.where))
+            elif ours is None and name not in RESOURCES:
+                ignored.append(f"{one.text} (line {one.line})")
+            note = NOTES[name](one.value or "") if name in NOTES else None
+            if note:
+                notes.append(f"{one.where}: {note}")
+    resources, tasks = resource_flags(said, site, mistakes)
+    return Translated((*flags, *resources), tuple(ignored), tasks, tuple(notes), "test-only" in said)
+
+
+def marked(submission: Submission, tasks: int) -> Submission:
+    """The submission of a script with so many tasks that is to find the variables of Slurm.
+
+    The server makes them, and is told what it cannot know: of an array how many elements it has, the first, the last
+    and the step between them.
+    """
+    said = [tasks]
+    if submission.elements is not None:
+        indices = submission.elements.indices
+        steps = {after - before for before, after in pairwise(indices)}
+        said += [len(indices), min(indices), max(indices), steps.pop() if len(steps) == 1 else 1]
+    return replace(submission, env={**submission.env, "CORRAL_SBATCH": ",".join(map(str, said))})
 
 
 def _options(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
@@ -79,94 +96,6 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
         yield option, value
 
 
-def _passing(flag: str) -> "_Meaning":
-    return lambda value, where: [flag, _required(value, where)]
-
-
-def _required(value: str | None, where: str) -> str:
-    if not value:
-        raise Refused(f"{where} needs a value")
-    return value
-
-
-def _time(value: str | None, where: str) -> list[str]:
-    text = _required(value, where)
-    if text.lower() in ("0", "-1", "infinite", "unlimited"):
-        return []
-    return ["--time", f"{parse_slurm_time_s(text, field=where):.0f}s"]
-
-
-def _dependency(value: str | None, where: str) -> list[str]:
-    """Dependencies, all with commas between them or any with question marks."""
-    text = _required(value, where)
-    if "," in text and "?" in text:
-        raise Refused(
-            f"{where}: {text!r} mixes commas (all of them) and question marks (any of them); use only one of the two"
-        )
-    terms = [term for condition in re.split("[,?]", text) for term in _terms(condition, where)]
-    if "?" in text:
-        return ["--after", "?".join(terms)]
-    return [word for term in terms for word in ("--after", term)]
-
-
-def _terms(condition: str, where: str) -> list[str]:
-    found = _CONDITION.fullmatch(condition)
-    if condition == "singleton":
-        return [condition]
-    if found is None:
-        raise Refused(
-            f"{where}: {condition!r} is not a supported dependency; write afterok:ID, afterany:ID, afternotok:ID, "
-            "aftercorr:ID, after:ID or singleton"
-        )
-    ids = [job_id.removesuffix("_*") for job_id in found[2].split(":")[1:]]
-    return [f"{_CONDITIONS[found[1]]}{job_id}" for job_id in ids]
-
-
-def _nice(value: str | None, where: str) -> list[str]:
-    nice = value or _BARE_NICE
-    if not is_whole(nice.removeprefix("-")):
-        raise Refused(f"{where}: {nice!r:.60} is not a whole number")
-    return ["--nice", nice]
-
-
-def _signal(value: str | None, where: str) -> list[str]:
-    """With B: it is for the batch shell alone, and without for all but that. R: has no meaning here."""
-    found = _SIGNAL.fullmatch(_required(value, where))
-    name = None if found is None else _SIGNALS.get(found[2].upper().removeprefix("SIG"), found[2])
-    if found is None or name is None or name.upper().removeprefix("SIG") not in _SIGNALS.values():
-        raise Refused(
-            f"{where}: {value!r} is not supported; write one of {', '.join(_SIGNALS.values())}, such as USR1@60"
-        )
-    target = "B" if "B" in (found[1] or "") else "S"
-    return ["--checkpoint-signal", f"{target}:{name.upper().removeprefix('SIG')}@{found[3] or 60}s"]
-
-
-def _mail_type(value: str | None, where: str) -> list[str] | None:
-    """Told through the user's channel, of what there is here; None where nothing of it has a meaning."""
-    wanted = {word.strip().upper() for word in _required(value, where).split(",")}
-    if wanted == {"NONE"}:
-        return []
-    told = [word for word, types in _MAIL_TYPES.items() if types & wanted]
-    return ["--notify-on", ",".join(told)] if told else None
-
-
-def _open_mode(value: str | None, where: str) -> list[str]:
-    for mode in ("append", "truncate"):
-        if value and mode.startswith(value.lower()):
-            return ["--open-mode", mode]
-    raise Refused(f"{where}: {value!r} is not an open mode; write append or truncate")
-
-
-def _export(value: str | None, where: str) -> list[str] | None:
-    """A job always gets the whole environment (ALL), plus variables that are set; other values have no meaning here."""
-    first, *rest = _required(value, where).split(",")
-    if first.upper() != "ALL" or not all("=" in one for one in rest):
-        return None
-    return [word for one in rest for word in ("--env", one)]
-
-
-_Meaning = Callable[[str | None, str], list[str] | None]
-
 _SHORT = {
     "-A": "account", "-a": "array", "-b": "begin", "-B": "extra-node-info", "-C": "constraint", "-c": "cpus-per-task",
     "-D": "chdir", "-d": "dependency", "-e": "error", "-F": "nodefile", "-G": "gpus", "-H": "hold", "-i": "input",
@@ -182,57 +111,41 @@ _BARE = frozenset(
 )  # fmt: skip
 """Options that take no value."""
 
-_MEANINGS: dict[str, _Meaning] = {
-    "array": _passing("--array"),
-    "begin": _passing("--begin"),
-    "chdir": _passing("--workdir"),
-    "dependency": _dependency,
-    "error": _passing("--error"),
-    "export": _export,
-    "hold": lambda value, where: ["--hold"],
-    "job-name": _passing("--name"),
-    "mail-type": _mail_type,
-    "nice": _nice,
-    "no-requeue": lambda value, where: ["--retries", "0"],
-    "open-mode": _open_mode,
-    "output": _passing("--output"),
-    "requeue": lambda value, where: [],
-    "signal": _signal,
-    "time": _time,
-}
-"""Corral's flags for an option that is read alone; None for a value that has no meaning here."""
-
 RESOURCES = frozenset(
     {"constraint", "cpus-per-gpu", "cpus-per-task", "exclusive", "gpus", "gpus-per-node", "gpus-per-task", "gres",
-     "mem", "mem-per-cpu", "mem-per-gpu", "mincpus", "nodes", "ntasks", "ntasks-per-node"}
+     "mem", "mem-per-cpu", "mem-per-gpu", "mincpus", "nodes", "ntasks", "ntasks-per-node", "tmp"}
 )  # fmt: skip
 """Options that are read together: how much a job needs, and where."""
 
-_REFUSED = {
+REFUSED = {
     "bb": "there are no burst buffers; remove it",
     "bbf": "there are no burst buffers; remove it",
+    "container": "write #CORRAL --image IMAGE for a container",
     "deadline": "use --time, and --begin for a later start",
+    "export-file": "read the file in the script: set -a; . FILE; set +a",
+    "gid": "a job runs as who submits it; remove it",
     "hetjob": "submit each part as a job of its own",
     "gpus-per-socket": "use --gpus-per-node or --gpus-per-task",
     "licenses": "licenses are not counted; remove it",
+    "nodefile": "write the nodes themselves: --nodelist=gpu-[01-03,07]",
     "ntasks-per-gpu": "use --ntasks, and --gpus for all tasks together",
-    "tmp": "disk space is not counted; remove it",
     "tres-per-task": "use --gpus-per-task and --cpus-per-task",
+    "uid": "a job runs as who submits it; remove it, or submit it as that user",
     "wrap": "it replaces the script by a command; submit that instead: corral submit -- sh -c '...'",
 }
 """Options that would give a job less than it asked for if they were ignored, and what to write instead."""
 
-_IGNORED = frozenset(
-    {"account", "acctg-freq", "batch", "cluster-constraint", "clusters", "comment", "container", "container-id",
-     "contiguous", "core-spec", "cores-per-socket", "cpu-freq", "delay-boot", "distribution", "exclude",
-     "export-file", "extra", "extra-node-info", "get-user-env", "gid", "gpu-bind", "gpu-freq", "gres-flags", "hint",
-     "ignore-pbs", "input", "kill-on-invalid-dep", "mail-user", "mcs-label", "mem-bind", "network",
-     "no-kill", "nodefile", "nodelist", "ntasks-per-core", "ntasks-per-socket", "overcommit",
-     "oversubscribe", "parsable", "partition", "power", "prefer", "priority", "profile", "propagate", "qos", "quiet",
-     "reboot", "reservation", "segment", "share", "sockets-per-node", "spread-job", "switches", "test-only",
-     "thread-spec", "threads-per-core", "time-min", "uid", "use-min-nodes", "verbose", "wait", "wait-all-nodes",
+IGNORED = frozenset(
+    {"account", "acctg-freq", "batch", "cluster-constraint", "clusters", "comment", "container-id",
+     "contiguous", "core-spec", "cores-per-socket", "cpu-freq", "delay-boot", "distribution",
+     "extra", "extra-node-info", "get-user-env", "gpu-bind", "gpu-freq", "gres-flags", "hint",
+     "ignore-pbs", "kill-on-invalid-dep", "mail-user", "mcs-label", "mem-bind", "network",
+     "no-kill", "ntasks-per-core", "ntasks-per-socket", "overcommit",
+     "oversubscribe", "parsable", "power", "prefer", "priority", "profile", "propagate", "qos", "quiet",
+     "reboot", "reservation", "segment", "share", "sockets-per-node", "spread-job", "switches",
+     "thread-spec", "threads-per-core", "time-min", "use-min-nodes", "verbose", "wait", "wait-all-nodes",
      "wckey"}
 )  # fmt: skip
 """Options that change neither what a job gets here nor how long it may run."""
 
-_KNOWN = sorted({*_MEANINGS, *RESOURCES, *_REFUSED, *_IGNORED})
+_KNOWN = sorted({*MEANINGS, *RESOURCES, *REFUSED, *IGNORED})

@@ -5,9 +5,13 @@ of N members, each on a node of its own. A job on one node is not a gang.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from corral.cli.mistakes import Mistakes
+from corral.cli.sbatch_constraint import constraint_flags
+from corral.cli.sbatch_said import Said
+from corral.cli.site import Site
 from corral.model.errors import Refused
 from corral.model.units import DECIMAL, WHOLE, count_of, is_whole
 
@@ -18,39 +22,43 @@ _GPUS = re.compile(rf"(?:([A-Za-z][\w.-]*):)?({WHOLE})")
 _GRES = re.compile(rf"(?:gres[:/])?gpu(?:[:=]([A-Za-z][\w.-]*))?(?:[:=]({WHOLE}))?(?:\(.*\))?")
 _RANGE = re.compile(rf"({WHOLE})(?:-({WHOLE}))?")
 _MEMORY = re.compile(rf"({DECIMAL})([KMGTkmgt]?)[Bb]?")
-_FEATURE = re.compile(r"[\w.-]+(?:=[\w.-]+)?")
 _MIB_PER_UNIT = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
-@dataclass(frozen=True)
-class Said:
-    """An option as written in a script: `option` as it is spelled, `where` with file and line."""
-
-    value: str | None
-    option: str
-    where: str
-    line: int
-
-    @property
-    def text(self) -> str:
-        """The option with its value, as it was written."""
-        if self.value is None:
-            return self.option
-        return f"{self.option}{'=' if self.option.startswith('--') else ' '}{self.value}"
-
-
-def resource_flags(said: Mapping[str, Said]) -> tuple[tuple[Flags, ...], int]:
+def resource_flags(said: Mapping[str, Said], site: Site, mistakes: Mistakes) -> tuple[tuple[Flags, ...], int]:
     """The flags for all resource options, and the number of tasks.
 
-    Raises Refused for options that contradict each other, naming both.
+    Options that make no sense, or contradict each other, are mistakes; of contradictions both options are named.
     """
-    layout = _layout(said)
-    gpus = _gpus(said, layout)
-    if gpus is not None and not layout.counted and "gpus-per-task" in said:
-        each = _gpu_count(said["gpus-per-task"])[1]
-        if not each or gpus.on_node % each:
-            raise _contradiction(said["gpus"], said["gpus-per-task"], "the first must be a multiple of the second")
-        layout = replace(layout, tasks=layout.nodes * gpus.on_node // each)
+    flags: list[Flags] = []
+    tasks, gpus = 1, None
+    if _all_readable(said, mistakes):
+        with mistakes.noted():
+            layout = _layout(said)
+            gpus = _gpus(said, layout)
+            layout = _with_tasks_by_gpus(said, layout, gpus)
+            tasks = layout.tasks
+            flags += _devices(said, layout, gpus)
+            flags += _host(said, layout, 1 if gpus is None else gpus.on_node)
+    if "constraint" in said:
+        with mistakes.noted():
+            asked = said["constraint"]
+            flags.append((constraint_flags(asked, None if gpus is None else gpus.model, site), asked.where))
+    return tuple(flags), tasks
+
+
+def _all_readable(said: Mapping[str, Said], mistakes: Mistakes) -> bool:
+    """Whether each option makes sense by itself: else contradictions would be found that there are not."""
+    names = [name for name in said if name in _READERS]
+    read = []
+    for name in names:
+        with mistakes.noted():
+            read.append(_READERS[name](said[name]))
+    return len(read) == len(names)
+
+
+def _devices(said: Mapping[str, Said], layout: "_Layout", gpus: "_Gpus | None") -> list[Flags]:
+    """How many GPUs of which model, on how many nodes."""
     flags: list[Flags] = []
     if "exclusive" in said:
         flags.append((_exclusive(said["exclusive"], gpus), said["exclusive"].where))
@@ -60,11 +68,18 @@ def resource_flags(said: Mapping[str, Said]) -> tuple[tuple[Flags, ...], int]:
         flags.append((["--gpu-model", gpus.model], gpus.where))
     if layout.nodes > 1:
         flags.append((["--gang", str(layout.nodes), "--spread"], layout.where))
-    on_node = 1 if gpus is None else gpus.on_node
-    flags += _host(said, layout, on_node)
-    if "constraint" in said:
-        flags.append((_features(said["constraint"], gpus), said["constraint"].where))
-    return tuple(flags), layout.tasks
+    return flags
+
+
+def _with_tasks_by_gpus(said: Mapping[str, Said], layout: "_Layout", gpus: "_Gpus | None") -> "_Layout":
+    """The layout with as many tasks as the GPUs make up, where these say it."""
+    if gpus is None or layout.counted or "gpus-per-task" not in said:
+        return layout
+    each = _gpu_count(said["gpus-per-task"])[1]
+    if each and gpus.on_node % each == 0:
+        return replace(layout, tasks=layout.nodes * gpus.on_node // each)
+    whole = next(said[name] for name in ("gpus", "gpus-per-node", "gres") if name in said)
+    raise _contradiction(whole, said["gpus-per-task"], "the first must be a multiple of the second")
 
 
 @dataclass(frozen=True)
@@ -209,44 +224,16 @@ def _host(said: Mapping[str, Said], layout: _Layout, gpus: int) -> list[Flags]:
     for one in memory:
         if mib := _mib(one) * times:
             flags.append((["--host-memory", f"{mib}M"], one.where))
+    if "tmp" in said and (mib := _mib(said["tmp"])):
+        flags.append((["--disk", f"{mib}M"], said["tmp"].where))
     return flags
 
 
 def _mib(one: Said) -> int:
     match = _MEMORY.fullmatch(one.value or "")
     if match is None:
-        raise Refused(f"{one.where}: {one.value!r} is not an amount of memory; write one such as 4000 (MB) or 16G")
+        raise Refused(f"{one.where}: {one.value!r} is not an amount of MB; write one such as 4000 or 16G")
     return round(float(match[1]) * _MIB_PER_UNIT[match[2].upper()])
-
-
-def _features(one: Said, gpus: "_Gpus | None") -> list[str]:
-    """Features of nodes: words of GPU models, of which any alternative will do, and labels as KEY=VALUE.
-
-    sbatch reads & and | from left to right.
-    """
-    bare = re.sub(r"^\[([^\[\]]*)\]", r"\1", (one.value or "").replace(" ", ""))
-    parts = re.split(r"([&|])", bare)
-    models: list[list[str]] = [[]]
-    labels: list[str] = []
-    for joint, word in zip(["&", *parts[1::2]], parts[::2], strict=True):
-        if not _FEATURE.fullmatch(word):
-            raise Refused(
-                f"{one.where}: {one.value!r} is not supported; write GPU models and labels, such as a100|h100 or zone=b"
-            )
-        if "=" in word and joint == "|":
-            raise Refused(
-                f"{one.where}: {word} is a label, and labels cannot be alternatives; use & before it instead of |"
-            )
-        if "=" in word:
-            labels += ["--label", word]
-        elif joint == "|":
-            models.append([word])
-        else:
-            models = [[*words, word] for words in models]
-    if gpus is not None and gpus.model is not None:
-        models = [[gpus.model, *words] for words in models]
-    named = ",".join("-".join(words) for words in models if words)
-    return [*(["--gpu-model", named] if named else []), *labels]
 
 
 def _contradiction(first: Said, second: Said, why: str) -> Refused:
@@ -258,3 +245,13 @@ def _contradiction(first: Said, second: Said, why: str) -> Refused:
 
 def _on(nodes: int) -> str:
     return count_of(nodes, "node")
+
+
+_READERS: Mapping[str, Callable[[Said], object]] = {
+    **dict.fromkeys(("ntasks", "ntasks-per-node", "cpus-per-task", "cpus-per-gpu", "mincpus"), _count),
+    **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-task"), _gpu_count),
+    **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu", "tmp"), _mib),
+    "nodes": _nodes,
+    "gres": _gres,
+}
+"""How the value of each option is read, where that does not depend on the others."""

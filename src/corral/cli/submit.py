@@ -1,5 +1,6 @@
 """`corral submit`: queues a script or a command and returns at once."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -10,11 +11,15 @@ from corral.cli.direct.plain_script import STANDARD_INPUT
 from corral.cli.direct.submit_command import tell, tell_elements
 from corral.cli.dry_run import show_forecast
 from corral.cli.flag_classes import taking
-from corral.cli.flags import SubmitFlags, filled, spell
-from corral.cli.screen import command_group, example, say
-from corral.cli.script import read_script, with_itself
+from corral.cli.flags import SubmitFlags, filled, said, spell
+from corral.cli.mistakes import Mistaken
+from corral.cli.sbatch import marked
+from corral.cli.screen import command_group, example, exit_code_of, say
+from corral.cli.script import Script, read_script, with_itself
+from corral.cli.script_header import at_its_line
 from corral.client import Client
 from corral.client.request import submission
+from corral.model.errors import Refused
 
 _AFTER_DASHES = "corral.after_dashes"
 
@@ -61,26 +66,44 @@ def submit(
 
     Output goes to the job's log (see `corral logs`), or to the files given with --output and --error.
     """
-    command, is_script = list(words), not ctx.meta[_AFTER_DASHES]
+    command, is_script, origins = list(words), not ctx.meta[_AFTER_DASHES], dict[str, str]()
+    slurm_tasks = None
     if is_script:
-        script = read_script(words[0], words[1:])
-        if filled(flags, script.flags).image is not None and words[0] != STANDARD_INPUT:
-            script = with_itself(script, words[0], words[1:])
+        script = _read(words, flags)
         own = script.flags if flags.gpus is None else replace(script.flags, exclusive=False)
-        command, flags = list(script.command), filled(flags, own)
-        shown = "standard input" if words[0] == STANDARD_INPUT else words[0]
-        if script.ignored:
-            say(f"{shown}: ignored because they have no meaning here: {', '.join(script.ignored)}")
-        for warning in script.warnings:
-            say(warning)
-        for_slurm = () if script.slurm_tasks is None else (f"CORRAL_SBATCH={script.slurm_tasks}",)
-        if added := [*script.env, *for_slurm]:
-            flags = replace(flags, env=[*(flags.env or []), *added])
-    with Client() as client:
-        request = submission(command, flags.options(client), script=is_script, spell=spell)
-        if dry_run:
-            raise typer.Exit(show_forecast(client.dry_run(request), json=json))
-        job = client.submit(request)
+        origins = {name: where for name, where in script.origins.items() if not said(getattr(flags, name))}
+        command, flags, dry_run = list(script.command), filled(flags, own), dry_run or script.test_only
+        slurm_tasks = script.slurm_tasks
+        if script.env:
+            flags = replace(flags, env=[*(flags.env or []), *script.env])
+    try:
+        with Client() as client:
+            request = submission(command, flags.options(client), script=is_script, spell=spell)
+            if slurm_tasks is not None:
+                request = marked(request, slurm_tasks)
+            if dry_run:
+                raise typer.Exit(show_forecast(client.dry_run(request), json=json))
+            job = client.submit(request)
+    except Refused as refused:
+        raise at_its_line(refused, origins) from None
     tell(job.id, job.notes, json=json)
     if request.elements is not None and not json:
         tell_elements(job.id, request.elements.indices)
+
+
+def _read(words: Sequence[str], flags: SubmitFlags) -> Script:
+    """The script with its arguments, of which all is said that there is to say. Exits where it has mistakes."""
+    try:
+        script = read_script(words[0], words[1:], flags)
+        if filled(flags, script.flags).image is not None and words[0] != STANDARD_INPUT:
+            script = with_itself(script, words[0], words[1:])
+    except Mistaken as mistaken:
+        for mistake in mistaken.mistakes:
+            say(mistake)
+        raise typer.Exit(exit_code_of(mistaken)) from None
+    if script.ignored:
+        shown = "standard input" if words[0] == STANDARD_INPUT else words[0]
+        say(f"{shown}: ignored because they have no meaning here: {', '.join(script.ignored)}")
+    for warning in script.warnings:
+        say(warning)
+    return script

@@ -7,7 +7,7 @@ import typer
 from corral.cli.screen import command_group, complain_of, example, exit_code_of, write_lines
 from corral.client import Client
 from corral.model.errors import Conflict, Refused
-from corral.model.units import parse_duration_s
+from corral.model.units import parse_time_limit_s
 
 app = command_group()
 
@@ -37,7 +37,7 @@ def update(
     """
     if priority is None and time is None and name is None and queue is None:
         raise Refused("nothing to change; give at least one of --priority, --time, --name and --queue")
-    time_limit_s = None if time is None else parse_duration_s(time, field="--time")
+    time_limit_s = None if time is None else parse_time_limit_s(time, field="--time")
     codes = [0]
     told: set[str] = set()
     with Client() as client:

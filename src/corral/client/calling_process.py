@@ -13,12 +13,20 @@ _OWN = frozenset({"CORRAL_URL", "CORRAL_TOKEN", "CORRAL_CA_FILE", "CORRAL_INSECU
 """How this process reaches the server. Jobs do not get these: they find the socket, and one of these is secret."""
 
 
+_OF_A_SCRIPT = frozenset({"CORRAL_SBATCH"})
+"""What says of one script how it is to be run: of a job that it submits itself it says nothing."""
+
+
 def environment(overrides: Mapping[str, str | None], field: str = "env") -> dict[str, str]:
     """This process's variables with `overrides`, without those that reach the server (the token is secret).
 
     Variables that are not UTF-8 text are left out, because JSON cannot carry them.
     """
-    mine = {key: value for key, value in os.environ.items() if key not in _OWN and _is_text(key) and _is_text(value)}
+    mine = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in _OWN | _OF_A_SCRIPT and _is_text(key) and _is_text(value)
+    }
     for key, value in overrides.items():
         if not key or "=" in key or "\0" in key:
             raise Refused(

@@ -19,7 +19,7 @@ from corral.client.arguments import (
     wrong,
 )
 from corral.client.transport import Transport, job_path
-from corral.model.units import parse_duration_s
+from corral.model.units import parse_time_limit_s
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
@@ -285,5 +285,5 @@ def _rank(rank: int | str) -> int | str:
 def _seconds(time: str | float) -> float:
     """A time limit, text or seconds."""
     if isinstance(time, str):
-        return parse_duration_s(text(time, "time"), field="time")
+        return parse_time_limit_s(text(time, "time"), field="time")
     return number(time, "time", "'2h', or 7200 for seconds")

@@ -38,7 +38,8 @@ class RequestOptions(TypedDict, total=False):
         min_driver, min_cuda: minimum driver and CUDA version of the node: "550.54", "12.1".
         label: labels that the node must have: {"cuda-major-version": "12"}.
         prefer: labels that the node should have if possible; nodes with more of them come first.
-        node: the name of the node to run on.
+        node: the node to run on, or several of which any will do: "gpu-01", "gpu-[01-03,07]", ["gpu-01", "gpu-02"].
+        exclude: nodes not to run on, written the same way.
         avoid: names of jobs that must not run on the same node.
         gang: members that start together or not at all, each with `gpus` whole GPUs. The command runs once for each
             member, also if several are on one node; RANK, LOCAL_RANK and WORLD_SIZE tell them apart.
@@ -59,7 +60,7 @@ class RequestOptions(TypedDict, total=False):
         name: the job's name.
         priority: lower numbers run first; None is the site's default.
         nice: as for sbatch(1), in place of priority: 100 is one priority step behind the default.
-        time: time limit: "2h", or seconds as a number.
+        time: time limit: "2h", "1:30:00" or "1-12:00:00" as in Slurm, or seconds as a number.
         retries: how often to retry after a failure; None is the site's default.
         queue, project: the queue to wait in and the project that the usage counts for, both "default" by default.
         after: jobs that must succeed first: one or a list, by id or handle. Other conditions: "any:17" (ended),
@@ -68,6 +69,7 @@ class RequestOptions(TypedDict, total=False):
         begin: earliest start: "16:00", "now+2hours", "tomorrow", "2026-12-01T08:00", or Unix seconds.
         output, error: files for standard output and error instead of the log, relative to the working directory:
             "train-%j.out" (%j id, %x name, %A array, %a element, %u user). Without `error`, both go to `output`.
+        input: file to read standard input from, named the same way; without one it is empty.
         open_mode: "append" to these files or "truncate" them at each start; by default only the first start truncates.
         env: variables to set besides those of this process: {"SEED": 5}; None removes one.
         workdir: working directory; by default that of this process.
@@ -83,8 +85,8 @@ class RequestOptions(TypedDict, total=False):
         pod_template: a file with a Kubernetes pod template (YAML or JSON), or the template itself, for the rest.
         array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2", range(10).
         params: a job for each combination of these values: {"lr": [0.1, 0.01], "seed": range(5)}. Each finds its values
-            in its environment, and in place of {lr} in command, name, output, error and workdir. Text is read as on the
-            command line: "0.1,0.01", "0..4"; a number is one value.
+            in its environment, and in place of {lr} in command, name, output, error, input and workdir. Text is read as
+            on the command line: "0.1,0.01", "0..4"; a number is one value.
         zip: pair the values of `params` instead, the first of all, the second of all, and so on.
         max_running: how many jobs of an array or of `params` may run at once.
         hold: keep it waiting until released.
@@ -105,7 +107,8 @@ class RequestOptions(TypedDict, total=False):
     min_cuda: str | int | None
     label: Mapping[str, str]
     prefer: Mapping[str, str]
-    node: str | None
+    node: str | Sequence[str] | None
+    exclude: str | Sequence[str] | None
     avoid: str | Sequence[str]
     gang: int | None
     exclusive: bool
@@ -131,6 +134,7 @@ class RequestOptions(TypedDict, total=False):
     begin: str | float | None
     output: str | os.PathLike[str] | None
     error: str | os.PathLike[str] | None
+    input: str | os.PathLike[str] | None
     open_mode: str | None
     env: Mapping[str, str | float | None]
     workdir: str | os.PathLike[str] | None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from corral.client.calling_process import checked_text, directory, environment, soft_limits, umask
 from corral.model.errors import Refused
-from corral.model.units import parse_duration_s
+from corral.model.units import parse_time_limit_s
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _fields(command: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any
         "name": checked_text(options.get("name") or "", "name"),
         "request": {} if gpus == 1 else {"devices": gpus},
         "priority": options.get("priority"),
-        "time_limit_s": parse_duration_s(options["time"]) if "time" in options else None,
+        "time_limit_s": parse_time_limit_s(options["time"]) if "time" in options else None,
         "queue": checked_text(options.get("queue") or "default", "queue"),
         "project": checked_text(options.get("project") or "default", "project"),
         "env": env,

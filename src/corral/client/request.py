@@ -13,7 +13,7 @@ from corral.client.calling_process import checked_text, directory, environment, 
 from corral.client.containers import container
 from corral.client.option_values import Given, checked_options, command_words
 from corral.client.options import RequestOptions
-from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_strategy, parse_version
+from corral.client.where import parse_cuda, parse_labels, parse_nodes, parse_speeds, parse_strategy, parse_version
 from corral.model.array_indices import parse_array
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.model.errors import Refused, nearest
@@ -22,7 +22,7 @@ from corral.model.notification import NotifyOn
 from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
 from corral.model.sweep import Sweep
-from corral.model.units import WHOLE, count_of, parse_duration_s, parse_memory_mib
+from corral.model.units import WHOLE, count_of, parse_duration_s, parse_memory_mib, parse_time_limit_s
 
 CHECKPOINT_GRACE_S = 60.0
 
@@ -65,7 +65,7 @@ def submission(
         request=device_request(given, spell),
         priority=given.get("priority"),
         nice=given.get("nice"),
-        time_limit_s=parse_duration_s(time, field=spell("time")) if isinstance(time, str) else time,
+        time_limit_s=parse_time_limit_s(time, field=spell("time")) if isinstance(time, str) else time,
         retries=None if retries is None else _at_least(0, retries, spell("retries")),
         queue=checked_text(given.get("queue") or "default", spell("queue")),
         project=checked_text(given.get("project") or "default", spell("project")),
@@ -73,6 +73,7 @@ def submission(
         begin_at=parse_begin(given.get("begin"), clock.time(), field=spell("begin")),
         output=_pattern(given.get("output"), spell("output")),
         error=_pattern(given.get("error"), spell("error")),
+        input=_pattern(given.get("input"), spell("input")),
         open_mode=given.get("open_mode"),
         env=(env := environment(given.get("env", {}), spell("env"))),
         inherited_env=tuple(sorted(name for name in env if name not in given.get("env", {}))),
@@ -123,7 +124,7 @@ def device_request(options: Given, spell: Callable[[str], str] = str) -> Request
     """The part of `options` that says what a job needs."""
     min_memory, accept_in_use = options.get("min_memory"), options.get("accept_in_use")
     cpus, host_memory, gang = options.get("cpus"), options.get("host_memory"), options.get("gang")
-    disk = options.get("disk")
+    disk, nodes = options.get("disk"), parse_nodes(options.get("node"), field=spell("node"))
     conditions = Request(
         min_memory_mib=None if min_memory is None else parse_memory_mib(min_memory, field=spell("min_memory")),
         models=_models(options.get("gpu_model")),
@@ -133,7 +134,9 @@ def device_request(options: Given, spell: Callable[[str], str] = str) -> Request
         device_uuids=tuple(options.get("device", ())),
         labels=parse_labels(options.get("label"), field=spell("label")),
         prefers=parse_labels(options.get("prefer"), field=spell("prefer")),
-        node=options.get("node"),
+        node=nodes[0] if len(nodes) == 1 else None,
+        nodes=nodes if len(nodes) > 1 else (),
+        excluded_nodes=parse_nodes(options.get("exclude"), field=spell("exclude")),
         gang_size=1 if gang is None else _at_least(1, gang, spell("gang")),
         one_node=options.get("one_node", False),
         spread=options.get("spread", False),
@@ -198,7 +201,7 @@ def _respelled(refused: Refused, spell: Callable[[str], str]) -> Refused:
 
 
 def _pattern(pattern: str | None, field: str) -> str | None:
-    """A valid pattern for an output file. Raises Refused for another."""
+    """A valid pattern for a file. Raises Refused for another."""
     if pattern is not None:
         check_pattern(pattern, field)
     return pattern

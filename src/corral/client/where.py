@@ -1,10 +1,11 @@
 """Reads options that say where a job may run and how fast it is there."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 
 from corral.model.errors import Refused, nearest
+from corral.model.host_list import expand_hosts
 from corral.model.split import Strategy
 
 _VERSION = re.compile(r"\d{1,7}(\.\d{1,7})*")
@@ -32,6 +33,12 @@ def parse_labels(given: Mapping[str, str] | None, *, field: str = "label") -> tu
         if not (key.strip() and str(value).strip()):
             raise Refused(f"{field}: {key}={value} is not a label; it needs a key and a value", field=field)
     return tuple(sorted((key.strip(), str(value).strip()) for key, value in (given or {}).items()))
+
+
+def parse_nodes(given: str | Sequence[str] | None, *, field: str) -> tuple[str, ...]:
+    """Names of nodes, each once, of lists such as "gpu-[01-03,07]". Raises Refused for what is no such list."""
+    lists = [given] if isinstance(given, str) else given or ()
+    return tuple(dict.fromkeys(name for one in lists for name in expand_hosts(one, field=field)))
 
 
 def parse_version(text: str | None, *, field: str) -> tuple[int, ...] | None:

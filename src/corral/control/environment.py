@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from corral.control.slurm_environment import SLURM_MARK, SLURM_NAMES, slurm_variables
 from corral.model.allocation import Allocation, Grant, Member
 from corral.model.device import Device, Node
 from corral.model.job import Job, JobKind
@@ -14,9 +15,6 @@ from corral.model.tenant import Tenant
 from corral.model.units import format_memory
 from corral.model.view import View
 from corral.ports.node import Rendezvous
-
-SLURM_MARK = "CORRAL_SBATCH"
-"""The client sets it for scripts with #SBATCH lines, to the number of their tasks."""
 
 _OF_ANOTHER_JOB = frozenset(
     {
@@ -49,7 +47,7 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
         if len(members) > 1:
             own |= _of_the_member(members, rank, with_ranks=not job.spec.script)
         if SLURM_MARK in given:
-            own |= _of_slurm(job, given, members, rank)
+            own |= slurm_variables(job, given, members, rank)
         launches.append(
             Launch(
                 allocation.id,
@@ -71,6 +69,7 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
                 uses=_uses(view, allocation, rank, devices),
                 output=files.output,
                 error=files.error,
+                input=files.input,
                 numa=numa_binding(member, view.nodes.get(member.node)),
             )
         )
@@ -87,7 +86,10 @@ def _runtime_of(job: Job) -> str:
 
 def submitted_with(job: Job) -> dict[str, str]:
     """The environment of the job's submitter, as far as it is the job's, too."""
-    return {**_UNLESS_GIVEN, **{name: value for name, value in job.spec.env if name not in _OF_ANOTHER_JOB}}
+    given = {name: value for name, value in job.spec.env if name not in _OF_ANOTHER_JOB}
+    if SLURM_MARK in given:
+        given = {name: value for name, value in given.items() if name not in SLURM_NAMES}
+    return {**_UNLESS_GIVEN, **given}
 
 
 def with_rendezvous(launches: Sequence[Launch], rendezvous: Rendezvous) -> tuple[Launch, ...]:
@@ -140,38 +142,9 @@ def _of_the_member(members: Sequence[Member], rank: int, *, with_ranks: bool) ->
             "WORLD_SIZE": str(len(nodes)),
             "LOCAL_RANK": str(nodes[:rank].count(node)),
             "LOCAL_WORLD_SIZE": str(nodes.count(node)),
-            "NODE_RANK": str(_distinct(nodes).index(node)),
+            "NODE_RANK": str(list(dict.fromkeys(nodes)).index(node)),
         }
     return variables
-
-
-def _of_slurm(job: Job, given: Mapping[str, str], members: Sequence[Member], rank: int) -> dict[str, str]:
-    """Output variables of sbatch(1), but none by which MPI and its kind would take this for a Slurm cluster."""
-    spec, marked = job.spec, given.get(SLURM_MARK, "")
-    tasks = max(len(members), int(marked) if marked.isdecimal() and len(marked) < 10 else 1)
-    node, nodes = members[rank].node, _distinct([member.node for member in members])
-    names = {
-        "SLURM_JOB_ID": job.id,
-        "SLURM_JOB_NAME": spec.name,
-        "SLURM_SUBMIT_DIR": given.get("PWD", spec.workdir),
-        "SLURM_GPUS_ON_NODE": str(sum(len(member.grants) for member in members if member.node == node)),
-        "SLURM_JOB_NUM_NODES": str(len(nodes)),
-        "SLURM_NNODES": str(len(nodes)),
-    }
-    if tasks > 1:  # of one, some frameworks would conclude that srun starts their processes
-        names |= {"SLURM_NTASKS": str(tasks), "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
-        names["SLURM_NODEID"] = str(nodes.index(node))
-    if len(nodes) > 1:
-        names["SLURM_JOB_NODELIST"] = ",".join(nodes)
-    if spec.request.cpu_milli:
-        names["SLURM_CPUS_PER_TASK"] = str(-(-spec.request.cpu_milli * len(members) // (1000 * tasks)))
-    if job.array_id is not None:
-        names |= {"SLURM_ARRAY_JOB_ID": job.array_id, "SLURM_ARRAY_TASK_ID": str(job.array_index)}
-    return names
-
-
-def _distinct(nodes: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(nodes))
 
 
 def _devices(node: Node | None) -> dict[str, Device]:

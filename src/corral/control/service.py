@@ -29,7 +29,7 @@ from corral.control.submitting.file_findings import FileFindings, FileFindingsCa
 from corral.control.submitting.preflight import SubmissionPreflight
 from corral.control.submitting.priorities import settle_priority
 from corral.control.submitting.site_rules import LeastUse, obey, refuse_overflow
-from corral.control.submitting.submission_checks import check
+from corral.control.submitting.submission_checks import check, node_notes
 from corral.control.submitting.sweeps import check_text, first_of
 from corral.model.answers.dry_run import DryRun
 from corral.model.answers.site import ResourceNameRow
@@ -177,7 +177,7 @@ class Service:
         obey(view, submission, caller.user, self._least_of)
         self._check_possible(view, submission, caller.user)
         first = first_of(submission)
-        notes += of_priority + self._inspection.notes(view, first, caller, files)
+        notes += of_priority + node_notes(view, submission.request) + self._inspection.notes(view, first, caller, files)
         spec = new_jobs.spec_of(submission, caller, view.limits, self._owner(submission, caller))
         forced_by = caller.user if self._inspection.overrides(view, first, caller, files) else None
         return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
@@ -190,7 +190,8 @@ class Service:
         answer = self.queries.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user)
         preflight = self._inspection.notes(view, first_of(settled), caller, files)
-        return replace(answer, notes=(*answer.notes, *of_priority, *preflight))
+        nodes = node_notes(view, settled.request)
+        return replace(answer, notes=(*answer.notes, *of_priority, *nodes, *preflight))
 
     def _in_own_time(self, submission: Submission) -> Submission:
         if submission.begin_at is None:

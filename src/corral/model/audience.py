@@ -27,6 +27,7 @@ class Option(Enum):
     MIG = ("--mig", "the resource of MIG slices {}", "MIG profile: {}", "PROFILE")
     SPLIT = ("--split", "how it is split", "split: {}", "HOW")
     NODE = ("--node", "a nodeSelector for {}", "node: {}", "NAME")
+    EXCLUDE = ("--exclude", "a node affinity to other nodes than {}", "excluded nodes: {}", "NAME")
     DEVICE = ("--device", "its device", "device: {}", "UUID")
     GANG = ("--gang", "corral.dev/gang-size: {}", "members: {}", "N")
     TIME = ("--time", "activeDeadlineSeconds: {}", "time limit: {}", "TIME")

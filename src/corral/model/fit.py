@@ -298,7 +298,7 @@ def _may_be_client(request: Request, slot: Slot) -> bool:
 
 def name_misfit(request: Request, name: str, labels: Labels) -> Misfit | None:
     """Why the node of that name is none that the request allows, None when it is; equal states do not say it."""
-    if request.node not in (None, name):
+    if not request.allows_node(name):
         return Misfit(Cause.NODE_NAME, 1, 0, never=True)
     rules = request.rules
     if rules is not None and rules.by_name and not allows(rules, labels, name):

@@ -75,7 +75,8 @@ class Request:
         min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
         device_uuids: exactly these devices.
         labels: pairs that the node must carry.
-        node: the name of the node that it must be, None is any.
+        node: the name of the node that it must be, None is any. `nodes` are several of which any will do, () is any.
+        excluded_nodes: names of nodes that it must not be.
         prefers: pairs that the node had better carry: of nodes that fit, those with most of them come first.
         cpu_milli, host_memory_mib, disk_mib: of the host, a member. The disk is counted, and nobody is held to it.
         one_node: all members of the gang on one node; `spread` puts each on a node of its own.
@@ -115,6 +116,22 @@ class Request:
     prefers: tuple[tuple[str, str], ...] = ()
     disk_mib: int = 0
     rules: PlacementRules | None = None
+    nodes: tuple[str, ...] = ()
+    excluded_nodes: tuple[str, ...] = ()
+
+    @property
+    def named_nodes(self) -> tuple[str, ...]:
+        """The nodes of which any will do, by their names; () is any node."""
+        return self.nodes if self.node is None else (self.node,)
+
+    @property
+    def tells_nodes_apart(self) -> bool:
+        """Whether it names nodes, so that nodes in equal states may differ."""
+        return self.node is not None or bool(self.nodes or self.excluded_nodes)
+
+    def allows_node(self, name: str) -> bool:
+        """Whether the node of that name may be it, by its name."""
+        return self.node in (None, name) and (not self.nodes or name in self.nodes) and name not in self.excluded_nodes
 
     @property
     def whole(self) -> bool:
@@ -154,7 +171,7 @@ class JobSpec:
         retries: further attempts after a failure or a loss.
         after: what must have become of other jobs first, as `corral.model.dependency` writes it.
         begin_at: not to be started before, in Unix seconds; None is at once.
-        output, error, open_mode, script: as `Submission` has them.
+        output, error, input, open_mode, script: as `Submission` has them.
         speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
         checkpoint_signal: sent before the job is stopped to make room, or at its time limit, such as "USR1" (to all of
             its processes) or "B:USR1" (see `corral.model.checkpoint_signal`); None is none.
@@ -207,6 +224,7 @@ class JobSpec:
     terminal: TerminalSize | None = None
     container: Container | None = None
     pods: tuple[PodRef, ...] = ()
+    input: str | None = None
 
     @property
     def takes_input(self) -> bool:

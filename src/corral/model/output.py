@@ -1,4 +1,4 @@
-"""Where a job's output goes, from patterns as sbatch(1) has them: train-%j-%t.out, %x_%A_%3a.log."""
+"""Where a job's output goes and its input comes from, by patterns as sbatch(1) has them: train-%j-%t.out."""
 
 import posixpath
 import re
@@ -33,12 +33,14 @@ def check_pattern(pattern: str, field: str) -> None:
 class OutputFiles:
     """Files for standard output and error of a member; None is its log, or for `error` where standard output goes.
 
-    `note` is what the log says of it, None where all goes to the log.
+    `note` is what the log says of it, None where all goes to the log. `input` is the file of its standard input, None
+    where that is empty.
     """
 
     output: str | None = None
     error: str | None = None
     note: str | None = None
+    input: str | None = None
 
 
 def output_files(job: Job, nodes: Sequence[str]) -> tuple[OutputFiles, ...]:
@@ -47,8 +49,8 @@ def output_files(job: Job, nodes: Sequence[str]) -> tuple[OutputFiles, ...]:
     Whatever file a member of lower rank writes to, no other does: its log gets what would go there. Of a script's job
     only rank 0 runs it, and has files.
     """
-    output, error = job.spec.output, job.spec.error
-    if output is None and error is None:
+    output, error, wanted = job.spec.output, job.spec.error, job.spec.input
+    if output is None and error is None and wanted is None:
         return (OutputFiles(),) * len(nodes)
     taken: set[str] = set()
     files = []
@@ -59,7 +61,8 @@ def output_files(job: Job, nodes: Sequence[str]) -> tuple[OutputFiles, ...]:
         first, second = (None if one is None else _path(one, job, rank, nodes) for one in (output, error))
         own = [None if path in taken else path for path in (first, second)]
         taken |= {path for path in own if path is not None}
-        files.append(OutputFiles(own[0], own[1], _note(own, taken & {first, second} - {*own})))
+        note = _note(own, taken & {first, second} - {*own})
+        files.append(OutputFiles(own[0], own[1], note, None if wanted is None else _path(wanted, job, rank, nodes)))
     return tuple(files)
 
 

@@ -35,6 +35,7 @@ class Submission:
         begin_at: not to be started before (Unix seconds); None or a time in the past means at once.
         output, error: patterns of files for standard output and error in place of the log, as `corral.model.output`
             has them, seen from `workdir`; error goes with output unless it has its own.
+        input: a pattern of a file for standard input, which is empty without one.
         script: the command runs a script: of a gang at rank 0 alone, where `srun` starts work on all members. A command
             that is none runs on every member.
         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
@@ -91,6 +92,7 @@ class Submission:
     container: Container | None = None
     inherited_env: tuple[str, ...] = ()
     inherited_workdir: bool = False
+    input: str | None = None
 
     @property
     def elements(self) -> ArraySpec | None:

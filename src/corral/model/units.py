@@ -30,6 +30,7 @@ _SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 # Compiled at first use, and kept by `re`: most commands read none of these.
 _MEMORY = rf"({DECIMAL})\s*([KMGTkmgt])(?:[iI][bB]?|[bB])?"
 _NUMBER = rf"-?{DECIMAL}"
+_CLOCK = r"[0-9]+-[0-9]+(:[0-9]+){0,2}|[0-9]+(:[0-9]+){1,2}"
 _DURATION_PART = rf"({DECIMAL})\s*([smhdw])"
 
 
@@ -113,6 +114,24 @@ def parse_slurm_time_s(text: str, *, field: str = "--time") -> float:
     if total <= 0:
         raise Refused(f"{field}: {text!r:.60} is too short; write at least 00:01", field=field)
     return float(total)
+
+
+def parse_time_limit_s(text: str, *, field: str = "time") -> float:
+    """Seconds of a time limit: a duration with units, or as Slurm writes it with a colon or with days: "1:30:00".
+
+    "90" alone is Refused here, too: minutes are meant in Slurm, and seconds elsewhere.
+    """
+    if re.fullmatch(_CLOCK, text.strip()):
+        return parse_slurm_time_s(text, field=field)
+    try:
+        return parse_duration_s(text, field=field)
+    except Refused as refused:
+        if not is_whole(text.strip()):
+            raise
+        minutes = text.strip()
+        raise Refused(
+            f"{refused}; {minutes}m is {minutes} minutes, as a number alone is in Slurm", field=field
+        ) from None
 
 
 def format_duration(seconds: float | None) -> str:

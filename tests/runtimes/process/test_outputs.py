@@ -1,4 +1,4 @@
-"""Output that a job writes to files of its own, whoever runs it: what is created, emptied, refused."""
+"""Files that a job reads and writes itself, whoever runs it: what is created, emptied, refused."""
 
 import os
 import pwd
@@ -131,3 +131,42 @@ def test_a_job_that_fails_as_the_disk_of_its_output_is_full_says_so(
 
 def test_a_file_that_is_gone_keeps_no_job_from_ending(machine: Machine, place: Path, user: dict[str, object]) -> None:
     assert code_of(machine, "sh", "-c", "rm o; exit 4", workdir=str(place), output="o", error="e", **user) == 4
+
+
+def test_standard_input_is_read_from_a_file_as_the_jobs_user(
+    machine: Machine, place: Path, user: dict[str, object]
+) -> None:
+    (place / "in").write_text("line\n")
+    (place / "link").symlink_to("in")
+    for name in ("in", "link", str(place / "in")):
+        job = machine.launch("cat", workdir=str(place), input=name, **user)
+        assert machine.wait(job).exit is not None
+        assert machine.log(job) == b"line\n"
+    assert code_of(machine, "sh", "-c", '[ -z "$(cat)" ]', workdir=str(place), input="/dev/null", **user) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("pipe", "it is not a file"), ("no/such", "No such file or directory"), (".", "it is not a file"),
+     ("/dev/zero", "it is not a file")],
+)  # fmt: skip
+def test_input_from_what_is_no_file_fails_the_job_with_words(
+    machine: Machine, place: Path, user: dict[str, object], name: str, why: str
+) -> None:
+    os.mkfifo(place / "pipe")
+    (place / "pipe").chmod(0o666)
+    exit_ = machine.run("cat", workdir=str(place), input=name, **user).exit
+    assert exit_ is not None
+    assert (exit_.exit_code, exit_.message) == (126, f"cannot read the input from {name}: {why}")
+
+
+def test_a_file_that_only_root_may_read_is_not_the_jobs_to_read(machine: Machine, open_directory: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    kept = open_directory / "kept"
+    kept.write_text("root's")
+    kept.chmod(0o600)
+    nobody = pwd.getpwnam("nobody")
+    exit_ = machine.run("cat", input=str(kept), uid=nobody.pw_uid, gid=nobody.pw_gid, groups=(nobody.pw_gid,)).exit
+    assert exit_ is not None
+    assert exit_.message == f"cannot read the input from {kept}: Permission denied"

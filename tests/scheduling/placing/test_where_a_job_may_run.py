@@ -6,11 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.control.submitting.submission_checks import node_notes
 from corral.model.device import Node
+from corral.model.fit import Cause
+from corral.model.job import Request
 from corral.model.view import View
 from corral.scheduling.explaining.impossible import impossible
 from corral.scheduling.explaining.phrases import flags_of, need_of
 from corral.scheduling.explaining.why import WaitIndex, explain
+from corral.scheduling.placing.feasibility import verify
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
@@ -60,6 +64,56 @@ def test_a_node_that_there_is_not_is_refused_with_the_nearest() -> None:
     assert impossible(view, job(1, node="gpu-1").spec.request) == "there is no node gpu-1 here; did you mean 'gpu-01'?"
 
 
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("gpus", [0, 1, 8])
+def test_a_job_runs_on_any_of_the_nodes_that_it_names_and_on_none_that_it_excludes(policy: str, gpus: int) -> None:
+    nodes = observed(node("a"), node("b"), node("c"))
+    wanted = submitted(job(1, gpus, nodes=("b", "c")), job(2, gpus, excluded_nodes=("a", "b")))
+    placed = places(view_of([*nodes, *wanted[:1]]), POLICIES[policy])
+    assert placed in ({"1": ["b"]}, {"1": ["c"]})
+    assert places(view_of([*nodes, *wanted[1:]]), POLICIES[policy]) == {"2": ["c"]}
+
+
+def test_a_gang_keeps_off_the_nodes_that_it_excludes() -> None:
+    nodes = observed(node("a"), node("b"), node("c"))
+    gang = job(1, 8, gang_size=2, spread=True, excluded_nodes=("b",))
+    assert places(view_of([*nodes, *submitted(gang)])) == {"1": ["a", "c"]}
+
+
+def test_a_start_on_an_excluded_node_is_not_committed() -> None:
+    (start,) = Planner(view_of([*observed(node("a")), *submitted(job(1, 1))])).plan(T0).starts
+    misfit = verify(view_of([*observed(node("a")), *submitted(job(1, 1, excluded_nodes=("a",)))]), start)
+    assert misfit is not None
+    assert misfit.cause is Cause.NODE_NAME
+
+
+def test_who_waits_is_told_which_nodes_it_excludes_itself() -> None:
+    view = view_of([*observed(node("a"), node("b")), *submitted(job(1, 8, excluded_nodes=("a",)))])
+    view = view.advance([*started(Planner(view).plan(T0).starts[0]), *submitted(job(2, 1, excluded_nodes=("a", "z")))])
+    assert places(view) == {}
+    sentence = told(view, "2")
+    assert "it needs 1 GPU not on node a or z; best is b, which has 0 free, 8 allocated to job 1" in sentence
+    assert "it excludes a" in sentence
+
+
+def test_nodes_that_leave_none_are_refused_with_what_to_leave_out() -> None:
+    view = view_of(observed(node("a"), node("b")))
+    assert impossible(view, Request(excluded_nodes=("a", "b"))) == "all nodes here are excluded: a and b; exclude fewer"
+    assert impossible(view, Request(node="a", excluded_nodes=("a",))) == (
+        "all nodes that it names are excluded: a; leave one of them out of the excluded nodes"
+    )
+    assert impossible(view, Request(nodes=("c", "d"))) == "there is no node c here; known: a, b"
+    assert impossible(view, Request(nodes=("c", "b"))) is None
+
+
+def test_nodes_that_are_named_and_not_here_are_told() -> None:
+    view = view_of(observed(node("gpu-01"), node("gpu-02")))
+    assert node_notes(view, Request(nodes=("gpu-01", "gpu-3"), excluded_nodes=("gpu-1",))) == (
+        "there is no node gpu-3 here, which the job may run on; did you mean 'gpu-02'?",
+        "there is no node gpu-1 here, which the job excludes; did you mean 'gpu-01'?",
+    )
+
+
 def test_more_than_the_named_node_has_is_refused_with_what_it_has() -> None:
     view = view_of(observed(node("a", 8), node("b", 2)))
     assert impossible(view, job(1, 4, node="b").spec.request) == "node b has 2 GPUs; the most you can ask for is 2 GPUs"
@@ -107,6 +161,9 @@ def test_a_request_says_what_it_needs_and_how_to_ask_for_it() -> None:
     request = job(1, 2, node="b", disk_mib=10 * GIB).spec.request
     assert need_of(request) == "2 GPUs on node b and 10G of disk"
     assert flags_of(request) == "--gpus 2 --node b"
+    elsewhere = job(1, 0, nodes=("a", "b"), excluded_nodes=("c",), cpu_milli=2000).spec.request
+    assert need_of(elsewhere) == "2 CPUs on node a or b not on node c"
+    assert flags_of(elsewhere) == "--gpus 0 --node a,b --exclude c"
 
 
 AMOUNTS = st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 60), st.integers(0, 3)), max_size=8)

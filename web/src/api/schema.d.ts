@@ -5248,7 +5248,8 @@ export interface components {
          *         min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
          *         device_uuids: exactly these devices.
          *         labels: pairs that the node must carry.
-         *         node: the name of the node that it must be, None is any.
+         *         node: the name of the node that it must be, None is any. `nodes` are several of which any will do, () is any.
+         *         excluded_nodes: names of nodes that it must not be.
          *         prefers: pairs that the node had better carry: of nodes that fit, those with most of them come first.
          *         cpu_milli, host_memory_mib, disk_mib: of the host, a member. The disk is counted, and nobody is held to it.
          *         one_node: all members of the gang on one node; `spread` puts each on a node of its own.
@@ -5292,6 +5293,11 @@ export interface components {
              * @default 0
              */
             disk_mib?: number;
+            /**
+             * Excluded Nodes
+             * @default []
+             */
+            excluded_nodes?: string[];
             /**
              * Gang Size
              * @default 1
@@ -5370,6 +5376,11 @@ export interface components {
              * @default null
              */
             node?: string | null;
+            /**
+             * Nodes
+             * @default []
+             */
+            nodes?: string[];
             /**
              * One Node
              * @default false
@@ -5647,6 +5658,7 @@ export interface components {
          *         begin_at: not to be started before (Unix seconds); None or a time in the past means at once.
          *         output, error: patterns of files for standard output and error in place of the log, as `corral.model.output`
          *             has them, seen from `workdir`; error goes with output unless it has its own.
+         *         input: a pattern of a file for standard input, which is empty without one.
          *         script: the command runs a script: of a gang at rank 0 alone, where `srun` starts work on all members. A command
          *             that is none runs on every member.
          *         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
@@ -5729,6 +5741,11 @@ export interface components {
              * @default false
              */
             inherited_workdir?: boolean;
+            /**
+             * Input
+             * @default null
+             */
+            input?: string | null;
             /** @default run */
             kind?: components["schemas"]["JobKind"];
             /**

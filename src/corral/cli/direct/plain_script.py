@@ -29,7 +29,7 @@ def plain_script(path: str, arguments: Sequence[str]) -> tuple[list[str], list[l
         lines = text.splitlines()
         if not text.startswith("#!") or "#SBATCH" in text or re.search(FOREIGN_COMMANDS, text):
             return None
-        header = [words for _, _, words in header_lines(lines, os.path.basename(path))]
+        header = [header_words(rest, path) for _, _, rest in header_lines(lines)]
         command = [*runner(path, lines[0]), *arguments]
     except (OSError, ValueError, Refused):
         return None
@@ -52,17 +52,22 @@ def interpreter_in(first_line: str, whose: str) -> list[str]:
     return words
 
 
-def header_lines(lines: Iterable[str], where: str) -> Iterator[tuple[int, str, list[str]]]:
-    """Line number, keyword and words of each header line, down to the first line that is no comment. Raises Refused."""
+def header_lines(lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:
+    """Line number, keyword and what follows it of each header line, down to the first line that is no comment."""
     for number, line in enumerate(lines, start=1):
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
             return
         keyword, rest = [*stripped.split(None, 1), "", ""][:2]
         if keyword in KEYWORDS:
-            import shlex
+            yield number, keyword, rest
 
-            try:
-                yield number, keyword, shlex.split(rest, comments=True)
-            except ValueError as error:
-                raise Refused(f"{where}, line {number}: {error}; is a quote missing?") from error
+
+def header_words(rest: str, where: str) -> list[str]:
+    """The words of a header line after its keyword. Raises Refused."""
+    import shlex
+
+    try:
+        return shlex.split(rest, comments=True)
+    except ValueError as error:
+        raise Refused(f"{where}: {error}; is a quote missing?") from error

@@ -219,6 +219,7 @@ def _submission(detail: JobDetail) -> list[Labelled]:
         ("image", [container["image"]] if container.get("image") else []),
         ("params", [named_values(tuple(detail.params.items()))] if detail.params else []),
         ("directory", [spec["workdir"]] if spec.get("workdir") else []),
+        ("input", [spec["input"]] if spec.get("input") else []),
         ("request", [line for line in (detail.needs, ", ".join(limits)) if line]),
         ("after", [after + left] if after else []),
     ]

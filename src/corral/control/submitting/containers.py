@@ -85,6 +85,10 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
                 f"{field}: a container's output goes to the job's log; remove --{field} and use `corral logs`",
                 field=field,
             )
+    if submission.input is not None:
+        raise Refused(
+            "input: a container has no files of its host; put the input in a volume, and read it there", field="input"
+        )
     if submission.terminal is not None:
         raise Refused("terminal: a container gets no terminal here; leave out --pty", field="terminal")
     if submission.stdin:

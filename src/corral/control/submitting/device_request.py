@@ -167,6 +167,7 @@ def with_whole_node(submission: Submission, nodes: Iterable[Node]) -> Submission
             for device in node.devices
         )
         for node in nodes
+        if request.allows_node(node.name)
     ]
     request = replace(request, devices=max(1, *counts) if counts else 1)
     return replace(submission, request=request, exclusive=False)

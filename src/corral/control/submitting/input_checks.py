@@ -13,6 +13,8 @@ def check_input(submission: Submission) -> None:
         return
     if submission.stdin and submission.terminal is not None:
         raise Refused("stdin: a terminal is its program's standard input already; leave out stdin", field="stdin")
+    if submission.input is not None:
+        raise Refused(f"input: its standard input is sent already; leave out {field} or input", field="input")
     if submission.kind is not JobKind.RUN:
         raise Refused(f"{field}: nothing runs here that could read input; leave it out", field=field)
     if submission.elements is not None:

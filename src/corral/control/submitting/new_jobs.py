@@ -54,6 +54,7 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         begin_at=submission.begin_at,
         output=submission.output,
         error=submission.error,
+        input=submission.input,
         open_mode=submission.open_mode,
         script=submission.script,
         stdin=submission.stdin,

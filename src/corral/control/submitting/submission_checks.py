@@ -11,12 +11,14 @@ from corral.control.submitting.sweeps import check_sweep, check_text
 from corral.model import checkpoint_signal
 from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
+from corral.model.host_list import MOST_HOSTS
 from corral.model.job import JobKind, Request
 from corral.model.means import Means
 from corral.model.notification import MAX_COMMAND_LENGTH
 from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_duration
+from corral.model.view import View
 
 MAX_NAME_LENGTH = 200
 MAX_SPEEDS = 100
@@ -26,6 +28,7 @@ MAX_BEGIN_AT = 1e10
 MAX_INDEX = 2**31 - 1
 MAX_CHECKPOINT_GRACE_S = 3600.0
 
+_MOST_NOTED = 3
 _LIMITS = frozenset(name.removeprefix("RLIMIT_") for name in dir(resource) if name.startswith("RLIMIT_"))
 
 
@@ -123,7 +126,7 @@ def check_notify(command: str | None) -> None:
 
 
 def _check_output(submission: Submission) -> None:
-    for field, pattern in (("output", submission.output), ("error", submission.error)):
+    for field, pattern in (("output", submission.output), ("error", submission.error), ("input", submission.input)):
         if pattern is not None:
             check_pattern(pattern, field)
     if submission.open_mode not in (None, "append", "truncate"):
@@ -140,6 +143,8 @@ def _check_request(request: Request) -> None:
     check_rules(request.rules)
     if request.node is not None and not request.node:
         raise Refused("node: the name is empty; leave it out for any node", field="node")
+    if request.node is not None and request.nodes:
+        raise Refused("node and nodes both name nodes; write all of them in nodes", field="nodes")
     for field, version in (
         ("min_compute", request.min_compute),
         ("min_driver", request.min_driver),
@@ -151,9 +156,26 @@ def _check_request(request: Request) -> None:
         ("models", request.models),
         ("device_uuids", request.device_uuids),
         ("avoid_jobs", request.avoid_jobs),
+        ("nodes", request.nodes),
+        ("excluded_nodes", request.excluded_nodes),
     ):
         if not all(words):
             raise Refused(f"{field}: one of the names is empty; remove it", field=field)
+    for field, nodes in (("nodes", request.nodes), ("excluded_nodes", request.excluded_nodes)):
+        if len(nodes) > MOST_HOSTS:
+            raise Refused(f"{field}: {len(nodes)} nodes are named, and {MOST_HOSTS} may be", field=field)
+
+
+def node_notes(view: View, request: Request) -> tuple[str, ...]:
+    """A note for each node that a submission names and that is not here: it may be misspelled, or come later."""
+    named = (("may run on", request.nodes), ("excludes", request.excluded_nodes))
+    unknown = [(name, verb) for verb, names in named for name in names if name not in view.nodes]
+    notes = [
+        f"there is no node {name:.60} here, which the job {verb}; {nearest(name, view.nodes)}"
+        for name, verb in unknown[:_MOST_NOTED]
+    ]
+    more = len(unknown) - _MOST_NOTED
+    return tuple([*notes, f"{more} more nodes that it names are not here"] if more > 0 else notes)
 
 
 def _check_gang(request: Request) -> None:

@@ -53,6 +53,7 @@ def _with_values(of: Submission | JobSpec, params: Params) -> dict[str, Any]:
         "workdir": with_values(of.workdir, params),
         "output": None if of.output is None else with_values_in_pattern(of.output, params),
         "error": None if of.error is None else with_values_in_pattern(of.error, params),
+        "input": None if of.input is None else with_values_in_pattern(of.input, params),
     }
 
 
@@ -85,8 +86,9 @@ def _kept_length(submission: Submission) -> int:
 def _growth(submission: Submission) -> int:
     """The most characters that values add to the texts of one of its jobs; these are not made for that."""
     longest = [] if submission.sweep is None else _longest(submission.sweep)
-    texts = (*submission.command, submission.name, submission.workdir, submission.output or "", submission.error or "")
-    names = [(f"{{{name}}}", 2 * len(value)) for name, value in longest]  # an output file doubles percent signs
+    files = (submission.output or "", submission.error or "", submission.input or "")
+    texts = (*submission.command, submission.name, submission.workdir, *files)
+    names = [(f"{{{name}}}", 2 * len(value)) for name, value in longest]  # a file doubles percent signs
     return sum(text.count(name) * length for text in texts for name, length in names)
 
 

@@ -23,13 +23,13 @@ class LaunchSpec:
     only lower what the server has. `cpu_milli` and `host_memory_mib` are what the job may have of the host, 0 being as
     much as there is; it is held to that where the runtime can. `notes` are lines written at the head of the log.
     `output` and `error` are files that get standard output and error in place of the log, emptied first unless
-    `append`. `checkpoint_signal` is the number of a signal that is sent `checkpoint_grace_s` before the time limit, if
-    that is longer; 0 is none. `numa_nodes` and `numa_cpus` are what the job is bound to, () for nothing. With `stdin`
-    the program's input comes from outside (`job_input`), and with `terminal` it runs at one of so many rows and
-    columns. What `acts_for_user` is Corral's own program: log and scratch are the user's, and it stays who the server
-    is, and ends the job itself within `kill_grace_s`; SIGKILL comes `spare_s` later. `log_of` names the job as no other
-    is named, so that it gets no log of another's. None in `kill_grace_s` and
-    `log_max_bytes` takes the runtime's default.
+    `append`; `input` is one that standard input is read from. `checkpoint_signal` is the number of a signal that is
+    sent `checkpoint_grace_s` before the time limit, if that is longer; 0 is none. `numa_nodes` and `numa_cpus` are what
+    the job is bound to, () for nothing. With `stdin` the program's input comes from outside (`job_input`), and with
+    `terminal` it runs at one of so many rows and columns. What `acts_for_user` is Corral's own program: log and scratch
+    are the user's, and it stays who the server is, and ends the job itself within `kill_grace_s`; SIGKILL comes
+    `spare_s` later. `log_of` names the job as no other is named, so that it gets no log of another's. None in
+    `kill_grace_s` and `log_max_bytes` takes the runtime's default.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -55,6 +55,7 @@ class LaunchSpec:
     output: str | None = None
     error: str | None = None
     append: bool = False
+    input: str | None = None
     checkpoint_signal: int = 0
     checkpoint_grace_s: float = 0.0
     checkpoint_target: str = ""
@@ -77,7 +78,7 @@ class LaunchSpec:
         if None in (self.uid, self.gid, self.groups) and (self.uid, self.gid, self.groups) != (None, None, None):
             # With one of them missing the job would keep root's.
             raise ValueError(f"job {self.job_id}: uid, gid and groups go together; name all three or none")
-        files = (self.output or "", self.error or "")
+        files = (self.output or "", self.error or "", self.input or "")
         for text in (*self.argv, *self.env, *self.env.values(), self.workdir, *files):
             if "\0" in text:
                 raise ValueError(
@@ -110,6 +111,7 @@ class LaunchSpec:
             output=self.output,
             error=self.error,
             append=self.append,
+            input=self.input,
         )
 
     def orders(

@@ -31,14 +31,14 @@ class ProcessRuntime:
     def __init__(self, processes: ProcessLaunches, home: Home) -> None:
         self._processes = processes
         self._home = home
-        self._srun: Path | None = None
+        self._programs: tuple[Path, ...] = ()
         self._root = os.geteuid() == 0
 
     def launch(self, launch: Launch) -> None:
         """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
         spec, told = launch.job.spec, _checkpoint_signal(launch)
         self._ensure_logs()
-        self._ensure_srun()
+        self._ensure_programs()
         become = self._root and spec.uid not in (None, 0)
         try:
             self._processes.launch(
@@ -60,6 +60,7 @@ class ProcessRuntime:
                     notes=launch.notes,
                     output=launch.output,
                     error=launch.error,
+                    input=launch.input,
                     append=spec.open_mode == "append" or (spec.open_mode is None and launch.job.attempts > 0),
                     checkpoint_signal=0 if told is None else signal.Signals[f"SIG{told.name}"].value,
                     checkpoint_target="" if told is None else told.target.value,
@@ -86,13 +87,13 @@ class ProcessRuntime:
         except OSError as error:
             raise BackendFailed(f"{logs} cannot be made: {error.strerror}") from error
 
-    def _ensure_srun(self) -> None:
+    def _ensure_programs(self) -> None:
         """Have an `srun` of this server's interpreter, also where somebody removed it under the running server."""
         try:
-            if self._srun is None or not self._srun.exists():
-                self._srun = install(self._home.programs)
+            if not (self._programs and all(program.exists() for program in self._programs)):
+                self._programs = install(self._home.programs)
         except OSError as error:
-            raise BackendFailed(f"{self._home.programs / 'srun'} cannot be made: {error.strerror}") from error
+            raise BackendFailed(f"the programs in {self._home.programs} cannot be made: {error.strerror}") from error
 
     def _with_srun(self, env: Sequence[tuple[str, str]]) -> dict[str, str]:
         """The environment with Corral's `srun` first on its PATH."""

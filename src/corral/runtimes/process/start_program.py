@@ -11,7 +11,7 @@ from typing import NoReturn
 from corral.as_login import take_identity, take_login_standing, take_own_keyring
 
 from . import cgroup
-from .outputs import OutputFailed, close_outputs, open_outputs
+from .outputs import FileFailed, close_outputs, open_input, open_outputs
 from .pseudo_terminal import take
 from .streams import Streams
 from .supervisor_orders import Command
@@ -88,13 +88,17 @@ def _join(path: str) -> bool:
 
 
 def _spawn(command: Command, streams: Streams) -> int:
+    stdin = streams.stdin
     try:
+        if command.input is not None:
+            stdin = open_input(command.input)
         out, err = open_outputs(command.output, command.error, command.append, streams.stdout)
-    except OutputFailed as failed:
+    except FileFailed as failed:
+        _close_input(stdin, streams)
         raise StartFailed(CANNOT_RUN, str(failed)) from failed
     actions = [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2)]
-    if streams.stdin >= 0:
-        actions.append((os.POSIX_SPAWN_DUP2, streams.stdin, 0))
+    if stdin >= 0:
+        actions.append((os.POSIX_SPAWN_DUP2, stdin, 0))
     try:
         return _found(
             command,
@@ -106,6 +110,12 @@ def _spawn(command: Command, streams: Streams) -> int:
         raise _explain("exec", error, command) from error
     finally:
         close_outputs(out, err, streams.stdout)
+        _close_input(stdin, streams)
+
+
+def _close_input(stdin: int, streams: Streams) -> None:
+    if stdin != streams.stdin:
+        os.close(stdin)
 
 
 def _found(command: Command, execute: Callable[[str], int]) -> int:
@@ -172,14 +182,15 @@ def _become(command: Command, streams: Streams, report: int, cgroup_path: str | 
         os.umask(command.umask)
         step = "workdir"
         os.chdir(command.workdir)
+        stdin = streams.stdin if command.input is None else open_input(command.input)
         out, err = open_outputs(command.output, command.error, command.append, streams.stdout)
-        if streams.stdin >= 0:
-            os.dup2(streams.stdin, 0)
+        if stdin >= 0:
+            os.dup2(stdin, 0)
         os.dup2(out, 1)
         os.dup2(err, 2)
         step = "exec"
         _found(command, lambda path: os.execve(path, command.argv, command.env))
-    except OutputFailed as failed:
+    except FileFailed as failed:
         os.write(report, json.dumps([CANNOT_RUN, str(failed)]).encode())
     except OSError as error:
         failure = _explain(step, error, command)

@@ -67,7 +67,7 @@ class Command(NamedTuple):
     """What is executed, and as whom; `uid`, `gid` and `groups` are None together to stay who the server is.
 
     `rlimits` are soft limits by name. `env` is all that the job gets. `output` and `error` are files in place of the
-    log, emptied first unless `append`.
+    log, emptied first unless `append`; `input` is one for standard input.
     """
 
     argv: list[str]
@@ -81,6 +81,7 @@ class Command(NamedTuple):
     output: str | None = None
     error: str | None = None
     append: bool = False
+    input: str | None = None
 
 
 def encode(orders: Orders, command: Command) -> str:

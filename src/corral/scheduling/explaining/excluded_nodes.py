@@ -1,4 +1,4 @@
-"""Which nodes the rules of a job and of its neighbours rule out, counted by why."""
+"""Which nodes a job, its rules and those of its neighbours rule out, counted by why."""
 
 from collections import Counter
 
@@ -8,6 +8,7 @@ from corral.model.placement_rules import allows, untolerated
 from corral.model.state import members_on
 from corral.model.units import count_of
 from corral.model.view import View
+from corral.scheduling.explaining.phrases import nodes_called
 from corral.scheduling.state.neighbours import Neighbours, neighbours_in
 
 _MOST_CLAUSES = 4
@@ -35,8 +36,10 @@ def excluded_nodes(view: View, request: Request) -> str | None:
 def _reason(view: View, request: Request, name: str, neighbours: Neighbours) -> str | None:
     node = view.nodes[name]
     rules = request.rules
-    if request.node not in (None, name):
+    if request.named_nodes and name not in request.named_nodes:
         return None
+    if name in request.excluded_nodes:
+        return f"it excludes {nodes_called(_excluded_here(view, request))}"
     if rules is not None and not allows(rules, node.labels, name):
         return "its node affinity rules out {nodes}"
     taint = untolerated(node.taints, rules)
@@ -46,6 +49,10 @@ def _reason(view: View, request: Request, name: str, neighbours: Neighbours) -> 
         return "{nodes} {have} as many pods as may run there"
     misfit = neighbours.misfit(request, name)
     return None if misfit is None else neighbour_clause(request, misfit)
+
+
+def _excluded_here(view: View, request: Request) -> list[str]:
+    return sorted(name for name in set(request.excluded_nodes) if name in view.nodes)
 
 
 def neighbour_clause(request: Request, misfit: Misfit) -> str:

@@ -13,7 +13,7 @@ from corral.model.state import version_tuple
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 from corral.model.view import View
-from corral.scheduling.explaining.phrases import count_of_cpus, flags_of, selectors_called, short_model
+from corral.scheduling.explaining.phrases import count_of_cpus, flags_of, nodes_called, selectors_called, short_model
 from corral.scheduling.explaining.suggestions import smaller_requests
 from corral.scheduling.explaining.unshareable import sharing_lack
 from corral.scheduling.placing.eligible_nodes import emptied
@@ -39,10 +39,11 @@ def impossible(
     unknown = _unknown_device(view, request)
     if unknown is not None:
         return unknown
-    if request.node is not None:
-        if request.node not in view.nodes:
-            return f"there is no node {request.node} here; {nearest(request.node, view.nodes)}"
-        view = replace(view, nodes={request.node: view.nodes[request.node]})
+    if request.tells_nodes_apart:
+        allowed = {name: node for name, node in view.nodes.items() if request.allows_node(name)}
+        if not allowed:
+            return _no_node_left(view, request)
+        view = replace(view, nodes=allowed)
     empty, request = emptied(view), request.without_neighbours()
     answer = choose(empty, PlacementRequest(request))
     if isinstance(answer, Placement):
@@ -125,12 +126,23 @@ def _unknown_device(view: View, request: Request) -> str | None:
     return None
 
 
+def _no_node_left(view: View, request: Request) -> str:
+    """The message where no node is left of those that the request names, or by those that it excludes."""
+    unknown = [name for name in request.named_nodes if name not in view.nodes]
+    if unknown:
+        return f"there is no node {unknown[0]} here; {nearest(unknown[0], view.nodes)}"
+    excluded = nodes_called([name for name in sorted(view.nodes) if name in request.excluded_nodes])
+    if request.named_nodes:
+        return f"all nodes that it names are excluded: {excluded}; leave one of them out of the excluded nodes"
+    return f"all nodes here are excluded: {excluded}; exclude fewer"
+
+
 def _lacking(view: View, empty: Draft, request: Request, audience: Audience) -> str:
     """Which part of a request without a gang no node can serve, the simplest first."""
     nodes = [view.nodes[name] for name in sorted(view.nodes)]
     here = "this machine" if len(nodes) == 1 else "the largest node"
-    if request.node is not None:
-        here = f"node {request.node}"
+    if len(request.named_nodes) == 1:
+        here = f"node {request.named_nodes[0]}"
     most = max(len(node.devices) for node in nodes)
     if request.devices > most:
         if most == 0 and audience is not Audience.COMMAND_LINE:

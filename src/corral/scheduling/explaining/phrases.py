@@ -11,13 +11,16 @@ from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format
 TITLE_LENGTH = 40
 """The most characters of a job's name that a sentence shows."""
 
+NODES_NAMED = 4
+"""So many nodes of a list stand in a sentence."""
+
 SELECTORS_NAMED = 3
 SELECTORS_LENGTH = 200
 """So much of a node affinity stands in a sentence."""
 
 _CONDITIONS = (
     (Option.DEVICE, "device_uuids"),
-    (Option.NODE, "node"),
+    (Option.NODE, "named_nodes"),
     (Option.GPU_MODEL, "models"),
     (Option.MIN_MEMORY, "min_memory_mib"),
     (Option.MIN_COMPUTE, "min_compute"),
@@ -36,7 +39,7 @@ def short_model(model: str) -> str:
 def need_of(request: Request) -> str:
     """What a request asks for: "4 whole A100 with at least 40G each on one node"."""
     if request.devices == 0:
-        need = " and ".join(_host_parts(request)) or "no GPU"
+        need = (" and ".join(_host_parts(request)) or "no GPU") + _places(request)
     else:
         need = _devices(request) + _conditions(request)
         extra = " and ".join(_host_parts(request))
@@ -74,8 +77,10 @@ def flags_of(request: Request, asked: Request | None = None, audience: Audience 
     With `asked`, the larger request that it was made from, it ends with what to leave out: "--gpus 1 without --device".
     """
     flags = _amounts(request)
-    if request.node is not None:
-        flags.append((Option.NODE, request.node))
+    if request.named_nodes:
+        flags.append((Option.NODE, ",".join(request.named_nodes)))
+    if request.excluded_nodes:
+        flags.append((Option.EXCLUDE, ",".join(request.excluded_nodes)))
     if request.models:
         flags.append((Option.GPU_MODEL, ",".join(request.models)))
     if request.min_memory_mib is not None:
@@ -138,11 +143,27 @@ def _conditions(request: Request) -> str:
         words.append(f"of compute capability {request.min_compute[0]}.{request.min_compute[1]} or higher")
     if request.labels:
         words.append(f"on a node with {', '.join(f'{key}={value}' for key, value in request.labels)}")
-    if request.node is not None:
-        words.append(f"on node {request.node}")
     if request.rules is not None and request.rules.nodes:
         words.append(f"on a node with {selectors_called(request.rules.nodes)}")
-    return "".join(f" {word}" for word in words)
+    return "".join(f" {word}" for word in words) + _places(request)
+
+
+def _places(request: Request) -> str:
+    """Which nodes it names: " on node a or b", " not on node c"."""
+    words = ""
+    if request.named_nodes:
+        words += f" on node {nodes_called(request.named_nodes, 'or')}"
+    if request.excluded_nodes:
+        words += f" not on node {nodes_called(request.excluded_nodes, 'or')}"
+    return words
+
+
+def nodes_called(names: Sequence[str], joint: str = "and") -> str:
+    """A few names: "a", "a or b", "a, b, c, d or 3 more"."""
+    shown = list(names[:NODES_NAMED])
+    if len(names) > NODES_NAMED:
+        shown.append(f"{len(names) - NODES_NAMED} more")
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {joint} {shown[-1]}"
 
 
 def selectors_called(selectors: Sequence[Selector]) -> str:

@@ -23,7 +23,7 @@ from corral.scheduling.explaining.phrases import count_of_cpus, job_called, jobs
 from corral.scheduling.placing.feasibility import useful_devices
 
 _MOST_NAMED = 3
-_CAUSES_OF_RULES = frozenset({*NEIGHBOUR_CAUSES, Cause.TAINT, Cause.NODE_AFFINITY, Cause.MEMBERS})
+_CAUSES_OF_RULES = frozenset({*NEIGHBOUR_CAUSES, Cause.TAINT, Cause.NODE_AFFINITY, Cause.MEMBERS, Cause.NODE_NAME})
 
 
 def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_pools: Sequence[str] = ()) -> str:

@@ -97,7 +97,7 @@ def smaller_requests(request: Request) -> list[Request]:
         fewer += _whole_devices_of(request, request.split_milli)
     if not request.device_uuids:
         fewer += [replace(request, gang_size=1, devices=count) for count in range(request.devices - 1, 0, -1)]
-    anything: dict[str, Any] = {"device_uuids": (), "node": None, "models": (), "min_memory_mib": None}
+    anything: dict[str, Any] = {"device_uuids": (), "node": None, "nodes": (), "models": (), "min_memory_mib": None}
     anything["min_compute"] = request.site_min_compute
     fewer += [replace(request, **{name: value}) for name, value in anything.items() if getattr(request, name) != value]
     loose = replace(request, **anything)

@@ -16,7 +16,7 @@ def useful_devices(view: View, request: Request) -> frozenset[str]:
     return frozenset(
         device.uuid
         for name, node in view.nodes.items()
-        if request.node in (None, name)
+        if request.allows_node(name)
         for device, slot in zip(node.devices, node_state(view, name).slots, strict=True)
         if could_use(request, slot, named=not request.device_uuids or device.uuid in request.device_uuids)
     )

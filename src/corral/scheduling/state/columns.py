@@ -251,11 +251,11 @@ def _emptied(slot: Slot) -> Slot:
 def columnar(request: Request) -> bool:
     """Whether the columns can tell where the request fits.
 
-    They cannot where it names devices or a node, must be split over several devices, gets a share that depends on a
+    They cannot where it names devices or nodes, must be split over several devices, gets a share that depends on a
     device's memory, asks for disk, or has rules on what runs beside it.
     """
     unsplit = (request.split_milli or 0) <= MILLI_PER_DEVICE
-    named = bool(request.device_uuids) or request.node is not None
+    named = bool(request.device_uuids) or request.tells_nodes_apart
     ruled = request.rules is not None and (request.rules.by_name or request.rules.by_neighbours)
     return unsplit and not named and not request.share_of_memory and not request.disk_mib and not ruled
 

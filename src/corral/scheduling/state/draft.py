@@ -192,7 +192,7 @@ class Draft:
     def fit(self, name: str, wanted: PlacementRequest) -> Fit | Misfit:
         """Whether one member of the request fits on the node now."""
         request = wanted.request
-        if request.node is not None or request.rules is not None:
+        if request.rules is not None or request.tells_nodes_apart:
             misfit = name_misfit(request, name, self.capacity.node(name).labels)
             if misfit is not None:
                 return misfit
@@ -305,7 +305,7 @@ class Draft:
 
     def _less_set_aside(self, blocked: BlockedJob, name: str, state: NodeState) -> NodeState:
         """The state without what the blocked job could use of it; the same object where it could never run there."""
-        if (blocked.nodes is not None and name not in blocked.nodes) or blocked.request.node not in (None, name):
+        if (blocked.nodes is not None and name not in blocked.nodes) or not blocked.request.allows_node(name):
             return state
         named = self.capacity.named(name, blocked.request.device_uuids)
         answer = self.memo.fit(blocked.request, state, named)

@@ -160,7 +160,7 @@ def neighbours_in(view: View) -> Neighbours:
 
 def _could_serve(request: Request, node: Node) -> bool:
     """Whether a node counts when jobs are spread: by its labels alone, as Kubernetes has it."""
-    if not set(request.labels) <= set(node.labels) or request.node not in (None, node.name):
+    if not set(request.labels) <= set(node.labels) or not request.allows_node(node.name):
         return False
     return request.rules is None or allows(request.rules, node.labels, node.name)
 

@@ -338,6 +338,6 @@ def test_what_it_passes_over_it_says(env: dict[str, str], tmp_path: Path) -> Non
 
 
 def test_it_is_found_whatever_the_path_of_the_interpreter(tmp_path: Path) -> None:
-    program = install(tmp_path / "with a blank")
-    assert shlex.split(program.read_text().splitlines()[1])[0] == "exec"
-    assert program.stat().st_mode & 0o777 == 0o755
+    for program in install(tmp_path / "with a blank"):
+        assert shlex.split(program.read_text().splitlines()[1])[0] == "exec"
+        assert program.stat().st_mode & 0o777 == 0o755

@@ -182,6 +182,7 @@ static bool read_used(const struct json *line, struct arena *arena, struct comma
     command->output = text_or_none(&fields);
     command->error = text_or_none(&fields);
     command->append = flag(&fields);
+    command->input = text_or_none(&fields);
     return !fields.wrong && fields.next == NULL;
 }
 

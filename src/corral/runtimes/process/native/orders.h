@@ -46,6 +46,7 @@ struct command {
     const struct json *rlimits; /* whole numbers by name */
     const char *output, *error;
     bool append;
+    const char *input; /* NULL: empty, or what the streams have */
 };
 
 /* Read the file of a launch. `orders` lives as long as `kept`, `command` as long as `used`. NULL, or what is wrong. */

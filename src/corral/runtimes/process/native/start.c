@@ -131,6 +131,25 @@ static bool become_user(const struct command *command) {
             setresuid(uid, uid, uid) == 0 && (uid == 0 || drop_capabilities()));
 }
 
+/* Open the file of standard input. Anything but a regular file is refused: it could block. */
+static int open_input(const char *path, struct start_failure *failure) {
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct stat found;
+    const char *why = NULL;
+    if (fd < 0 || fstat(fd, &found) != 0)
+        why = strerror(errno);
+    else if (!S_ISREG(found.st_mode) && found.st_rdev != makedev(1, 3))
+        why = "it is not a file";
+    else if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) != 0)
+        why = strerror(errno);
+    if (why == NULL)
+        return fd;
+    EXPLAIN(failure, CANNOT_RUN, "cannot read the input from %s: %s", path, why);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 /* Open a file for output, emptied unless it is appended to. Anything but a regular file is refused: it could block. */
 static int open_output(const char *path, bool append, struct start_failure *failure) {
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
@@ -224,9 +243,12 @@ static void become_job(const struct command *command, const struct streams *stre
                 strerror(errno));
         return;
     }
+    int input = command->input == NULL ? streams->program_in : open_input(command->input, failure);
+    if (command->input != NULL && input < 0)
+        return;
     if (!open_outputs(command, streams->program_out, outputs, failure))
         return;
-    if ((streams->program_in >= 0 && dup2(streams->program_in, 0) < 0) || dup2(outputs[0], 1) < 0 ||
+    if ((input >= 0 && dup2(input, 0) < 0) || dup2(outputs[0], 1) < 0 ||
         dup2(outputs[1], 2) < 0) {
         explain_exec(command, errno, failure);
         return;
@@ -299,6 +321,7 @@ bool keep_outputs(struct arena *arena, const struct command *command, struct com
     *kept = *command;
     kept->argv = kept->env = NULL;
     kept->rlimits = NULL;
+    kept->input = NULL;
     kept->workdir = copy(arena, command->workdir);
     kept->output = copy(arena, command->output);
     kept->error = copy(arena, command->error);

@@ -1,4 +1,4 @@
-"""What the server knows of srun: the command lines of its programs, and the file by which jobs find it."""
+"""What the server knows of srun and scontrol: their command lines, and the files by which jobs find them."""
 
 import os
 import shlex
@@ -6,13 +6,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import corral
 
-def _program(module: str, call: str) -> list[str]:
-    """With as little of Python as possible, and without the rest of Corral, as the zygote is started."""
+_ROOT = str(Path(corral.__file__).parent.parent)
+
+
+def _program(module: str, call: str, *, beside: str = "") -> list[str]:
+    """With as little of Python as possible, and without the rest of Corral, as the zygote is started.
+
+    What a module needs of the rest is found `beside`.
+    """
     here = os.path.dirname(os.path.abspath(__file__))
     boot = (
         "import sys;"
-        f"sys.path.append({os.path.dirname(here)!r});"
+        f"sys.path += {[os.path.dirname(here), *([beside] if beside else [])]!r};"
         f"from {os.path.basename(here)} import {module};"
         f"{module}.main({call})"
     )
@@ -29,12 +36,19 @@ def script_program(command: Sequence[str]) -> tuple[str, ...]:
     return (*_program("script", "sys.argv[1:]"), *command)
 
 
-def install(directory: Path) -> Path:
-    """Make an executable `srun` in this directory, for any user; its path. Raises OSError."""
+def install(directory: Path) -> tuple[Path, ...]:
+    """Make an executable `srun` and `scontrol` in this directory, for any user; their paths. Raises OSError."""
     directory.mkdir(exist_ok=True)
     directory.chmod(0o755)
-    text = f'#!/bin/sh\nexec {shlex.join(_program("command", "sys.argv[1:]"))} "$@"\n'
-    draft = directory / f".srun.{os.getpid()}"
-    draft.write_text(text)
+    calls = {
+        "srun": _program("command", "sys.argv[1:]"),
+        "scontrol": _program("scontrol", "sys.argv[1:]", beside=_ROOT),
+    }
+    return tuple(_install(directory, name, call) for name, call in calls.items())
+
+
+def _install(directory: Path, name: str, call: Sequence[str]) -> Path:
+    draft = directory / f".{name}.{os.getpid()}"
+    draft.write_text(f'#!/bin/sh\nexec {shlex.join(call)} "$@"\n')
     draft.chmod(0o755)
-    return draft.rename(directory / "srun")
+    return draft.rename(directory / name)
