@@ -82,7 +82,7 @@ async def write_input(request: Request, context: RequestContext, job_id: str, ex
     intake: Intake = request.scope["state"]["intake"]
     data = await intake.bytes_of(request)
     executions = context.service.executions
-    give = partial(executions.write, job_id, exec_id, asked_for.offset, data, asked_for.end, context.caller)
+    give = partial(executions.write, job_id, exec_id, asked_for.offset, data, end=asked_for.end, caller=context.caller)
     loop = asyncio.get_running_loop()
     until, pause_s = loop.time() + _LONGEST_WAIT_S, _SOONEST_S
     progress = await _run(context, give)

@@ -33,7 +33,8 @@ app = command_group()
 def execute(
     job_id: Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.")],
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[--] [COMMAND...]", help="The command and its arguments; none: a shell.")
+        list[str] | None,
+        typer.Argument(metavar="[--] [COMMAND...]", help="The command and its arguments; none: a shell."),
     ] = None,
     rank: Annotated[int, typer.Option("--rank", help="The member of a gang.", min=0)] = 0,
     pty: Annotated[

@@ -102,16 +102,16 @@ class Executions:
         except Conflict as error:
             self._forget(exec_id)
             _refuse_phase(self._queries.find(job_id))
-            raise Conflict(f"job {job.id} does not run now ({error}); `corral show {job.id}` says how it stands") from None
+            raise Conflict(
+                f"job {job.id} does not run now ({error}); `corral show {job.id}` says how it stands"
+            ) from None
         except BaseException:
             self._forget(exec_id)
             raise
         log.info("job %s: %s runs a command in it, on %s", job.id, caller.user, launch.node)
         return exec_id
 
-    def write(
-        self, job_id: str, exec_id: str, offset: int, data: bytes, end: bool, caller: Caller
-    ) -> InputProgress:
+    def write(self, job_id: str, exec_id: str, offset: int, data: bytes, *, end: bool, caller: Caller) -> InputProgress:
         """Give the command as much of this input as it takes now; with `end` there is no more after it."""
         found = self._found(job_id, exec_id, caller)
         taken = self._agent_of(found.launch).write_exec(exec_id, offset, base64.b64encode(data).decode(), end)
@@ -164,7 +164,10 @@ class Executions:
                 del self._running[old]
             in_job = sum(one.job_id == job.id for one in self._running.values())
             of_user = sum(one.user == caller.user for one in self._running.values())
-            for count, most, where in ((in_job, MOST_OF_A_JOB, f"job {job.id}"), (of_user, MOST_OF_A_USER, "your jobs")):
+            for count, most, where in (
+                (in_job, MOST_OF_A_JOB, f"job {job.id}"),
+                (of_user, MOST_OF_A_USER, "your jobs"),
+            ):
                 if count >= most:
                     raise Conflict(f"{count} commands run inside {where}, and {most} may; end one of them first")
             self._running[exec_id] = _Running(job.id, caller.user, launch, now)
@@ -232,7 +235,9 @@ def _check(command: InnerCommand) -> None:
         raise Refused("command: the name of the program is empty", field="command")
     length = sum(len(word.encode(errors="surrogateescape")) + 1 for word in command.words)
     if length > MOST_BYTES:
-        raise Refused(f"command: it has {length} bytes, and {MOST_BYTES} may be sent; put it into a file", field="command")
+        raise Refused(
+            f"command: it has {length} bytes, and {MOST_BYTES} may be sent; put it into a file", field="command"
+        )
     if any("\0" in text for text in (*command.words, command.term)):
         raise Refused("command: no word of a command can hold a NUL byte", field="command")
     if len(command.term) > 64 or not command.term.isprintable() or not command.term.isascii():

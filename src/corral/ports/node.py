@@ -110,7 +110,7 @@ class InputTaken:
 
 @dataclass(frozen=True, slots=True)
 class ExecOutput:
-    """A piece of what a command inside a launch has written: `corral.ports.runtime.InnerOutput`, its bytes as base64."""
+    """A piece of what a command in a launch has written: `corral.ports.runtime.InnerOutput`, its bytes as base64."""
 
     sequence: int
     stdout: str = ""
@@ -235,8 +235,8 @@ class NodeAgent(Protocol):
     def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
         """Run a command inside a launch that runs. Once for each `exec_id`, which the caller makes up.
 
-        A command that nobody asks after for `corral.node.executions.UNHEARD_S` is ended. Raises Conflict where the launch
-        does not run, Refused where it takes no command.
+        A command that nobody asks after for `corral.node.executions.UNHEARD_S` is ended. Raises Conflict where the
+        launch does not run, Refused where it takes no command.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""A command that runs inside a job has what the job has, and nothing of it is left when its agent or its job has gone."""
+"""A command that runs inside a job has what the job has, and nothing of it is left once its agent or job has gone."""
 
 import os
 import re
@@ -102,7 +102,8 @@ def test_a_terminal_has_the_size_that_it_is_given_and_ctrl_c_interrupts(machine_
     execution = sh(
         machine,
         sleeper(machine, env={**PATH, "LINES": "1", "TERM": "dumb"}),
-        "stty size; echo $TERM/$LINES/; read line; stty size; trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.1; done",
+        "stty size; echo $TERM/$LINES/; read line; stty size;"
+        " trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.1; done",
         terminal=TerminalSize(33, 111),
         term="xterm",
     )
@@ -244,7 +245,8 @@ def test_a_command_is_its_jobs_user_with_no_more_than_the_job_has(machine_of_eac
     machine = machine_of_each_kind
     machine.home.chmod(0o755)
     name = sleeper(machine, uid=1, gid=1, groups=(1, 2))
-    script = "id -u; id -g; id -G; grep -E '^(CapPrm|CapEff|CapAmb)' /proc/self/status; ls /proc/self/fd | wc -l; echo x > /dev/stderr"
+    script = "id -u; id -g; id -G;"
+    script += " grep -E '^(CapPrm|CapEff|CapAmb)' /proc/self/status; ls /proc/self/fd | wc -l; echo x > /dev/stderr"
     out, err, code, _ = outcome(sh(machine, name, script))
     *ids, first, second, third, files = out.decode().split("\n")[:-1]
     assert (ids, code, err) == (["1", "1", "1 2"], 0, b"x\n")

@@ -158,11 +158,8 @@ class ClusterNodeAgent:
         """Pods have no terminal."""
 
     def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
-        """Pods take no command from here. Raises Refused, which says what does."""
-        namespace, pod = self._of(launch_id).pod_name(launch_id)
-        raise Refused(
-            f"commands in pods are not passed on by Corral yet; use: kubectl exec -n {namespace} {pod} -- COMMAND"
-        )
+        """Pods take no command from here. Raises Refused, which says what runs one."""
+        self._of(launch_id).execute(launch_id, command)
 
     def write_exec(self, exec_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
         """There is none."""

@@ -1,9 +1,9 @@
 """A command that is run inside a job that runs already, as the node agent sees it.
 
-The supervisor of the job is told that there is news, finds the agent waiting at a socket in the directory of the launch,
-which no other user can enter, and forks a *keeper* (`native/exec.c`). The keeper is sent the words of the command and its
-streams, runs it with all that the job's own program was given, and says how it has ended. It lives as long as this
-connection: a command whose agent has gone is ended.
+The supervisor of the job is told that there is news, finds the agent waiting at a socket in the directory of the
+launch, which no other user can enter, and forks a *keeper* (`native/exec.c`, `keeper`). The keeper is sent the words of
+the command and its streams, runs it with all that the job's own program was given, and says how it has ended. It lives
+as long as this connection: a command whose agent has gone is ended.
 """
 
 import array
@@ -86,7 +86,10 @@ class Execution:
     """
 
     def __init__(
-        self, command: InnerCommand, begin: Callable[[bytes, Sequence[int]], socket.socket], owner: tuple[int, int] | None
+        self,
+        command: InnerCommand,
+        begin: Callable[[bytes, Sequence[int]], socket.socket],
+        owner: tuple[int, int] | None,
     ) -> None:
         """`begin` gives a message and three streams to a keeper. The streams belong to the `owner`, a uid and gid.
 
@@ -137,9 +140,7 @@ class Execution:
             if stdout or stderr:
                 self._last = InnerOutput(self._sequence + 1, stdout, stderr)
             elif self._end is not None:
-                self._last = InnerOutput(
-                    self._sequence + 1, exit_code=self._end.exit_code, message=self._end.message
-                )
+                self._last = InnerOutput(self._sequence + 1, exit_code=self._end.exit_code, message=self._end.message)
             else:
                 return InnerOutput(self._sequence)
             self._sequence += 1

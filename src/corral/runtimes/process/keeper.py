@@ -105,7 +105,10 @@ def _leave_supervisor(agent: int, supervisor: int) -> int:
 def _keep(records: LaunchRecords, agent: socket.socket, wake: int) -> None:
     if not select.select([agent], [], [], _ORDER_S)[0]:
         return
-    message, fds, _, _ = socket.recv_fds(agent, _MESSAGE_BYTES, _STREAMS, socket.MSG_CMSG_CLOEXEC)
+    message, fds, _, _ = socket.recv_fds(agent, _MESSAGE_BYTES, _STREAMS)
+    for fd in fds:
+        # What the command keeps of them it has as its own three.
+        os.set_inheritable(fd, False)
     kind = message[:1]
     term, *words = [os.fsdecode(word) for word in message[1:-1].split(b"\0")]
     if len(fds) != _STREAMS or not words:

@@ -17,8 +17,8 @@ def open_outputs(
 ) -> tuple[int, int]:
     """What standard output and standard error are to be: a file each, the same one, or the pipe to the log.
 
-    Standard error goes where standard output does unless it has a file or a pipe of its own. Seen from the job's directory, under
-    its umask. Raises OutputFailed.
+    Standard error goes where standard output does unless it has a file or a pipe of its own. Seen from the job's
+    directory, under its umask. Raises OutputFailed.
     """
     if error_pipe >= 0:
         return pipe, error_pipe

@@ -149,7 +149,9 @@ def _fork(command: Command, streams: ProgramEnds, cgroup_path: str | None, group
     return pid
 
 
-def _become(command: Command, streams: ProgramEnds, report: int, cgroup_path: str | None, groups: list[str]) -> NoReturn:
+def _become(
+    command: Command, streams: ProgramEnds, report: int, cgroup_path: str | None, groups: list[str]
+) -> NoReturn:
     """Turn a forked supervisor into the job, or write to `report` why that failed."""
     step = "cgroup"
     try:
