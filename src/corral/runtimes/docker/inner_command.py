@@ -25,6 +25,7 @@ FAILED = 125
 PIPES = "-"
 
 _READ_BYTES = 64 * 1024
+_FIRST_BYTES = 4096
 _FRAME = struct.Struct(">BxxxI")
 _GRACE_S = 2.0
 
@@ -38,6 +39,7 @@ class InnerCommand:
         self._words = words
         self._daemon = Daemon()
         self._id = ""
+        self._first = b""
 
     def image(self) -> str:
         """What the container was made of, for words to a person."""
@@ -57,7 +59,11 @@ class InnerCommand:
             signal.signal(signal.SIGWINCH, lambda *_: self._resize())
             self._resize()
         self._pass_on(line, early)
-        return int(self._daemon.command(self._id).get("ExitCode") or 0)
+        ended = self._daemon.command(self._id)
+        if not ended.get("Pid"):
+            # It was never started, and why is all that was told: as `docker exec` would, but with the code of a shell.
+            return explained(self._first.decode(errors="replace"), "", self._words[0]).code
+        return int(ended.get("ExitCode") or 0)
 
     def _pass_on(self, line: socket.socket, waiting: bytes) -> None:
         """Both ways, until Docker has no more to tell."""
@@ -82,15 +88,20 @@ class InnerCommand:
     def _show(self, data: bytes) -> bytes:
         """Write out what is whole; what is left."""
         if self._term is not None:
-            _write(1, data)
+            self._write(1, data)
             return b""
         while len(data) >= _FRAME.size:
             stream, length = _FRAME.unpack_from(data)
             if len(data) < _FRAME.size + length:
                 break
-            _write(2 if stream == 2 else 1, data[_FRAME.size : _FRAME.size + length])
+            self._write(2 if stream == 2 else 1, data[_FRAME.size : _FRAME.size + length])
             data = data[_FRAME.size + length :]
         return data
+
+    def _write(self, fd: int, data: bytes) -> None:
+        self._first = (self._first + data)[:_FIRST_BYTES]
+        while data:
+            data = data[os.write(fd, data) :]
 
     def _resize(self) -> None:
         size = os.get_terminal_size(0)
@@ -115,11 +126,6 @@ class InnerCommand:
             left = members()
             signal_listed(left, members, signal.SIGKILL)
         os._exit(128 + number)
-
-
-def _write(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
 
 
 def main(container: str, term: str, words: list[str]) -> int:
