@@ -16,6 +16,7 @@ from corral.cli.screen import command_group, example, exit_code_of, say
 from corral.cli.terminal import Keys, Terminal
 from corral.client import Client
 from corral.client.inner_process import STDOUT, InnerProcess
+from corral.client.transport import Transport
 from corral.model.answers.job_changes import InputProgress
 from corral.model.errors import CorralError
 from corral.model.terminal import TerminalSize
@@ -90,29 +91,30 @@ def _leave(number: int, frame: FrameType | None) -> None:
 
 
 class _CommandInput:
-    """A command inside a job, as what is given input."""
+    """A command inside a job, as what is given input: over connections of its own, for it is another thread's."""
 
-    def __init__(self, process: InnerProcess) -> None:
-        self._process = process
+    def __init__(self, client: Client, process: InnerProcess) -> None:
+        self._process = InnerProcess(Transport(client.address), process.path)
 
     def __str__(self) -> str:
         return "the command"
 
     def write(self, client: Client, data: bytes, *, offset: int, end: bool) -> InputProgress:
-        return client.jobs.same_exec(self._process).write_input(data, offset=offset, end=end)
+        return self._process.write_input(data, offset=offset, end=end)
 
     def resize(self, client: Client, size: TerminalSize) -> None:
-        client.jobs.same_exec(self._process).resize_terminal(size.rows, size.columns)
+        self._process.resize_terminal(size.rows, size.columns)
 
 
 def _run(job_id: str, words: list[str], rank: int, terminal: Terminal | None) -> int:
     """Its exit code."""
     sends = terminal is not None or has_input()
     size = None if terminal is None else terminal.size()
+    rows, columns = (None, None) if size is None else (size.rows, size.columns)
     term = os.environ.get("TERM", "") if terminal is not None else ""
     with Client() as client, interruptible():
-        process = client.jobs.begin_exec(job_id, words, rank=rank, stdin=sends, terminal=size, term=term)
-        target = _CommandInput(process)
+        process = client.jobs.begin_exec(job_id, words, rank=rank, stdin=sends, rows=rows, columns=columns, term=term)
+        target = _CommandInput(client, process)
         source = StandardInput() if terminal is None else Keys(terminal, target, lambda: None)
         with InputStream(target, source) if sends else nullcontext():
             if terminal is not None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from corral.model.answers.job_changes import ChangedJobs, InputProgress
     from corral.model.answers.job_details import Explanation, JobDetail
     from corral.model.answers.jobs import JobRow
-    from corral.model.terminal import TerminalSize
 
 INPUT_TIMEOUT_S = 40.0
 """A job that takes no input is waited for by the server."""
@@ -279,30 +278,28 @@ class Jobs:
         *,
         rank: int = 0,
         stdin: bool = False,
-        terminal: "TerminalSize | None" = None,
+        rows: int | None = None,
+        columns: int | None = None,
         term: str = "",
     ) -> "InnerProcess":
         """Run a command inside a running job, a shell where it has no words; Conflict if it does not run.
 
-        It has what the job has, and ends with it. It is ended, too, when nobody reads its output any more.
+        With rows and columns it runs at a terminal of that size. It has what the job has, and ends with it. It is
+        ended, too, when nobody reads its output any more.
         """
         from corral.client.inner_process import InnerProcess
 
-        body = {
+        body: dict[str, Any] = {
             "command": list(texts(words, "words", "['nvidia-smi']")),
             "rank": whole(rank, "rank"),
             "stdin": flag(stdin, "stdin"),
             "term": text(term, "term", "'xterm'"),
-            "terminal": None if terminal is None else {"rows": terminal.rows, "columns": terminal.columns},
+            "terminal": None,
         }
+        if rows is not None or columns is not None:
+            body["terminal"] = {"rows": whole(rows, "rows", "24"), "columns": whole(columns, "columns", "80")}
         path = job_path(job_id, "execs")
         return InnerProcess(self._transport, f"{path}/{self._transport.post(path, body)['id']}")
-
-    def same_exec(self, process: "InnerProcess") -> "InnerProcess":
-        """The same command, spoken to over the connections of this client: for another thread."""
-        from corral.client.inner_process import InnerProcess
-
-        return InnerProcess(self._transport, process.path)
 
     def _act(self, job_id: JobId, verb: str) -> tuple[str, ...]:
         return tuple(self._transport.post(job_path(job_id, verb))["ids"])

@@ -1,8 +1,8 @@
 """A command inside a container: `python -m corral.runtimes.docker.inner_command NAME TERM COMMAND...`.
 
 It runs beside the container's runner, under the same supervisor, with the streams of whoever wants the command, and
-ends as that ends. TERM is "-" where these are pipes. Docker runs the command as the container's user, with the container's
-environment, directory and rights. It has no call that ends one, so this ends its process itself.
+ends as that ends. TERM is "-" where these are pipes. Docker runs the command as the container's user, with the
+container's environment, directory and rights. It has no call that ends one, so this ends its process itself.
 """
 
 import os
