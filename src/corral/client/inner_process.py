@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from corral.client.transport import Transport
+from corral.client.transport import NoServer, Transport
 from corral.model.errors import BackendFailed
 from corral.wire import from_answer
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 INPUT_TIMEOUT_S = 40.0
 _HEADER = struct.Struct(">BI")
 _END = 0
+_ENDED = "the server or the job's node went away, and that has ended the command; the job may run on"
 STDOUT = 1
 """The number of standard output; that of errors is 2."""
 
@@ -35,9 +36,12 @@ class InnerProcess:
         self.message: str | None = None
 
     def output(self) -> Iterator[tuple[int, bytes]]:
-        """What it writes, each piece with STDOUT or 2, until it has ended. Raises NoServer if the server goes."""
+        """What it writes, each piece with STDOUT or 2, until it has ended.
+
+        Raises BackendFailed if the server or the job's node goes: then it has ended, too.
+        """
         waiting = b""
-        for block in self._transport.stream(f"{self.path}/output"):
+        for block in self._blocks():
             waiting += block
             while len(waiting) >= _HEADER.size:
                 stream, length = _HEADER.unpack_from(waiting)
@@ -49,7 +53,13 @@ class InnerProcess:
                     self.exit_code, self.message = int(said["exit_code"]), said["message"]
                     return
                 yield stream, piece
-        raise BackendFailed("the command was ended: its output breaks off")
+        raise BackendFailed(_ENDED)
+
+    def _blocks(self) -> Iterator[bytes]:
+        try:
+            yield from self._transport.stream(f"{self.path}/output")
+        except NoServer as error:
+            raise BackendFailed(_ENDED) from error
 
     def write_input(self, data: bytes = b"", *, offset: int, end: bool = False) -> "InputProgress":
         """As `corral.client.jobs.Jobs.write_input`."""

@@ -45,6 +45,8 @@ KEPT_CHARACTERS = 1_000
 UNCLAIMED_S = 10.0
 """A command whose output nobody asks for within that time is given up."""
 
+_SIGNALLED = 128
+
 SHELL = (
     "sh",
     "-c",
@@ -132,11 +134,20 @@ class Executions:
             if found.followed:
                 raise Conflict(f"somebody reads the output of command {exec_id} already")
             found.followed = True
-        return FollowedExecution(self, exec_id, found.launch)
+        return FollowedExecution(self, exec_id, found.job_id, found.launch)
 
     def agent_of(self, launch: Launch) -> NodeAgent:
         """The agent of its node. Raises NodeUnreachable."""
         return self._agent_of(launch)
+
+    def end_of_job(self, job_id: str, exit_code: int | None) -> str | None:
+        """That the command was killed with its job, as far as that is known by now; None where it was not."""
+        if exit_code is None or exit_code <= _SIGNALLED:
+            return None
+        job = self._ledger.view().jobs.get(job_id)
+        if job is not None and job.phase is not Phase.STOPPING:
+            return None
+        return f"job {job_id} {'has ended' if job is None else 'is being stopped'}, and the command with it"
 
     def end(self, exec_id: str) -> None:
         """End the command. A node that does not hear of it ends it as nobody asks after it any more."""
@@ -199,9 +210,10 @@ class Executions:
 class FollowedExecution:
     """The output of one command, piece by piece."""
 
-    def __init__(self, executions: Executions, exec_id: str, launch: Launch) -> None:
+    def __init__(self, executions: Executions, exec_id: str, job_id: str, launch: Launch) -> None:
         self._executions = executions
         self._exec_id = exec_id
+        self._job_id = job_id
         self._launch = launch
         self._sequence = 0
 
@@ -214,7 +226,8 @@ class FollowedExecution:
             return InnerOutput(piece.sequence)
         self._sequence = piece.sequence
         stdout, stderr = base64.b64decode(piece.stdout), base64.b64decode(piece.stderr)
-        return InnerOutput(piece.sequence, stdout, stderr, piece.exit_code, piece.message)
+        message = piece.message or self._executions.end_of_job(self._job_id, piece.exit_code)
+        return InnerOutput(piece.sequence, stdout, stderr, piece.exit_code, message)
 
     def keep(self) -> None:
         """Say that somebody still wants it, who does not read now."""
