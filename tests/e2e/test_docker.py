@@ -9,6 +9,7 @@ import pytest
 from tests.docker.daemon import DockerDaemon
 from tests.docker.image import IMAGE
 from tests.e2e.box import PATIENCE_S, SETTINGS, Box, serving, until_there
+from tests.e2e.terminal import corral
 from tests.nvml_stub import NvmlStub, nvml_library, stub_uuid
 
 __all__ = ["nvml_library"]
@@ -161,3 +162,17 @@ def test_a_command_inside_a_container_ends_with_its_client_and_with_its_job(box:
             else:
                 box.ok("cancel", job)
                 assert command.wait(PATIENCE_S) != 0
+
+
+def test_a_shell_inside_a_container_has_our_terminal(box: Box) -> None:
+    job = box.submit("--image", IMAGE, "--", "sleep", "1000")
+    box.until_phase(job, "RUNNING")
+    with corral(box, "exec", job, TERM="vt100") as screen:
+        screen.after(b"# ")
+        screen.press(b"echo $TERM; sleep 1000\r")
+        screen.after(b"vt100\r\n")
+        screen.press(b"\x03")
+        screen.press(b"echo code=$?\r")
+        screen.after(b"code=130")
+        screen.press(b"exit 5\r")
+        assert screen.to_the_end() == 5

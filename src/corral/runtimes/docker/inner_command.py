@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import sys
+import termios
 import time
 import tty
 from contextlib import suppress
@@ -54,8 +55,8 @@ class InnerCommand:
         signal.signal(signal.SIGHUP, self._end)
         line, early = self._daemon.start_command(self._id, terminal=self._term is not None)
         if self._term is not None:
-            # Keys are for the terminal that Docker makes inside.
-            tty.setraw(0)
+            # Keys are for the terminal that Docker makes inside, those too that were typed before it was there.
+            tty.setraw(0, termios.TCSANOW)
             signal.signal(signal.SIGWINCH, lambda *_: self._resize())
             self._resize()
         self._pass_on(line, early)
