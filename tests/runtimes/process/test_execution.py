@@ -162,6 +162,17 @@ def test_a_command_whose_agent_hangs_up_is_ended_with_all_that_it_started(machin
     until(lambda: machine.marked(name) == [own], "the end of the command")
 
 
+def test_a_command_is_told_to_end_before_it_is_killed(machine_of_each_kind: Machine, tmp_path: Path) -> None:
+    machine = machine_of_each_kind
+    kept = tmp_path / "kept"
+    # The shell says that its sleep was ended, and nobody reads that any more.
+    script = f"exec 2>/dev/null; trap 'echo kept > {kept}; exit' TERM; echo here; while :; do sleep 0.05; done"
+    execution = sh(machine, sleeper(machine), script)
+    until(lambda: execution.read(0).stdout == b"here\n", "that it runs")
+    execution.close()
+    until(kept.exists, "what it does when it is told to end")
+
+
 def test_a_command_that_does_not_want_to_end_is_killed(machine: Machine) -> None:
     name = sleeper(machine)
     (own,) = machine.marked(name)
