@@ -68,3 +68,25 @@ def test_a_submission_that_cannot_be_sent_input_is_refused(served: Served, field
     assert isinstance(fields, dict)
     answer = served.call("POST", "/jobs", {"command": ["cat"], **fields})
     assert (answer.status, answer.error["field"]) == (422, field)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"command": ["true"]}, 409, "has not started"),
+        ({"command": [""]}, 422, "is empty"),
+        ({"command": ["a\0b"]}, 422, "NUL"),
+        ({"command": "true"}, 422, "command"),
+        ({"terminal": {"rows": 0, "columns": 80}}, 422, "rows"),
+        ({"command": ["true"], "user": "root"}, 422, "user"),
+    ],
+)
+def test_a_command_that_cannot_run_inside_a_job_is_refused(
+    served: Served, body: object, status: int, said: str
+) -> None:
+    answer = served.call("POST", f"/jobs/{served.submit()}/execs", body)
+    assert (answer.status, said in answer.error["message"]) == (status, True), answer.data
+
+
+def test_output_of_a_command_that_does_not_run_is_not_found(served: Served) -> None:
+    assert served.call("GET", f"/jobs/{served.submit()}/execs/0123/output").status == 404

@@ -1,5 +1,6 @@
 """Jobs in containers: the installed command, a real dockerd, GPUs of a stub driver, and a hook in place of NVIDIA's."""
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 
 from tests.docker.daemon import DockerDaemon
 from tests.docker.image import IMAGE
-from tests.e2e.box import SETTINGS, Box, serving, until_there
+from tests.e2e.box import PATIENCE_S, SETTINGS, Box, serving, until_there
+from tests.e2e.terminal import corral
 from tests.nvml_stub import NvmlStub, nvml_library, stub_uuid
 
 __all__ = ["nvml_library"]
@@ -129,3 +131,48 @@ def test_what_the_site_does_not_allow_is_refused_at_once(box: Box) -> None:
         done = box.run("submit", "--image", IMAGE, *words, "--", "true")
         assert done.returncode != 0
         assert said in " ".join(done.stderr.split())
+
+
+def test_exec_runs_a_command_inside_the_container_as_its_user_with_its_environment(box: Box) -> None:
+    job = box.submit("--image", IMAGE, "--env", "MINE=set", "--", "sleep", "1000")
+    box.until_phase(job, "RUNNING")
+    done = box.run("exec", job, "--", "sh", "-c", "echo $MINE $CORRAL_JOB_ID; id -u; echo oops >&2; exit 7")
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[0], done.stderr) == (7, f"set {job}", "oops\n")
+    assert lines[1:2] == box.ok("exec", job, "--", "id", "-u").splitlines()
+    missing = box.run("exec", job, "--", "nosuch")
+    assert missing.returncode == 127
+    assert "nosuch" in missing.stdout + missing.stderr
+    with box.start("exec", job, "--", "cat", stdin=subprocess.PIPE) as command:
+        told = command.communicate("through\n" * 20000, timeout=PATIENCE_S)[0]
+    assert told == "through\n" * 20000
+    assert box.ok("logs", job) == ""
+
+
+def test_a_command_inside_a_container_ends_with_its_client_and_with_its_job(box: Box) -> None:
+    job = box.submit("--image", IMAGE, "--", "sleep", "1000")
+    box.until_phase(job, "RUNNING")
+    for end in ("client", "jo"):
+        with box.start("exec", job, "--", "sh", "-c", "echo here; sleep 777") as command:
+            assert command.stdout is not None
+            assert command.stdout.readline() == "here\n"
+            if end == "client":
+                command.kill()
+                box.until(lambda: "777" not in box.ok("exec", job, "--", "sh", "-c", "cat /proc/[0-9]*/cmdline"))
+            else:
+                box.ok("cancel", job)
+                assert command.wait(PATIENCE_S) != 0
+
+
+def test_a_shell_inside_a_container_has_our_terminal(box: Box) -> None:
+    job = box.submit("--image", IMAGE, "--", "sleep", "1000")
+    box.until_phase(job, "RUNNING")
+    with corral(box, "exec", job, TERM="vt100") as screen:
+        screen.after(b"# ")
+        screen.press(b"echo $TERM; sleep 1000\r")
+        screen.after(b"vt100\r\n")
+        screen.press(b"\x03")
+        screen.press(b"echo code=$?\r")
+        screen.after(b"code=130")
+        screen.press(b"exit 5\r")
+        assert screen.to_the_end() == 5

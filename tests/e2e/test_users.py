@@ -309,6 +309,23 @@ def test_a_terminal_belongs_to_the_user_of_its_job_and_its_input_is_theirs_alone
     assert as_user(ONE, shared, seen) == "nobody 600\r\nagain\r\nmine\r\ngot mine\r\n"
 
 
+def test_a_command_inside_a_job_is_its_users_whoever_asks_and_others_may_not(shared: Box) -> None:
+    def looked(client: Client) -> str:
+        process = client.jobs.begin_exec(job, ["sh", "-c", "id -un; echo $MINE; echo into > /dev/stderr"])
+        told = b"".join(piece for _, piece in process.output()).decode()
+        assert process.exit_code == 0
+        return told
+
+    job = as_user(ONE, shared, lambda client: client.submit(["/bin/sleep", "1000"]).id)
+    shared.until_phase(job, "RUNNING")
+    expected = {"nobody", ONE.pw_name, "into"}
+    assert expected <= set(as_user(ONE, shared, looked).split())
+    with Client(shared.home) as root:
+        assert expected <= set(looked(root).split())
+    assert as_user(OTHER, shared, looked).startswith("Forbidden: ")
+    assert [one["by"] for one in shared.json("show", job, "--json")["commands"]] == [ONE.pw_name, "root"]
+
+
 def test_input_is_read_by_the_user_of_the_job(shared: Box) -> None:
     def sent(client: Client) -> str:
         asked = submission(["/bin/sh", "-c", "id -un; cat /dev/stdin"], {"gpus": 0, "workdir": "/"})

@@ -18,6 +18,7 @@ from corral.model.means import Means
 from corral.model.phase import Phase
 from corral.model.run_history import ReportBy, UsageBy
 from corral.model.submission import Submission
+from corral.model.terminal import TerminalSize
 from corral.model.token import TokenScope
 
 MAX_BATCH = 10_000
@@ -256,6 +257,32 @@ class InputQuery:
 
     offset: int = 0
     end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExecRequest:
+    """A command to run inside a running job.
+
+    Attributes:
+        command: the program and its arguments; none for a shell.
+        rank: the member of a gang to run it in.
+        terminal: it runs at one of this size; left out: it has pipes.
+        term: the kind of that terminal, such as "xterm-256color"; "" for as the job has it.
+        stdin: it is sent input; without, its input is empty.
+    """
+
+    command: tuple[str, ...] = ()
+    rank: int = 0
+    terminal: TerminalSize | None = None
+    term: str = ""
+    stdin: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExecId:
+    """The id of a command that runs inside a job: ask for its output within ten seconds."""
+
+    id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ GROUPS = {
     "Run work": {
         "run": Listed("run", "Run a command on GPUs that nobody else uses, and wait for it."),
         "submit": Listed("submit", "Queue a script or a command, and print the job's id."),
+        "exec": Listed("execute", "Run a command inside a running job."),
         "wait": Listed("wait", "Wait until jobs have ended."),
         "reserve": Listed("reserve", "Reserve GPUs for interactive work."),
         "adopt": Listed("reserve", "Make a running process a job, so that it keeps the GPUs it uses."),

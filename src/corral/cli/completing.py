@@ -154,6 +154,7 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("release", "ids"): _jobs("PENDING,RUNNING", chosen=lambda row: row.held or row.kind == "reserve"),
     ("requeue", "ids"): _jobs("STARTING,RUNNING,FAILED,LOST", chosen=lambda row: row.kind == "run"),
     ("update", "ids"): _jobs("PENDING,STARTING,RUNNING"),
+    ("exec", "job_id"): _jobs("RUNNING", chosen=lambda row: row.kind == "run"),
     ("", "ids"): _jobs(None),
     ("", "token_id"): _tokens,
     ("ps", "columns"): _columns,

@@ -49,6 +49,8 @@ def event_lines(event: Event) -> list[str]:
 def _told(topic: str, row: Mapping[str, Any]) -> str:
     if topic == "jobs":
         words = [row.get("id"), row.get("phase"), row.get("user"), row.get("name"), *(row.get("nodes") or ())]
+        if "exec_command" in row:
+            words.append(f"by {row.get('exec_by')}: {row['exec_command'] or 'a shell'}")
     elif topic == "metrics":
         readings = ("utilization_pct", "memory_used_mib", "temperature_c", "power_w")
         measured = [f"{name}={'-' if row.get(name) is None else row.get(name)}" for name in readings]

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from corral.cli.endings import ending_of
-from corral.cli.input_stream import InputSource, InputStream, StandardInput
+from corral.cli.input_stream import InputSource, InputStream, JobInput, StandardInput
 from corral.cli.screen import say
 from corral.cli.waiting import Narrator
 from corral.client import Client, JobRow, NoServer
@@ -142,7 +142,7 @@ class Follower:
             with ExitStack() as stack:
                 self._narrator = stack.enter_context(Narrator(job_id))
                 if (source := self._source(job_id, sends_input)) is not None:
-                    stack.enter_context(InputStream(job_id, source))
+                    stack.enter_context(InputStream(JobInput(job_id), source))
                 self._copy_output(job_id, self._narrator)
                 return self._client.wait(job_id)[0]
         except BrokenPipeError:
@@ -154,7 +154,7 @@ class Follower:
             from corral.cli.terminal import Keys
 
             say(f"job {job_id} gets this terminal; Ctrl-] three times within a second ends it")
-            return Keys(self._terminal, job_id, self._stop_narrator)
+            return Keys(self._terminal, JobInput(job_id), self._stop_narrator)
         return StandardInput() if sends_input else None
 
     def _copy_output(self, job_id: str, narrator: Narrator) -> None:

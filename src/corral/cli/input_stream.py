@@ -7,12 +7,16 @@ import stat
 import threading
 import time
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from corral.cli.screen import say
 from corral.client import Client
 from corral.model.errors import BackendFailed, CorralError, LedgerFailed
 from corral.model.input_state import InputState
+
+if TYPE_CHECKING:
+    from corral.model.answers.job_changes import InputProgress
+    from corral.model.terminal import TerminalSize
 
 PORTION_BYTES = 64 * 1024
 PRESENT_S = 20.0
@@ -34,11 +38,39 @@ def has_input() -> bool:
         return False
 
 
+class InputTarget(Protocol):
+    """What is given input: a job, or a command inside one."""
+
+    def write(self, client: Client, data: bytes, *, offset: int, end: bool) -> "InputProgress":
+        """As `corral.client.jobs.Jobs.write_input`."""
+        ...
+
+    def resize(self, client: Client, size: "TerminalSize") -> None:
+        """Set the size of its terminal."""
+        ...
+
+
+class JobInput:
+    """A job, which has a terminal if it was submitted with one."""
+
+    def __init__(self, job_id: str) -> None:
+        self._job_id = job_id
+
+    def __str__(self) -> str:
+        return f"job {self._job_id}"
+
+    def write(self, client: Client, data: bytes, *, offset: int, end: bool) -> "InputProgress":
+        return client.jobs.write_input(self._job_id, data, offset=offset, end=end)
+
+    def resize(self, client: Client, size: "TerminalSize") -> None:
+        client.jobs.resize_terminal(self._job_id, size.rows, size.columns)
+
+
 class InputSource(Protocol):
-    """Where the input of a job comes from."""
+    """Where the input comes from."""
 
     def begin(self) -> None:
-        """The job takes input now."""
+        """Input is taken now."""
         ...
 
     def next(self, client: Client, timeout_s: float) -> tuple[bytes, bool]:
@@ -60,10 +92,10 @@ class StandardInput:
 
 
 class InputStream:
-    """Reads a source as fast as the job takes it, on a thread and a connection of its own."""
+    """Reads a source as fast as the target takes it, on a thread and a connection of its own."""
 
-    def __init__(self, job_id: str, source: InputSource) -> None:
-        self._job_id = job_id
+    def __init__(self, target: InputTarget, source: InputSource) -> None:
+        self._target = target
         self._source = source
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._send, name="input", daemon=True)
@@ -84,13 +116,13 @@ class InputStream:
                 self._send_all(client)
         except (CorralError, OSError) as error:
             if not self._over.is_set():
-                say(f"input of job {self._job_id} is not sent any more: {error}")
+                say(f"input of {self._target} is not sent any more: {error}")
 
     def _send_all(self, client: Client) -> None:
         portion, offset, end, begun = b"", 0, False, False
         while not self._over.is_set():
             try:
-                progress = client.jobs.write_input(self._job_id, portion, offset=offset, end=end)
+                progress = self._target.write(client, portion, offset=offset, end=end)
             except (BackendFailed, LedgerFailed):
                 # The server restarts, or the job's node does not answer. The job's end is for others to find.
                 time.sleep(_AGAIN_S)
@@ -100,7 +132,7 @@ class InputStream:
             if progress.state == InputState.WAITING:
                 continue
             if not offset <= progress.offset <= offset + len(portion):
-                raise BackendFailed(f"the job has {progress.offset} bytes of it, and {offset} were sent")
+                raise BackendFailed(f"it has {progress.offset} bytes, and {offset} were sent")
             if not begun:
                 begun = True
                 self._source.begin()

@@ -33,7 +33,7 @@ COMMANDS_ELSEWHERE: dict[str, Sequence[str]] = {
     **dict.fromkeys(("smi", "nvidia-smi", "nvtop", "gpustat", "gpus", "stat", "ginfo"), _GPUS),
     "sinfo": (*_NODES, *_GPUS),
     **dict.fromkeys(("sbatch", "qsub", "bsub", "gbatch", "enqueue", "add", "create", "apply"), _SUBMIT),
-    **dict.fromkeys(("srun", "exec"), _RUN),
+    "srun": _RUN,
     **dict.fromkeys(("salloc", "alloc", "lease"), _RESERVE),
     **dict.fromkeys(("scancel", "qdel", "bkill", "gcancel", "kill", "rm", "del", "delete", "abort"), _CANCEL),
     **dict.fromkeys(("stop", "terminate"), (*_CANCEL, *_DOWN)),

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
+from corral.cli.input_stream import InputTarget
 from corral.client import Client
 from corral.model.errors import CorralError, Refused
 from corral.model.terminal import TerminalSize
@@ -124,17 +125,17 @@ class Terminal:
 
 
 class Keys:
-    """What is typed at a terminal, as the input of a job; and its size, whenever it changes."""
+    """What is typed at a terminal, as the input of a job or command; and its size, whenever it changes."""
 
-    def __init__(self, terminal: Terminal, job_id: str, on_begin: Callable[[], None]) -> None:
+    def __init__(self, terminal: Terminal, target: InputTarget, on_begin: Callable[[], None]) -> None:
         self._terminal = terminal
         self._on_begin = on_begin
-        self._job_id = job_id
+        self._target = target
         self._sent: TerminalSize | None = None
         self._leaving: deque[float] = deque(maxlen=LEAVING_TIMES)
 
     def begin(self) -> None:
-        """The job runs."""
+        """It runs."""
         self._on_begin()
         self._terminal.take()
 
@@ -157,7 +158,7 @@ class Keys:
         if size != self._sent:
             # The next change tells it anew.
             with suppress(CorralError):
-                client.jobs.resize_terminal(self._job_id, size.rows, size.columns)
+                self._target.resize(client, size)
                 self._sent = size
 
     def _leaves(self, keys: bytes) -> bool:

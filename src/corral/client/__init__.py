@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from corral.model.answers.job_changes import InputProgress as InputProgress
     from corral.model.answers.job_changes import UnchangedJob as UnchangedJob
     from corral.model.answers.job_details import AttemptRow as AttemptRow
+    from corral.model.answers.job_details import ExecutedCommand as ExecutedCommand
     from corral.model.answers.job_details import Explanation as Explanation
     from corral.model.answers.job_details import GrantedDevice as GrantedDevice
     from corral.model.answers.job_details import JobDetail as JobDetail
@@ -216,6 +217,7 @@ _LOADED_ON_USE = {
     ),
     "corral.model.answers.job_details": (
         "AttemptRow",
+        "ExecutedCommand",
         "Explanation",
         "GrantedDevice",
         "JobDetail",

@@ -23,12 +23,15 @@ from corral.model.units import parse_time_limit_s
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
+    from corral.client.inner_process import InnerProcess
     from corral.model.answers.history import JobGpusHistory, JobHistory
     from corral.model.answers.job_changes import ChangedJobs, InputProgress
     from corral.model.answers.job_details import Explanation, JobDetail
     from corral.model.answers.jobs import JobRow
 
-_INPUT_TIMEOUT_S = 40.0
+INPUT_TIMEOUT_S = 40.0
+"""A job that takes no input is waited for by the server."""
+
 _VERBS = ("cancel", "hold", "release", "requeue")
 
 
@@ -257,7 +260,7 @@ class Jobs:
         answer = self._transport.post_bytes(
             job_path(job_id, "input"),
             bytes(data),
-            timeout_s=_INPUT_TIMEOUT_S,
+            timeout_s=INPUT_TIMEOUT_S,
             offset=whole(offset, "offset"),
             end=flag(end, "end") or None,
         )
@@ -267,6 +270,36 @@ class Jobs:
         """Set the size of its terminal."""
         size = {"rows": whole(rows, "rows", "24"), "columns": whole(columns, "columns", "80")}
         self._transport.post(job_path(job_id, "terminal"), size, repeatable=True)
+
+    def begin_exec(
+        self,
+        job_id: JobId,
+        words: Sequence[str] = (),
+        *,
+        rank: int = 0,
+        stdin: bool = False,
+        rows: int | None = None,
+        columns: int | None = None,
+        term: str = "",
+    ) -> "InnerProcess":
+        """Run a command inside a running job, a shell where it has no words; Conflict if it does not run.
+
+        With rows and columns it runs at a terminal of that size. It has what the job has, and ends with it. It is
+        ended, too, when nobody reads its output any more.
+        """
+        from corral.client.inner_process import InnerProcess
+
+        body: dict[str, Any] = {
+            "command": list(texts(words, "words", "['nvidia-smi']")),
+            "rank": whole(rank, "rank"),
+            "stdin": flag(stdin, "stdin"),
+            "term": text(term, "term", "'xterm'"),
+            "terminal": None,
+        }
+        if rows is not None or columns is not None:
+            body["terminal"] = {"rows": whole(rows, "rows", "24"), "columns": whole(columns, "columns", "80")}
+        path = job_path(job_id, "execs")
+        return InnerProcess(self._transport, f"{path}/{self._transport.post(path, body)['id']}")
 
     def _act(self, job_id: JobId, verb: str) -> tuple[str, ...]:
         return tuple(self._transport.post(job_path(job_id, verb))["ids"])

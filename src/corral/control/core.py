@@ -12,6 +12,7 @@ from corral.control.controller import Controller
 from corral.control.cordoning import DeviceCordons, NodeCordons
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launches_of
+from corral.control.executions import Executions
 from corral.control.interaction import Interaction
 from corral.control.job_changes import JobChanges
 from corral.control.job_notes import JobNotes
@@ -178,6 +179,7 @@ class ControlCore:
         ledger.subscribe(self._failures.on_change)
         ledger.subscribe(KeptScratch(ledger, nodes, later=self._noting.put).on_change)
         eligible = EligibleNodes()
+        interaction = Interaction(ledger, queries, nodes, dispatcher.attempts, clock)
         return Service(
             ledger,
             queries,
@@ -191,7 +193,8 @@ class ControlCore:
             node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),
             device_cordons=DeviceCordons(ledger, clock, queries),
             adopting=Adoption(ledger, nodes, self._telemetry, clock, server=server, watch=dispatcher.launch),
-            interaction=Interaction(ledger, queries, nodes, dispatcher.attempts, clock),
+            interaction=interaction,
+            executions=Executions(ledger, queries, dispatcher.attempts, clock, interaction.agent_of),
             queues=QueueListing(ledger, clock, self._outlooks),
             updating=JobUpdates(
                 ledger,

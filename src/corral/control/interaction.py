@@ -92,7 +92,7 @@ class Interaction:
         attempt = self._attempts.of_job(job.id)
         if attempt is not None:
             first = attempt.launches[0]
-            self._asked(first).resize_terminal(first.id, size)
+            self.agent_of(first).resize_terminal(first.id, size)
 
     def heard_at(self, job_id: str) -> float | None:
         """When somebody last sent the job input, or said that there is none yet, by the monotonic clock."""
@@ -117,7 +117,7 @@ class Interaction:
         reached, failure = 0, None
         for launch in attempt.launches:
             try:
-                agent = self._asked(launch)
+                agent = self.agent_of(launch)
                 # The ledger may not know yet that it runs.
                 (report,) = agent.reports((launch.id,)).reports
                 if report.phase is LaunchPhase.RUNNING:
@@ -130,7 +130,7 @@ class Interaction:
         if not reached:
             raise Conflict(f"job {job.id} is being started, and nothing runs yet that could be sent a signal")
 
-    def _asked(self, launch: Launch) -> NodeAgent:
+    def agent_of(self, launch: Launch) -> NodeAgent:
         """The agent of the launch's node. Raises NodeUnreachable, at once where it is known not to answer."""
         silent = self._ledger.view().unanswering(launch.node) if len(self._nodes) > 1 else None
         if silent is not None:
@@ -138,7 +138,7 @@ class Interaction:
         return self._nodes.agent(launch.node)
 
     def _give(self, launch: Launch, offset: int, data: bytes, end: bool) -> InputTaken | None:
-        return self._asked(launch).write_input(launch.id, offset, base64.b64encode(data).decode(), end)
+        return self.agent_of(launch).write_input(launch.id, offset, base64.b64encode(data).decode(), end)
 
     def _note_taken(self, job: Job) -> None:
         def decide(view: View) -> Decided[None]:

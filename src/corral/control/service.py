@@ -11,6 +11,7 @@ from corral.access.permissions import may_read_log
 from corral.clock import Clock
 from corral.control.adopted_processes import Adoption, find_process, no_process
 from corral.control.cordoning import DeviceCordons, NodeCordons
+from corral.control.executions import Executions
 from corral.control.interaction import Interaction
 from corral.control.job_changes import JobChanges
 from corral.control.job_updates import JobUpdates
@@ -61,7 +62,7 @@ class Service:
     Of one job, `details` has everything, and `explanations` why it waits or failed. Jobs are changed through `changes`
     and given other values through `updating`, MIG slices change through `slicing`, processes become jobs in `adopting`,
     `accounts` tells what was used, `node_cordons` and `device_cordons` say where nothing starts, and `interaction`
-    passes signals and input on to jobs.
+    passes signals and input on to jobs, and `executions` runs commands inside them.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Service:
         node_cordons: NodeCordons,
         device_cordons: DeviceCordons,
         interaction: Interaction,
+        executions: Executions,
         asking: RequestRules,
         inspection: SubmissionPreflight,
         file_findings: FileFindingsCache,
@@ -99,6 +101,7 @@ class Service:
         self.device_cordons = device_cordons
         self.changes = changes
         self.interaction = interaction
+        self.executions = executions
         self.accounts = Accounts(ledger, clock)
         self._ledger = ledger
         self._nodes = nodes

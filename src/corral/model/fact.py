@@ -173,6 +173,29 @@ class JobRequeued(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class CommandExecuted(Fact):
+    """Somebody had a command run inside a job; it may have failed to start.
+
+    Attributes:
+        job_id: the running job.
+        command: its words, as for a shell, cut where they are many; "" for a shell.
+        rank: of the member in which it ran.
+    """
+
+    job_id: str
+    command: str
+    rank: int = 0
+
+    @property
+    def about(self) -> str:
+        """The job."""
+        return self.job_id
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """The job is as it was."""
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationMade(Fact):
     """Devices were given to a job."""
 

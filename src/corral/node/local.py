@@ -29,6 +29,7 @@ from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
 from corral.node.cleaner import Cleaner
 from corral.node.device_setup import DeviceSetup, Then
+from corral.node.executions import Executions
 from corral.node.file_inspector import HostFileInspector
 from corral.node.inventory import Inventory
 from corral.node.job_inputs import JobInputs
@@ -43,6 +44,7 @@ from corral.node.resource_files import ResourceFiles
 from corral.node.unknown_launches import UnknownLaunches
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import (
+    ExecOutput,
     FileFinding,
     InputTaken,
     LogChunk,
@@ -53,6 +55,7 @@ from corral.ports.node import (
     Rendezvous,
     Reports,
 )
+from corral.ports.runtime import InnerCommand
 from corral.runtimes.disk import Disks
 from corral.runtimes.docker.container_names import ContainerNames
 from corral.runtimes.docker.container_runtime import DockerRuntime
@@ -130,6 +133,7 @@ class LocalNode:
         listener = self._notifications.beside(lambda launch_id: heard.add(launch_id.removeprefix(CONTAINER)))
         processes = _started(home, settings, clock, listener)
         self._launches = self._make_launches(processes, home, heard)
+        self._executions = Executions(self._launches.execute)
         self._sampler = Sampler(
             self._source,
             clock,
@@ -169,6 +173,7 @@ class LocalNode:
         self._cleaner.close()
         self._inspector.close()
         self._notifications.close()
+        self._executions.close()
         self._launches.close()
         self._sampler.stop()
         self._source.close()
@@ -267,6 +272,21 @@ class LocalNode:
 
     def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
         self._inputs.resize(checked_launch_id(launch_id), size)
+
+    def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
+        self._executions.begin(exec_id, checked_launch_id(launch_id), command)
+
+    def write_exec(self, exec_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        return self._executions.write(exec_id, offset, data, end=end)
+
+    def resize_exec(self, exec_id: str, size: TerminalSize) -> None:
+        self._executions.resize(exec_id, size)
+
+    def read_exec(self, exec_id: str, after: int) -> ExecOutput | None:
+        return self._executions.read(exec_id, after)
+
+    def end_exec(self, exec_id: str) -> None:
+        self._executions.end(exec_id)
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         self._logs.note(job_id, rank, line)

@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 
 from corral.model.checkpoint_signal import CheckpointSignal
-from corral.model.errors import BackendFailed, CorralError, Refused
+from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.model.job import Job, JobKind, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin, failed_launch, job_of, with_time_limit
-from corral.ports.runtime import Runtime
+from corral.ports.runtime import Execution, InnerCommand, Runtime
 from corral.runtimes.process.killing import signal_listed
 from corral.runtimes.process.runtime import CONTAINER
 
@@ -140,6 +140,13 @@ class NodeLaunches:
             return sent.among(runtime.pids(launch_id), runtime.main_pids(launch_id))
 
         signal_listed(meant(), meant, number)
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        """Run a command inside a launch. Raises Conflict where it does not run, Refused, BackendFailed."""
+        phase = self.report(launch_id).phase
+        if phase is not LaunchPhase.RUNNING:
+            raise Conflict(f"launch {launch_id} is {phase}, and only what runs takes a command")
+        return self._runtime_of(launch_id).execute(launch_id, command)
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
         """Hold it to another time limit, also if it is yet to be started. Raises BackendFailed."""

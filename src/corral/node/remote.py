@@ -16,6 +16,7 @@ from corral.node.local import REFRESH_TIMEOUT_S, TOOL_TIMEOUT_S
 from corral.node.protocol import GREETING, METHODS, VERSION, BadFrame, Closed, error_of, receive, send
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import (
+    ExecOutput,
     FileFinding,
     InputTaken,
     LogChunk,
@@ -27,6 +28,8 @@ from corral.ports.node import (
     Rendezvous,
     Reports,
 )
+from corral.ports.runtime import InnerCommand
+from corral.runtimes.process.execution import ANSWER_WITHIN_S
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -105,6 +108,21 @@ class RemoteNode:
 
     def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
         self._call(0.0, NodeAgent.resize_terminal, launch_id, size)
+
+    def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
+        self._call(ANSWER_WITHIN_S, NodeAgent.begin_exec, exec_id, launch_id, command)
+
+    def write_exec(self, exec_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        return self._call(0.0, NodeAgent.write_exec, exec_id, offset, data, end)
+
+    def resize_exec(self, exec_id: str, size: TerminalSize) -> None:
+        self._call(0.0, NodeAgent.resize_exec, exec_id, size)
+
+    def read_exec(self, exec_id: str, after: int) -> ExecOutput | None:
+        return self._call(0.0, NodeAgent.read_exec, exec_id, after)
+
+    def end_exec(self, exec_id: str) -> None:
+        self._call(0.0, NodeAgent.end_exec, exec_id)
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         self._call(0.0, NodeAgent.note, job_id, rank, line)

@@ -12,6 +12,7 @@ from corral.node.file_inspector import InProcessFileInspector
 from corral.node.news import NewsBuffer
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import (
+    ExecOutput,
     FileFinding,
     InputTaken,
     LogChunk,
@@ -22,6 +23,7 @@ from corral.ports.node import (
     Rendezvous,
     Reports,
 )
+from corral.ports.runtime import InnerCommand
 from corral.preflight.file_facts import FileFacts
 from corral.preflight.program_lookup import FOUND
 from corral.runtimes.simulated import SimulatedRuntime
@@ -42,6 +44,7 @@ class SimulatedNode:
         notes: lines that were written into logs, with their job and rank.
         notifications: what was to be run, by id; of each user at most `most_notifications`.
         signals: what was sent to which launch.
+        commands: that run inside launches, by their ids.
         processes: the process table, as far as anybody asks for it.
         samples: of devices, by UUID, as they are asked for before a start.
     """
@@ -54,6 +57,7 @@ class SimulatedNode:
         self.notifications: dict[str, Notification] = {}
         self.most_notifications = 1000
         self.signals: list[tuple[str, str]] = []
+        self.commands: dict[str, tuple[str, InnerCommand]] = {}
         self.processes: dict[int, ProcessFound] = {}
         self.samples: dict[str, DeviceSample] = {}
         self._clock = clock
@@ -160,6 +164,25 @@ class SimulatedNode:
 
     def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
         self._called()
+
+    def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
+        self._called()
+        self.commands[exec_id] = (launch_id, command)
+
+    def write_exec(self, exec_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        self._called()
+        return InputTaken(offset, True) if exec_id in self.commands else None
+
+    def resize_exec(self, exec_id: str, size: TerminalSize) -> None:
+        self._called()
+
+    def read_exec(self, exec_id: str, after: int) -> ExecOutput | None:
+        self._called()
+        return ExecOutput(after) if exec_id in self.commands else None
+
+    def end_exec(self, exec_id: str) -> None:
+        self._called()
+        self.commands.pop(exec_id, None)
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         self._called()

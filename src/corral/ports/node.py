@@ -13,6 +13,7 @@ from corral.model.launch import Launch, LaunchReport
 from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
 from corral.ports.host import Credentials, FileQuery
+from corral.ports.runtime import InnerCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,17 @@ class InputTaken:
 
     offset: int
     open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExecOutput:
+    """A piece of what a command in a launch has written: `corral.ports.runtime.InnerOutput`, its bytes as base64."""
+
+    sequence: int
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +230,30 @@ class NodeAgent(Protocol):
 
     def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
         """Set the size of a launch's terminal, which tells its programs; nothing where it has none (any more)."""
+        ...
+
+    def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
+        """Run a command inside a launch that runs. Once for each `exec_id`, which the caller makes up.
+
+        A command that nobody asks after for `corral.node.executions.UNHEARD_S` is ended. Raises Conflict where the
+        launch does not run, Refused where it takes no command.
+        """
+        ...
+
+    def write_exec(self, exec_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        """Give the command input, as `write_input`; None where there is no such command (any more)."""
+        ...
+
+    def resize_exec(self, exec_id: str, size: TerminalSize) -> None:
+        """Set the size of the command's terminal, if it has one."""
+        ...
+
+    def read_exec(self, exec_id: str, after: int) -> ExecOutput | None:
+        """The piece of its output after number `after`, which may be repeated; None as of `write_exec`."""
+        ...
+
+    def end_exec(self, exec_id: str) -> None:
+        """Nobody wants it any more: it is ended with all that it has started, and forgotten."""
         ...
 
     def note(self, job_id: str, rank: int, line: str) -> None:

@@ -4,8 +4,10 @@ import threading
 from collections.abc import Callable
 
 from corral.clock import Clock
+from corral.model.errors import Refused
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
 from corral.model.phase import Phase
+from corral.ports.runtime import Execution, InnerCommand
 
 
 class SimulatedRuntime:
@@ -100,6 +102,9 @@ class SimulatedRuntime:
     def lineage(self, launch_id: str) -> Lineage:
         """Nothing really runs."""
         return Lineage()
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        raise Refused("work that only seems to run takes no command")
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from corral.clock import Clock
-from corral.model.errors import BackendFailed
+from corral.model.errors import BackendFailed, Refused
 from corral.model.job import Job, JobKind, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
 from corral.model.phase import Phase
 from corral.pidfd import exit_status, send_if
 from corral.ports.host import Processes
+from corral.ports.runtime import Execution, InnerCommand
 
 LOOK_AGAIN_S = 0.05
 REAPED_WITHIN_S = 1.0
@@ -143,6 +144,9 @@ class WatchRuntime:
         spec, owner = watch.job.spec, watch.job.spec.owner
         named = spec.kind is JobKind.RESERVE and spec.uid is not None
         return Lineage() if named and self._processes.uid(owner) != spec.uid else Lineage(owner)
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        raise Refused("what Corral has not started takes no command from it")
 
     def close(self) -> None:
         """Stop watching; nobody is ended."""

@@ -26,6 +26,7 @@ from corral.model.job import Request
 from corral.model.launch import Launch, LaunchPhase
 from corral.model.phase import Phase
 from corral.model.placement_rules import PlacementRules, Toleration
+from corral.ports.runtime import InnerCommand
 from tests.certificates import needs_openssl
 from tests.kubernetes.control_plane import ADMIN, NOBODY, ControlPlane
 from tests.kubernetes.fault_proxy import BAD_DAY, FaultProxy
@@ -69,6 +70,13 @@ def running(rig: PodRig, script: str, **spec: Any) -> Launch:
 
 def pod_name(rig: PodRig, launch: Launch) -> str:
     return rig.names.pod(launch.id)
+
+
+def test_a_pod_takes_no_command_from_here_and_what_runs_one_is_said(rig: PodRig) -> None:
+    launch = running(rig, "sleep 60")
+    words = f"kubectl exec -n {rig.runtime.namespace} {pod_name(rig, launch)} -- COMMAND"
+    with pytest.raises(Refused, match=words):
+        rig.runtime.execute(launch.id, InnerCommand(("true",)))
 
 
 def test_a_program_that_is_not_in_its_image_is_told_apart(rig: PodRig) -> None:

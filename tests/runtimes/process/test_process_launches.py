@@ -18,7 +18,7 @@ from corral.runtimes.process.launch_records import LaunchRecords
 from corral.runtimes.process.launch_spec import LaunchError
 from corral.runtimes.process.log_marks import written_since
 from corral.runtimes.process.process_launches import ProcessLaunches
-from corral.runtimes.process.supervisor_orders import NEW_TIME_LIMIT
+from corral.runtimes.process.supervisor_orders import NEWS
 from tests.runtimes.process.conftest import EVENT_S, PATH, Machine, alive, stopped, until
 
 TOLD = (
@@ -429,7 +429,7 @@ def test_a_time_limit_that_makes_no_sense_is_none(machine: Machine, record: byte
     name = machine.launch("sleep", "60", time_limit_s=3600.0)
     machine.heard(name, LaunchPhase.RUNNING)
     (machine.home / "launches" / name / "limit").write_bytes(record)
-    os.kill(machine.supervisor(name), NEW_TIME_LIMIT)
+    os.kill(machine.supervisor(name), NEWS)
     os.kill(machine.supervisor(name), signal.SIGTERM)
     state = machine.wait(name)
     assert state.exit is not None

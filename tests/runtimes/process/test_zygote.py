@@ -30,8 +30,8 @@ def test_the_zygote_loads_nothing_of_corral_but_its_own_few_modules() -> None:
     modules = subprocess.run([*python, listing], capture_output=True, text=True, check=True).stdout.split()
     own = {name for name in modules if name.partition(".")[0] == "corral"}
     modules_of_ours = (
-        "cgroup claim claimed_list escalation job_input joblog killing launch_records log_marks numa output_disks"
-        " outputs own_log procfs pseudo_terminal start_program streams supervisor supervisor_orders time_limit"
+        "cgroup claim claimed_list escalation job_input joblog keeper killing launch_records log_marks numa"
+        " output_disks outputs own_log procfs pseudo_terminal start_program streams supervisor supervisor_orders time_limit"
         " whole_files zygote"
     )
     above = {"corral", "corral.as_login", "corral.pidfd", "corral.runtimes", "corral.runtimes.process"}

@@ -1136,6 +1136,93 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{job_id}/execs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin
+         * @description Run a command inside a running job, as its user and with all that it has. It ends with the job at the latest.
+         *
+         *     It also ends when nobody follows its output: ask for that within ten seconds.
+         */
+        post: operations["begin_api_v1_jobs__job_id__execs_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/execs/{exec_id}/input": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Write Input
+         * @description Send the next bytes of the command's input, as many as it takes now. It may be repeated.
+         *
+         *     Waits a while for a command that takes nothing.
+         */
+        post: operations["write_input_api_v1_jobs__job_id__execs__exec_id__input_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/execs/{exec_id}/output": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Output
+         * @description Send what the command writes until it has ended; it is ended when this connection is.
+         *
+         *     Each piece has five bytes before it: 1 for standard output or 2 for errors, then its length, four bytes, the highest
+         *     first. The last one is of 0: `{"exit_code": 0, "message": null}`.
+         */
+        get: operations["output_api_v1_jobs__job_id__execs__exec_id__output_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job_id}/execs/{exec_id}/terminal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resize Terminal
+         * @description Set the size of the command's terminal.
+         */
+        post: operations["resize_terminal_api_v1_jobs__job_id__execs__exec_id__terminal_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs/{job_id}/hold": {
         parameters: {
             query?: never;
@@ -3182,6 +3269,67 @@ export interface components {
          */
         EvictionRule: "priority" | "queue-reclaim" | "pool-reclaim" | "time-slice" | "faster-gpus" | "idle" | "memory" | "drain";
         /**
+         * ExecId
+         * @description The id of a command that runs inside a job: ask for its output within ten seconds.
+         */
+        ExecId: {
+            /** Id */
+            id: string;
+        };
+        /**
+         * ExecRequest
+         * @description A command to run inside a running job.
+         *
+         *     Attributes:
+         *         command: the program and its arguments; none for a shell.
+         *         rank: the member of a gang to run it in.
+         *         terminal: it runs at one of this size; left out: it has pipes.
+         *         term: the kind of that terminal, such as "xterm-256color"; "" for as the job has it.
+         *         stdin: it is sent input; without, its input is empty.
+         */
+        ExecRequest: {
+            /**
+             * Command
+             * @default []
+             */
+            command?: string[];
+            /**
+             * Rank
+             * @default 0
+             */
+            rank?: number;
+            /**
+             * Stdin
+             * @default false
+             */
+            stdin?: boolean;
+            /**
+             * Term
+             * @default
+             */
+            term?: string;
+            /** @default null */
+            terminal?: components["schemas"]["TerminalSize"] | null;
+        };
+        /**
+         * ExecutedCommand
+         * @description A command that somebody had run inside a job (`corral exec`).
+         *
+         *     Attributes:
+         *         command: its words, as for a shell, the first thousand characters; "" for a shell.
+         *         rank: of the member in which it ran.
+         */
+        ExecutedCommand: {
+            /** At */
+            at: number;
+            /** By */
+            by: string;
+            /** Command */
+            command: string;
+            /** Rank */
+            rank: number;
+        };
+        /**
          * ExperimentChange
          * @description What is new of an experiment; None stays as it is.
          */
@@ -3772,6 +3920,7 @@ export interface components {
          *         history: its attempts, oldest first, the newest 100 of them.
          *         gpu_monitoring: what was measured of its GPUs in its last attempt; left out where that is nothing.
          *         use: what it made of its GPUs, None where it never had any.
+         *         commands: that were run inside it, oldest first, the newest 100 of them.
          */
         JobDetail: {
             /** Array Id */
@@ -3784,6 +3933,8 @@ export interface components {
             begin_at: number | null;
             /** Command */
             command: string[];
+            /** Commands */
+            commands: components["schemas"]["ExecutedCommand"][];
             /** Devices */
             devices: string[];
             /** Ended At */
@@ -8526,6 +8677,148 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobIds"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    begin_api_v1_jobs__job_id__execs_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExecRequest"];
+            };
+        };
+        responses: {
+            /** @description The id of a command that runs inside a job: ask for its output within ten seconds. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExecId"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    write_input_api_v1_jobs__job_id__execs__exec_id__input_post: {
+        parameters: {
+            query?: {
+                offset?: number;
+                end?: boolean;
+            };
+            header?: never;
+            path: {
+                job_id: string;
+                exec_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description How much of its input a job has taken: all bytes before `offset`, the next one to send. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InputProgress"];
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    output_api_v1_jobs__job_id__execs__exec_id__output_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+                exec_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Pieces of output. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description What is wrong, and what to do. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorAnswer"];
+                };
+            };
+        };
+    };
+    resize_terminal_api_v1_jobs__job_id__execs__exec_id__terminal_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job_id: string;
+                exec_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TerminalSize"];
+            };
+        };
+        responses: {
+            /** @description The id of a command that runs inside a job: ask for its output within ten seconds. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExecId"];
                 };
             };
             /** @description What is wrong, and what to do. */

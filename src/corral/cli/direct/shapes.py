@@ -76,6 +76,7 @@ SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]]
     ),
     "Enforcement": (None, {"memory": None, "compute": None, "cpus": None, "host_memory": None}, {}),
     "Eviction": (None, {"lender": None, "saves": False, "ran_s": None, "lost_s": None}, {}),
+    "ExecutedCommand": (None, {"rank": 0}, {}),
     "Explanation": (
         "ExplanationTraits",
         {
@@ -180,6 +181,7 @@ SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]]
             "history": [],
             "gpu_monitoring": None,
             "use": None,
+            "commands": [],
         },
         {
             "grants": ("GrantRow", "list"),
@@ -191,6 +193,7 @@ SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]]
             "history": ("AttemptRow", "list"),
             "gpu_monitoring": ("GpuMonitoring", "one"),
             "use": ("JobUse", "one"),
+            "commands": ("ExecutedCommand", "list"),
         },
     ),
     "JobRow": (

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from corral.client import (
         AttemptRow,
+        ExecutedCommand,
         Explanation,
         GpuMonitoring,
         GrantedDevice,
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 LABEL_COLUMNS = 11
 MOST_LINES = 64
 """So many devices, members or elements are listed for a person; JSON has all."""
+
+MOST_COMMANDS = 10
+"""So many of the newest commands that were run inside it are listed for a person."""
 
 MOST_TEXT = 4_000
 """So many characters of a command are shown to a person."""
@@ -150,6 +154,7 @@ def detail_lines(
         [*_measured(detail.gpu_monitoring), ("memory", memory)],
         [("use", [] if detail.use is None else [_use_in_words(detail.use)])],
         [("attempts", [_attempt(one, detail, now) for one in detail.history])],
+        [("commands", [_command(one) for one in detail.commands[-MOST_COMMANDS:]])],
         [("log", [*_logs(detail), *_cut(explanation)]), ("notes", list(detail.spec.get("notes", ())))],
     )
     for group in groups:
@@ -348,6 +353,12 @@ def _attempt(one: AttemptRow, detail: JobDetail, now: float) -> str:
     apart = {each.log for each in detail.history if each.log}
     log = f"; log {one.log}" if len(apart) > 1 and one.log else ""
     return f"{one.attempt}: {(_moment(begun) or ['?'])[0]}{ran} on {nodes}: {what}{log}"
+
+
+def _command(one: ExecutedCommand) -> str:
+    """A command that was run inside it, in a line: "2026-11-22 10:00:03 by bob: nvidia-smi"."""
+    rank = f", in rank {one.rank}" if one.rank else ""
+    return f"{(_moment(one.at) or ['?'])[0]} by {one.by}{rank}: {one.command or 'a shell'}"
 
 
 def _cut(explanation: Explanation | None) -> list[str]:

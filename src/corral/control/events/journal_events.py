@@ -11,6 +11,7 @@ from corral.model.answers.events import Event
 from corral.model.fact import (
     AllocationEnded,
     AllocationMade,
+    CommandExecuted,
     Delta,
     Fact,
     JobChanged,
@@ -25,7 +26,7 @@ from corral.ports.ledger import Ledger
 PAGE_ENTRIES = 200
 """Entries of the journal that are read at once, so that a page is small, and others get their turn."""
 
-_OF_A_JOB = (JobChanged, JobUpdated, AllocationMade, AllocationEnded)
+_OF_A_JOB = (JobChanged, JobUpdated, AllocationMade, AllocationEnded, CommandExecuted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from corral.model.answers.jobs import JobRow
 from corral.model.fact import (
     AllocationEnded,
     AllocationMade,
+    CommandExecuted,
     DeviceCordoned,
     DeviceUncordoned,
     Fact,
@@ -66,6 +67,9 @@ def of_jobs(fact: Fact, find_job: FindJob) -> Told | None:
             return _changed("changed", job_id, changes, find_job)
         case JobUpdated(job_id=job_id, changes=changes):
             return _changed("updated", job_id, changes, find_job)
+        case CommandExecuted(job_id=job_id, command=command, rank=rank, by=by):
+            ran = {"exec_command": _cut(command), "exec_rank": rank, "exec_by": by}
+            return Told("executed", ({**_which(job_id, find_job), **ran},))
         case AllocationMade(allocation=allocation):
             return Told("allocated", ({**_which(allocation.job_id, find_job), **_held(allocation)},))
     return None

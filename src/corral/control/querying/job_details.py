@@ -10,9 +10,10 @@ from corral.control.querying.listing_rows import grant_rows
 from corral.control.querying.wall_times import in_wall_time
 from corral.lifecycle.past_attempts import attempts_of
 from corral.model.allocation import Allocation, GpuInfo
-from corral.model.answers.job_details import AttemptRow, GrantedDevice, JobDetail, MemberRow, WaitPart
+from corral.model.answers.job_details import AttemptRow, ExecutedCommand, GrantedDevice, JobDetail, MemberRow, WaitPart
 from corral.model.answers.jobs import JobRow
 from corral.model.attempt import MemberEnd, RecordedAttempt
+from corral.model.fact import CommandExecuted, Fact
 from corral.model.job import Job, JobKind
 from corral.model.launch import LaunchPhase, LaunchReport, launch_id
 from corral.model.numa import cpu_list, numa_binding
@@ -29,6 +30,9 @@ MOST_FACTS = 2_000
 
 MOST_ATTEMPTS = 100
 """So many of the newest attempts are told."""
+
+MOST_COMMANDS = 100
+"""So many of the newest commands that were run inside it are told."""
 
 LogPath = Callable[[str, str, int], str | None]
 """The path of a log on its node, by the node's name, the id of the job and the rank; None where it is not known."""
@@ -63,7 +67,8 @@ class JobDetails:
         """One job with all its details. Raises NotFound."""
         job = self._find(job_id)
         view, last = self._ledger.view(), self._ledger.last_allocation(job)
-        recorded = attempts_of(entry.fact for entry in self._ledger.latest_entries(job.id, MOST_FACTS))
+        facts = [entry.fact for entry in self._ledger.latest_entries(job.id, MOST_FACTS)]
+        recorded = attempts_of(facts)
         held = None if job.phase is Phase.PENDING else last
         spec = to_plain(job.spec)
         # Others may see the rest. An address to tell something to is often as good as a password.
@@ -85,6 +90,7 @@ class JobDetails:
                 members=() if held is None else self._members(job, held, recorded, view),
                 history=tuple(self._attempt(job, one) for one in recorded[-MOST_ATTEMPTS:]),
                 gpu_monitoring=None if last is None else self._monitoring(job, last, monitored_devices(view, last)),
+                commands=_commands(facts)[-MOST_COMMANDS:],
             ),
             self._clock,
         )
@@ -150,6 +156,14 @@ class JobDetails:
             nodes=nodes,
             devices=one.allocation.placement.uuids,
         )
+
+
+def _commands(facts: Sequence[Fact]) -> tuple[ExecutedCommand, ...]:
+    return tuple(
+        ExecutedCommand(fact.at, fact.by, fact.command, fact.rank)
+        for fact in facts
+        if isinstance(fact, CommandExecuted)
+    )
 
 
 def _held(allocation: Allocation | None) -> dict[str, Any]:

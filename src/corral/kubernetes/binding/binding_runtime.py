@@ -22,6 +22,7 @@ from corral.kubernetes.cluster.errors import (
     Rejected,
     asked_again,
 )
+from corral.kubernetes.cluster.kubectl import refused_command
 from corral.kubernetes.cluster.pod_facts import ContainerFacts, PodFacts
 from corral.kubernetes.cluster.resource import PODS
 from corral.kubernetes.cluster.watch_state import Change
@@ -32,6 +33,7 @@ from corral.model.phase import Phase
 from corral.model.pod_ref import PodRef
 from corral.ports.node import LogChunk, Rendezvous
 from corral.ports.pod_jobs import PodJobs
+from corral.ports.runtime import Execution, InnerCommand
 
 MOST_ENDED = 1000
 
@@ -191,6 +193,10 @@ class BindingRuntime:
     def rendezvous(self, launch_id: str) -> Rendezvous:
         """Nowhere that Corral knows of: who made the pods has told them where they meet."""
         return Rendezvous("", 0, 0, "")
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        """Raises Refused, which says what runs a command in a pod."""
+        raise refused_command(*self.pod_name(launch_id))
 
     def pod_name(self, launch_id: str) -> tuple[str, str]:
         """Namespace and name of its pod."""

@@ -13,6 +13,7 @@ from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import (
+    ExecOutput,
     FileFinding,
     InputTaken,
     LogChunk,
@@ -23,6 +24,7 @@ from corral.ports.node import (
     Rendezvous,
     Reports,
 )
+from corral.ports.runtime import InnerCommand
 
 DEFAULT_RUNTIME = "container"
 
@@ -154,6 +156,24 @@ class ClusterNodeAgent:
 
     def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
         """Pods have no terminal."""
+
+    def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
+        """Pods take no command from here. Raises Refused, which says what runs one."""
+        self._of(launch_id).execute(launch_id, command)
+
+    def write_exec(self, exec_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        """There is none."""
+        return None
+
+    def resize_exec(self, exec_id: str, size: TerminalSize) -> None:
+        """There is none."""
+
+    def read_exec(self, exec_id: str, after: int) -> ExecOutput | None:
+        """There is none."""
+        return None
+
+    def end_exec(self, exec_id: str) -> None:
+        """There is none."""
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         self._of_job(job_id).note(job_id, rank, line)

@@ -5,6 +5,7 @@ from typing import Protocol
 from corral.kubernetes.inventory.occupants import PodName
 from corral.model.launch import Launch, LaunchReport
 from corral.ports.node import LogChunk, Rendezvous
+from corral.ports.runtime import Execution, InnerCommand
 
 
 class LaunchedHere(Protocol):
@@ -39,6 +40,8 @@ class ClusterRuntime(Protocol):
     def forget(self, launch_id: str) -> None: ...
 
     def rendezvous(self, launch_id: str) -> Rendezvous: ...
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution: ...
 
     def pod_name(self, launch_id: str) -> PodName:
         """The pod that runs a launch, or would."""

@@ -16,6 +16,7 @@ from corral.kubernetes.cluster.errors import (
     ObjectChanged,
     asked_again,
 )
+from corral.kubernetes.cluster.kubectl import refused_command
 from corral.kubernetes.cluster.object_watch import ObjectWatch
 from corral.kubernetes.cluster.resource import PODS, SERVICES
 from corral.kubernetes.pods.logs import PodLogs
@@ -31,6 +32,7 @@ from corral.model.errors import BackendFailed, NodeUnreachable, Refused
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage, member_of
 from corral.model.phase import Phase
 from corral.ports.node import LogChunk, Rendezvous
+from corral.ports.runtime import Execution, InnerCommand
 
 LATE_REQUEST_S = 120.0
 """An API server gives up a request after 60 s, unless it is set otherwise: so long a name must stay taken."""
@@ -219,6 +221,10 @@ class PodRuntime:
     def note(self, job_id: str, rank: int, line: str) -> None:
         """Write a line of Corral's own into the log of a member."""
         self.logs.note(job_id, rank, line)
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        """Raises Refused, which says what runs a command in a pod."""
+        raise refused_command(*self.pod_name(launch_id))
 
     def pod_name(self, launch_id: str) -> tuple[str, str]:
         """Namespace and name of the pod that runs a launch, or would."""

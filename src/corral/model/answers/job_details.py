@@ -114,6 +114,21 @@ class JobUse:
     currency: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ExecutedCommand:
+    """A command that somebody had run inside a job (`corral exec`).
+
+    Attributes:
+        command: its words, as for a shell, the first thousand characters; "" for a shell.
+        rank: of the member in which it ran.
+    """
+
+    at: float
+    by: str
+    command: str
+    rank: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetail(JobRow):
     """A job with everything that is known of it.
@@ -128,6 +143,7 @@ class JobDetail(JobRow):
         history: its attempts, oldest first, the newest 100 of them.
         gpu_monitoring: what was measured of its GPUs in its last attempt; left out where that is nothing.
         use: what it made of its GPUs, None where it never had any.
+        commands: that were run inside it, oldest first, the newest 100 of them.
     """
 
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -141,6 +157,7 @@ class JobDetail(JobRow):
     history: tuple[AttemptRow, ...] = ()
     gpu_monitoring: GpuMonitoring | None = field(default=None, metadata=NOT_TOLD)
     use: JobUse | None = None
+    commands: tuple[ExecutedCommand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

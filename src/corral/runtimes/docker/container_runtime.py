@@ -19,6 +19,7 @@ from corral.model.errors import BackendFailed, NodeLacks, Refused
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage, log_mark
+from corral.ports.runtime import Execution, InnerCommand
 from corral.runtimes.docker.after_end import Found, ended_report, own_exit_code
 from corral.runtimes.docker.body import body_of, container_name
 from corral.runtimes.docker.records import ContainerRecords, HostUser, RunnerOrders, RunnerState
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 RUNNER_S = 5.0
 """So much longer than its container has a runner to end: Docker ends the container, and the runner then reads why."""
+
+PIPES = "-"
+"""In place of the kind of a terminal: a command inside a container has pipes."""
 
 _DOCKERS_OWN = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
 
@@ -186,6 +190,13 @@ class DockerRuntime:
     def lineage(self, launch_id: str) -> Lineage:
         """All that descends from the container's first process, to which the kernel gives its orphans."""
         return Lineage(self._main(launch_id), adopts=True)
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        """Run a command inside the container, beside its runner. Raises BackendFailed."""
+        term = PIPES if command.terminal is None else command.term or "xterm"
+        name = container_name(self.tag, launch_id)
+        words = (sys.executable, "-I", "-m", "corral.runtimes.docker.inner_command", name, term, *command.words)
+        return self._runners.execute(_runner(launch_id), replace(command, words=words))
 
     def close(self) -> None:
         """Nothing is held: `ProcessLaunches` watches the runners."""

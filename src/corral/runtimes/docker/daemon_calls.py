@@ -1,11 +1,12 @@
 """Calls to the Docker daemon of this host. Docker's own variables say where it is (DOCKER_HOST and its like)."""
 
+import json
 import os
 import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any, TypeVar
 
 import docker
@@ -23,6 +24,9 @@ _CREDENTIALS = struct.Struct("3i")
 _PAUSE_S = 0.2
 _MOST_PAUSE_S = 2.0
 _IN_TROUBLE = 500
+_MESSAGE_BYTES = 64 * 1024
+_NO_KEYS = ",".join(["ctrl-@", "ctrl-^", "ctrl-_", "ctrl-]"] * 4)
+"""By which Docker would let go of a terminal: some that nobody types."""
 
 _UNREACHABLE = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 
@@ -144,6 +148,54 @@ class Daemon:
             sent = [dict(event.get("Actor") or {}).get("Attributes", {}).get("signal", "") for event in events]
         return frozenset(int(number) for number in sent if number.isdecimal())
 
+    def make_command(self, container: str, words: list[str], env: dict[str, str], *, terminal: bool) -> str:
+        """The id of a command that can be started inside a container that runs."""
+        with _told():
+            made = self._api.exec_create(
+                container, words, stdin=True, tty=terminal, environment=env, detach_keys=_NO_KEYS
+            )
+            return str(made["Id"])
+
+    def start_command(self, command: str, *, terminal: bool) -> tuple[socket.socket, bytes]:
+        """Start it: a connection that is its streams, and what it has written already.
+
+        Docker frames the output of one without a terminal. Raises DaemonRefused where the daemon is not on this host.
+        """
+        scheme, _, path = address().partition("://")
+        if scheme != "unix":
+            raise DaemonRefused(f"commands are run by a daemon of this host, and {address()} is none", _IN_TROUBLE)
+        body = json.dumps({"Detach": False, "Tty": terminal}).encode()
+        head = (
+            f"POST /v{self._api.api_version}/exec/{command}/start HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\n"
+            f"Upgrade: tcp\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        with _told():
+            line = socket.socket(socket.AF_UNIX)
+            line.settimeout(TIMEOUT_S)
+            line.connect(path)
+            line.sendall(head.encode() + body)
+            got = b""
+            while b"\r\n\r\n" not in got:
+                if not (piece := line.recv(4096)):
+                    raise ConnectionResetError("it has hung up")
+                got += piece
+            said, _, rest = got.partition(b"\r\n\r\n")
+            status = int(said.split(None, 2)[1])
+            if status not in (101, 200):
+                raise DaemonRefused(_message_in(rest or line.recv(_MESSAGE_BYTES)), status)
+            line.settimeout(None)
+            return line, rest
+
+    def resize_command(self, command: str, rows: int, columns: int) -> None:
+        """Set the size of its terminal."""
+        with _told():
+            self._api.exec_resize(command, height=rows, width=columns)
+
+    def command(self, command: str) -> dict[str, Any]:
+        """What is known of it: its process on this host, its exit code."""
+        with _told():
+            return dict(self._api.exec_inspect(command))
+
     def remove(self, container: str) -> None:
         """Remove it with its own volumes, and kill it first where it runs; nothing where there is none."""
         with _told():
@@ -179,6 +231,14 @@ def patiently(ask: Callable[[], T], *, for_s: float | None = None) -> T:
                 raise
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, _MOST_PAUSE_S)
+
+
+def _message_in(body: bytes) -> str:
+    """What an answer with an error says."""
+    text = body.decode(errors="replace").strip()
+    with suppress(ValueError, AttributeError):
+        text = str(json.loads(text[text.index("{") : text.rindex("}") + 1]).get("message"))
+    return text
 
 
 @contextmanager

@@ -26,12 +26,16 @@ def open_input(path: str) -> int:
     return fd
 
 
-def open_outputs(output: str | None, error: str | None, append: bool, pipe: int) -> tuple[int, int]:
+def open_outputs(
+    output: str | None, error: str | None, append: bool, pipe: int, error_pipe: int = -1
+) -> tuple[int, int]:
     """What standard output and standard error are to be: a file each, the same one, or the pipe to the log.
 
-    Standard error goes where standard output does unless it has a file of its own. Seen from the job's directory, under
-    its umask. Raises FileFailed.
+    Standard error goes where standard output does unless it has a file or a pipe of its own. Seen from the job's
+    directory, under its umask. Raises FileFailed.
     """
+    if error_pipe >= 0:
+        return pipe, error_pipe
     first = pipe if output is None else _open(output, append)
     if error is None or error == output:
         return first, first

@@ -3,17 +3,20 @@
 import contextlib
 import logging
 import os
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from corral.model.launch import LaunchPhase
 from corral.model.means import HostMeans
+from corral.ports.runtime import InnerCommand
 
 from . import claimed_list
 from .claim import Claim
 from .evidence import supervisors
+from .execution import Execution, connect_keeper
 from .job_cgroups import JobCgroups
 from .killing import kill_with_supervisor, main_pids
 from .launch_records import CLAIMED_LIST, Exit, LaunchRecords
@@ -236,10 +239,30 @@ class ProcessLaunches:
             except FileNotFoundError:
                 return
         # Told again even so: who wrote it may have died before it told.
+        self._tell(launch_id)
+
+    def _tell(self, launch_id: str) -> None:
+        """Have its supervisor look for news: another time limit, a command to run beside the program."""
         if not self._watcher.tell_supervisor(launch_id):
             claim = self._verifier.claim(launch_id)
             if claim is not None and claim.holder is not None:
                 self._watcher.tell_process(claim.holder)
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        """Run a command beside the program of a launch that runs. Raises LaunchError, OSError, ValueError."""
+        records = self._verifier.records(launch_id)
+        _, own = records.read_spec()
+        owner = None if own.uid is None or own.gid is None else (own.uid, own.gid)
+
+        def begin(message: bytes, fds: Sequence[int]) -> socket.socket:
+            try:
+                return connect_keeper(records.directory, lambda: self._tell(launch_id), message, fds)
+            except TimeoutError:
+                raise LaunchError(
+                    "its supervisor does not take commands: it is of an earlier version of Corral, or stopped"
+                ) from None
+
+        return Execution(command, begin, owner)
 
     def _force(self, launch_id: str) -> None:
         """Kill a supervisor that does not end its job, and the job; what is left is killed later."""

@@ -11,6 +11,7 @@ from corral.model.home import Home
 from corral.model.job import ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage, log_mark
 from corral.model.phase import Phase
+from corral.ports.runtime import Execution, InnerCommand
 from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
 from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 from corral.runtimes.process.srun.programs import install, member_program, script_program
@@ -168,6 +169,15 @@ class ProcessRuntime:
             supervisor = None
         root = None if supervisor is None else ProcessIdentity(*supervisor)
         return Lineage(root, adopts=True, cgroup=self._processes.cgroup_of(launch_id))
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        """Run a command beside the program of a launch. Raises BackendFailed."""
+        try:
+            return self._processes.execute(launch_id, command)
+        except (LaunchError, ValueError, TypeError) as error:
+            raise BackendFailed(f"no command can be run in launch {launch_id} now: {error}") from error
+        except OSError as error:
+            raise BackendFailed(f"no command can be run in launch {launch_id} now: {error.strerror}") from error
 
     def close(self) -> None:
         """Stop watching. The jobs run on under their supervisors."""

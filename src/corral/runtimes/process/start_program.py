@@ -13,7 +13,7 @@ from corral.as_login import take_identity, take_login_standing, take_own_keyring
 from . import cgroup
 from .outputs import FileFailed, close_outputs, open_input, open_outputs
 from .pseudo_terminal import take
-from .streams import Streams
+from .streams import ProgramEnds
 from .supervisor_orders import Command
 
 NOT_FOUND = 127
@@ -32,7 +32,7 @@ class StartFailed(Exception):
         self.message = message
 
 
-def start(command: Command, streams: Streams, cgroup_path: str | None, groups: list[str]) -> int:
+def start(command: Command, streams: ProgramEnds, cgroup_path: str | None, groups: list[str]) -> int:
     """Execute the program with its ends of `streams`; in place of stdout and stderr with the files that it names.
 
     The pid, once it surely runs. Raises StartFailed.
@@ -87,12 +87,12 @@ def _join(path: str) -> bool:
     return True
 
 
-def _spawn(command: Command, streams: Streams) -> int:
+def _spawn(command: Command, streams: ProgramEnds) -> int:
     stdin = streams.stdin
     try:
         if command.input is not None:
             stdin = open_input(command.input)
-        out, err = open_outputs(command.output, command.error, command.append, streams.stdout)
+        out, err = open_outputs(command.output, command.error, command.append, streams.stdout, streams.stderr)
     except FileFailed as failed:
         _close_input(stdin, streams)
         raise StartFailed(CANNOT_RUN, str(failed)) from failed
@@ -109,11 +109,12 @@ def _spawn(command: Command, streams: Streams) -> int:
     except OSError as error:
         raise _explain("exec", error, command) from error
     finally:
-        close_outputs(out, err, streams.stdout)
+        if streams.stderr < 0:
+            close_outputs(out, err, streams.stdout)
         _close_input(stdin, streams)
 
 
-def _close_input(stdin: int, streams: Streams) -> None:
+def _close_input(stdin: int, streams: ProgramEnds) -> None:
     if stdin != streams.stdin:
         os.close(stdin)
 
@@ -140,7 +141,7 @@ def _candidates(command: Command) -> list[str]:
     return [path for path in [f"{directory or '.'}/{program}" for directory in directories] if os.path.exists(path)]
 
 
-def _fork(command: Command, streams: Streams, cgroup_path: str | None, groups: list[str]) -> int:
+def _fork(command: Command, streams: ProgramEnds, cgroup_path: str | None, groups: list[str]) -> int:
     report_reader, report = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
@@ -158,7 +159,9 @@ def _fork(command: Command, streams: Streams, cgroup_path: str | None, groups: l
     return pid
 
 
-def _become(command: Command, streams: Streams, report: int, cgroup_path: str | None, groups: list[str]) -> NoReturn:
+def _become(
+    command: Command, streams: ProgramEnds, report: int, cgroup_path: str | None, groups: list[str]
+) -> NoReturn:
     """Turn a forked supervisor into the job, or write to `report` why that failed."""
     step = "cgroup"
     try:
@@ -183,7 +186,7 @@ def _become(command: Command, streams: Streams, report: int, cgroup_path: str | 
         step = "workdir"
         os.chdir(command.workdir)
         stdin = streams.stdin if command.input is None else open_input(command.input)
-        out, err = open_outputs(command.output, command.error, command.append, streams.stdout)
+        out, err = open_outputs(command.output, command.error, command.append, streams.stdout, streams.stderr)
         if stdin >= 0:
             os.dup2(stdin, 0)
         os.dup2(out, 1)

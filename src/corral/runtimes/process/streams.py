@@ -1,10 +1,20 @@
 """What a program reads and writes: pipes to its supervisor, or a terminal."""
 
 import os
+from typing import Protocol
 
 from .job_input import InputSocket
 from .pseudo_terminal import open_terminal
 from .supervisor_orders import Orders
+
+
+class ProgramEnds(Protocol):
+    """What a program is started with; `Streams` says what each is."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+    is_terminal: bool
 
 
 class Streams:
@@ -12,16 +22,17 @@ class Streams:
 
     Attributes:
         stdin, stdout: the program's ends; stdin is -1 where it has no input but the supervisor's own, which is empty.
+        stderr: the program's end for errors, -1 where they go where its output goes.
         output: what comes out of it, a descriptor that does not block.
         input: answers who sends it input, None where nobody does.
         is_terminal: whether both of the program's ends are one terminal, which is to be its session's.
     """
 
-    __slots__ = ("input", "is_terminal", "output", "stdin", "stdout")
+    __slots__ = ("input", "is_terminal", "output", "stderr", "stdin", "stdout")
 
     def __init__(self, orders: Orders, directory: str) -> None:
         """Raises OSError."""
-        self.stdin = -1
+        self.stdin = self.stderr = -1
         self.input: InputSocket | None = None
         self.is_terminal = orders.terminal is not None
         if orders.terminal is not None:

@@ -20,12 +20,13 @@ from . import cgroup, numa
 from .claim import MESSAGE_LIMIT, Claim, Started
 from .escalation import KILL_RETRY_S, Escalation, uptime_s
 from .joblog import JobLog
+from .keeper import run_waiting_command
 from .launch_records import Exit, LaunchRecords
 from .output_disks import full_disk
 from .procfs import LocalProcess
 from .start_program import StartFailed, start
 from .streams import Streams
-from .supervisor_orders import NEW_TIME_LIMIT, Command, Orders
+from .supervisor_orders import NEWS, Command, Orders
 
 NAME = b"corral-job"
 """What every supervisor calls itself."""
@@ -44,7 +45,7 @@ _WAKE_BYTES = 65536
 
 # Plain numbers: an enumeration's members cost memory when they are compared or passed.
 _STOP_SIGNALS = (int(signal.SIGTERM), int(signal.SIGINT), int(signal.SIGHUP))
-_NEW_TIME_LIMIT = int(NEW_TIME_LIMIT)
+_NEWS = int(NEWS)
 
 # Looked up once, in the zygote, for the same reason.
 _prctl = ctypes.CDLL(None).prctl
@@ -268,8 +269,10 @@ class Supervision:
         self._finish()
 
     def _on_signals(self, signums: bytes) -> None:
-        if _NEW_TIME_LIMIT in signums:
+        if _NEWS in signums:
             self._take_time_limit()
+            if self._main_status is None and self._escalation.stop_reason is None:
+                run_waiting_command(self._records)
         if self._main_status is None and any(signum in _STOP_SIGNALS for signum in signums):
             self._escalation.stop(self._records.stop_reason() or "cancelled")
 

@@ -7,8 +7,11 @@ import json
 import signal
 from typing import Any, NamedTuple
 
-NEW_TIME_LIMIT = signal.SIGURG
-"""Tells a supervisor that its launch has another time limit. One of a version that does not know it ignores it."""
+NEWS = signal.SIGURG
+"""Tells a supervisor that there is news of its launch: another time limit, or an agent that waits with a command.
+
+One of a version that does not know it ignores it.
+"""
 
 _decoder = json.JSONDecoder()
 

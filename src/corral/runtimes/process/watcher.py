@@ -17,7 +17,7 @@ from .evidence import is_another
 from .launch_records import LaunchRecords
 from .launch_spec import LAUNCH_ID, LaunchError
 from .procfs import LocalProcess
-from .supervisor_orders import NEW_TIME_LIMIT
+from .supervisor_orders import NEWS
 from .zygote_link import ZygoteLink
 
 log = logging.getLogger(__name__)
@@ -175,8 +175,8 @@ class Watcher:
         _signal_process(supervisor, signal.SIGTERM)
 
     def tell_process(self, supervisor: LocalProcess) -> None:
-        """Have this supervisor look at its time limit again, as `end_process`."""
-        _signal_process(supervisor, NEW_TIME_LIMIT)
+        """Have this supervisor look for news, as `end_process`."""
+        _signal_process(supervisor, NEWS)
 
     def watches(self, launch_id: str) -> bool:
         """Whether a supervisor that was forked for this launch is known to live."""
@@ -188,8 +188,8 @@ class Watcher:
         return self._signal(launch_id, signal.SIGTERM)
 
     def tell_supervisor(self, launch_id: str) -> bool:
-        """Have the supervisor look at its time limit again, if it is watched and lives; False when there is none."""
-        return self._signal(launch_id, NEW_TIME_LIMIT)
+        """Have the supervisor look for news, if it is watched and lives; False when there is none."""
+        return self._signal(launch_id, NEWS)
 
     def _signal(self, launch_id: str, signum: signal.Signals) -> bool:
         found = False

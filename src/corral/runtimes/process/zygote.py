@@ -16,7 +16,7 @@ from corral.as_login import leave_login
 from . import cgroup
 from .launch_records import LaunchRecords
 from .supervisor import name_process, run_launch, supervise
-from .supervisor_orders import NEW_TIME_LIMIT, Command, Orders
+from .supervisor_orders import NEWS, Command, Orders
 
 NAME = b"corral-zygote"
 """What every zygote calls itself."""
@@ -27,7 +27,7 @@ _BYTES_HEADER = 40
 _SMALL_BLOCKS = range(48, 513, 16)
 _HANDLED = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ),
-    NEW_TIME_LIMIT,
+    NEWS,
 )
 _REQUEST_BYTES = 4096
 

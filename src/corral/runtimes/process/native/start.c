@@ -175,9 +175,14 @@ static int open_output(const char *path, bool append, struct start_failure *fail
     return -1;
 }
 
-/* Standard error goes where standard output does unless it has a file of its own. */
-static bool open_outputs(const struct command *command, int pipe, int fds[2], struct start_failure *failure) {
-    fds[0] = command->output == NULL ? pipe : open_output(command->output, command->append, failure);
+/* Standard error goes where standard output does unless it has a file or a pipe of its own. */
+static bool open_outputs(const struct command *command, const struct streams *streams, int fds[2],
+                         struct start_failure *failure) {
+    fds[0] = command->output == NULL ? streams->program_out : open_output(command->output, command->append, failure);
+    if (streams->program_error >= 0) {
+        fds[1] = streams->program_error;
+        return fds[0] >= 0;
+    }
     bool together = command->error == NULL || (command->output != NULL && strcmp(command->error, command->output) == 0);
     fds[1] = together || fds[0] < 0 ? fds[0] : open_output(command->error, command->append, failure);
     return fds[0] >= 0 && fds[1] >= 0;
@@ -246,7 +251,7 @@ static void become_job(const struct command *command, const struct streams *stre
     int input = command->input == NULL ? streams->program_in : open_input(command->input, failure);
     if (command->input != NULL && input < 0)
         return;
-    if (!open_outputs(command, streams->program_out, outputs, failure))
+    if (!open_outputs(command, streams, outputs, failure))
         return;
     if ((input >= 0 && dup2(input, 0) < 0) || dup2(outputs[0], 1) < 0 ||
         dup2(outputs[1], 2) < 0) {

@@ -82,7 +82,13 @@ static int open_questions(const char *directory) {
 }
 
 bool streams_open(struct streams *streams, const struct orders *orders, const char *directory) {
-    *streams = (struct streams){-1, -1, -1, -1, -1, 0, orders->has_terminal};
+    *streams = (struct streams){.program_in = -1,
+                                .program_out = -1,
+                                .program_error = -1,
+                                .output = -1,
+                                .questions = -1,
+                                .input = -1,
+                                .is_terminal = orders->has_terminal};
     int ends[2];
     if (orders->has_terminal) {
         if (!open_terminal(streams, orders))

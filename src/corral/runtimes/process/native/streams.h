@@ -10,6 +10,7 @@
 struct streams {
     int program_in;  /* the program's ends; -1 where it has no input but the supervisor's own, which is empty */
     int program_out;
+    int program_error; /* -1: errors go where its output goes */
     int output;      /* what comes out of it, a descriptor that does not block */
     int questions;   /* a socket for who sends it input, -1 where nobody does */
     int input;       /* where that goes, -1 once nobody takes it */

@@ -19,6 +19,7 @@
 
 #include "cgroups.h"
 #include "escalation.h"
+#include "exec.h"
 #include "files.h"
 #include "log.h"
 #include "orders.h"
@@ -27,7 +28,7 @@
 #include "streams.h"
 
 enum {
-    NEW_TIME_LIMIT = SIGURG,
+    NEWS = SIGURG,
     HEARD_SIGNALS = 7,
     LAST_PORTIONS = 256, /* a pipe holds at most 1 MiB unless root says more, and a portion is a page at least */
     MESSAGE_BYTES = 4 * MESSAGE_CHARACTERS,
@@ -51,7 +52,7 @@ struct job {
 };
 
 void heard_signals(sigset_t *signals) {
-    static const int heard[HEARD_SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGPIPE, SIGXFSZ, NEW_TIME_LIMIT};
+    static const int heard[HEARD_SIGNALS] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD, SIGPIPE, SIGXFSZ, NEWS};
     sigemptyset(signals);
     for (int i = 0; i < HEARD_SIGNALS; i++)
         sigaddset(signals, heard[i]);
@@ -177,12 +178,19 @@ static void take_time_limit(struct job *job) {
         escalation_limit(&job->escalation, job->began_at_s, limit_s);
 }
 
+/* What the agent has for a job that runs: another time limit, a command to run beside it. */
+static void take_news(struct job *job) {
+    take_time_limit(job);
+    if (!job->main_ended && job->escalation.stop_reason[0] == '\0')
+        run_waiting_command(job->directory);
+}
+
 static void hear_signals(struct job *job, int signals) {
     struct signalfd_siginfo heard;
     /* No more than can be pending: a job of the server's own user could send others for ever. */
     for (int i = 0; i < HEARD_SIGNALS && read(signals, &heard, sizeof heard) == (ssize_t)sizeof heard; i++) {
-        if (heard.ssi_signo == NEW_TIME_LIMIT)
-            take_time_limit(job);
+        if (heard.ssi_signo == NEWS)
+            take_news(job);
         bool stops = heard.ssi_signo == SIGTERM || heard.ssi_signo == SIGINT || heard.ssi_signo == SIGHUP;
         if (stops && !job->main_ended) {
             char reason[REASON_BYTES];

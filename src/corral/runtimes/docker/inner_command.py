@@ -1,0 +1,149 @@
+"""A command inside a container: `python -m corral.runtimes.docker.inner_command NAME TERM COMMAND...`.
+
+It runs beside the container's runner, under the same supervisor, with the streams of whoever wants the command, and
+ends as that ends. TERM is "-" where these are pipes. Docker runs the command as the container's user, with the
+container's environment, directory and rights. It has no call that ends one, so this ends its process itself.
+"""
+
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import termios
+import time
+import tty
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from corral.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnreachable
+from corral.runtimes.docker.plain_words import explained
+from corral.runtimes.process.killing import signal_listed
+from corral.runtimes.process.procfs import LocalProcess, descendants
+
+FAILED = 125
+PIPES = "-"
+
+_READ_BYTES = 64 * 1024
+_FIRST_BYTES = 4096
+_FRAME = struct.Struct(">BxxxI")
+_GRACE_S = 2.0
+
+
+class InnerCommand:
+    """One command, from its beginning to its end."""
+
+    def __init__(self, container: str, term: str, words: list[str]) -> None:
+        self._container = container
+        self._term = None if term == PIPES else term
+        self._words = words
+        self._daemon = Daemon()
+        self._id = ""
+        self._first = b""
+
+    def image(self) -> str:
+        """What the container was made of, for words to a person."""
+        found = self._daemon.inspect(self._container) or {}
+        return str((found.get("Config") or {}).get("Image"))
+
+    def run(self) -> int:
+        """The command's exit code."""
+        env = {"TERM": self._term} if self._term else {}
+        self._id = self._daemon.make_command(self._container, self._words, env, terminal=self._term is not None)
+        signal.signal(signal.SIGTERM, self._end)
+        signal.signal(signal.SIGHUP, self._end)
+        line, early = self._daemon.start_command(self._id, terminal=self._term is not None)
+        if self._term is not None:
+            # Keys are for the terminal that Docker makes inside, those too that were typed before it was there.
+            tty.setraw(0, termios.TCSANOW)
+            signal.signal(signal.SIGWINCH, lambda *_: self._resize())
+            self._resize()
+        self._pass_on(line, early)
+        ended = self._daemon.command(self._id)
+        if not ended.get("Pid"):
+            # It was never started, and why is all that was told: as `docker exec` would, but with the code of a shell.
+            return explained(self._first.decode(errors="replace"), "", self._words[0]).code
+        return int(ended.get("ExitCode") or 0)
+
+    def _pass_on(self, line: socket.socket, waiting: bytes) -> None:
+        """Both ways, until Docker has no more to tell."""
+        wanted: list[int] = [0, line.fileno()]
+        waiting = self._show(waiting)
+        while True:
+            ready = select.select(wanted, [], [])[0]
+            if 0 in ready:
+                with suppress(OSError):
+                    data = os.read(0, _READ_BYTES)
+                    line.sendall(data) if data else line.shutdown(socket.SHUT_WR)
+                    if data:
+                        ready.remove(0)
+                if 0 in ready:
+                    wanted.remove(0)
+            if line.fileno() in ready:
+                data = line.recv(_READ_BYTES)
+                if not data:
+                    return
+                waiting = self._show(waiting + data)
+
+    def _show(self, data: bytes) -> bytes:
+        """Write out what is whole; what is left."""
+        if self._term is not None:
+            self._write(1, data)
+            return b""
+        while len(data) >= _FRAME.size:
+            stream, length = _FRAME.unpack_from(data)
+            if len(data) < _FRAME.size + length:
+                break
+            self._write(2 if stream == 2 else 1, data[_FRAME.size : _FRAME.size + length])
+            data = data[_FRAME.size + length :]
+        return data
+
+    def _write(self, fd: int, data: bytes) -> None:
+        self._first = (self._first + data)[:_FIRST_BYTES]
+        while data:
+            data = data[os.write(fd, data) :]
+
+    def _resize(self) -> None:
+        size = os.get_terminal_size(0)
+        # A command that has just ended has no terminal any more.
+        with suppress(DaemonRefused, DaemonUnreachable):
+            Daemon().resize_command(self._id, size.lines, size.columns)
+
+    def _end(self, number: int, frame: Any) -> NoReturn:
+        """Nobody wants it any more: SIGTERM and SIGHUP to it and all below it, SIGKILL two seconds later."""
+        pid = int(Daemon().command(self._id).get("Pid") or 0)
+        with suppress(ProcessLookupError):
+            main = LocalProcess.of(pid) if pid else None
+
+            def members() -> list[int]:
+                return [pid, *descendants(pid)] if main is not None and main.is_alive() else []
+
+            left = members()
+            signal_listed(left, members, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT)
+            until = time.monotonic() + _GRACE_S
+            while members() and time.monotonic() < until:
+                time.sleep(0.05)
+            left = members()
+            signal_listed(left, members, signal.SIGKILL)
+        os._exit(128 + number)
+
+
+def main(container: str, term: str, words: list[str]) -> int:
+    """The exit code of the command, or of why there is none."""
+    image = "of the container"
+    try:
+        inner = InnerCommand(container, term, words)
+        image = inner.image()
+        return inner.run()
+    except DaemonRefused as error:
+        refusal = explained(str(error), image, words[0])
+        print(f"corral: {refusal.reason}", file=sys.stderr)
+        return refusal.code
+    except DaemonUnreachable as error:
+        print(f"corral: the Docker daemon does not answer: {error}", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
