@@ -6,15 +6,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from corral.cli.direct.plain_script import STANDARD_INPUT
 from corral.cli.direct.submit_command import tell, tell_elements
 from corral.cli.dry_run import show_forecast
 from corral.cli.flag_classes import taking
 from corral.cli.flags import SubmitFlags, filled, spell
 from corral.cli.screen import command_group, example, say
-from corral.cli.script import read_script, with_itself
+from corral.cli.script import read_script
 from corral.client import Client
 from corral.client.request import submission
+from corral.model.script_copy import STANDARD_INPUT
 
 _AFTER_DASHES = "corral.after_dashes"
 
@@ -55,29 +55,26 @@ def submit(
     A script may give flags in lines at its top: #CORRAL --gpus 2 --time 2h. Its #SBATCH lines are read, too; options
     that have no meaning here are ignored and listed. Such a script gets SLURM_JOB_ID, SLURM_ARRAY_TASK_ID and other
     SLURM_ variables. In a gang the script runs on the first member, and its srun runs commands on all. Flags on the
-    command line override those in the script. The script itself is read when the job starts, so do not change it
-    before. With - it is read from standard input, and kept; so is a script with --image, for a container has no files
-    of this machine.
+    command line override those in the script. The script is copied now: what you change in it later is for later jobs.
+    Of a command after -- nothing is copied, nor are other files that a script or a command reads. With - the script
+    is read from standard input.
 
     Output goes to the job's log (see `corral logs`), or to the files given with --output and --error.
     """
-    command, is_script = list(words), not ctx.meta[_AFTER_DASHES]
+    command, is_script, text = list(words), not ctx.meta[_AFTER_DASHES], None
     if is_script:
         script = read_script(words[0], words[1:])
-        if filled(flags, script.flags).image is not None and words[0] != STANDARD_INPUT:
-            script = with_itself(script, words[0], words[1:])
         own = script.flags if flags.gpus is None else replace(script.flags, exclusive=False)
-        command, flags = list(script.command), filled(flags, own)
+        command, flags, text = list(script.command), filled(flags, own), script.text
         shown = "standard input" if words[0] == STANDARD_INPUT else words[0]
         if script.ignored:
             say(f"{shown}: ignored because they have no meaning here: {', '.join(script.ignored)}")
         for warning in script.warnings:
             say(warning)
-        for_slurm = () if script.slurm_tasks is None else (f"CORRAL_SBATCH={script.slurm_tasks}",)
-        if added := [*script.env, *for_slurm]:
-            flags = replace(flags, env=[*(flags.env or []), *added])
+        if script.slurm_tasks is not None:
+            flags = replace(flags, env=[*(flags.env or []), f"CORRAL_SBATCH={script.slurm_tasks}"])
     with Client() as client:
-        request = submission(command, flags.options(client), script=is_script, spell=spell)
+        request = submission(command, flags.options(client), script=is_script, script_text=text, spell=spell)
         if dry_run:
             raise typer.Exit(show_forecast(client.dry_run(request), json=json))
         job = client.submit(request)
