@@ -107,7 +107,6 @@ def check(
 def _missing_program(command: Sequence[str]) -> str | None:
     """Why a program cannot be started here, or its interpreter would find no script; None where nothing is amiss."""
     from corral.preflight.program_lookup import CORRALS_OWN, look_up, search_path, trouble
-
     from corral.preflight.script_argument import exists, no_such_file, script_argument
 
     program = command[0]

@@ -25,7 +25,7 @@ _READ = '/bin/cat {} || echo "exit 126"'
 _OTHER = """\
 if /usr/bin/env cmp -s -- "$0" {copy}; then script=$0; else
 script={copy}
-echo "corral: $0 is not as it was submitted any more; its copy of then runs, and is called {copy}" >&2
+echo "corral: $0 is not as it was submitted any more; its copy of then runs, and is called $script" >&2
 fi
 exec {interpreter} "$script" "$@\""""
 
