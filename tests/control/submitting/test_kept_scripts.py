@@ -52,7 +52,8 @@ def test_elements_of_an_array_share_one_text() -> None:
     ("changes", "said"),
     [
         ({"script": False}, "runs no script"), ({"script_text": "#!/bin/sh\n\0"}, "zero byte"),
-        ({"script_text": "#!/bin/sh\n" + "é" * (MOST_BYTES // 2)}, "up to 4 MiB"), ({"script_text": "#!\n"}, "#!/bin/bash"),
+        ({"script_text": "#!/bin/sh\n" + "é" * (MOST_BYTES // 2)}, "up to 4 MiB"),
+        ({"script_text": "#!\n"}, "#!/bin/bash"),
         ({"script_text": "echo\n"}, "#!/bin/bash"), ({"git_commit": "main; rm"}, "not a commit"),
     ],
 )  # fmt: skip
