@@ -47,11 +47,13 @@ def why_not_kept(text: str) -> str | None:
     """What of a script keeps it from being kept, None where nothing does."""
     if "\0" in text:
         return "it has a zero byte"
+    if len(text) > _SURELY_KEPT and size_of(text) > MOST_BYTES:
+        return "it has more than 4 MiB"
+    if not text.isascii() and re.search("[\udc80-\udcff]", text):
+        return "it is not UTF-8 text"
     if len(text) > _SURELY_KEPT:
         import json
 
-        if size_of(text) > MOST_BYTES:
-            return "it has more than 4 MiB"
         if len(json.dumps(text)) > 2 * MOST_BYTES:
             return "it has too much that is no plain text"
     return None
