@@ -129,3 +129,11 @@ def test_a_command_whose_interpreter_would_find_no_file_is_refused(box: Box, fol
     for later in (["--begin", "now+1hours"], ["--after", "any:1"], ["--force"]):
         noted = box.run("submit", *later, "--hold", "--", "python3", "sip.py")
         assert (noted.returncode, "there is no such file" in noted.stderr) == (0, True), noted.stderr
+
+
+@pytest.mark.parametrize(("line", "lacks"), [("#!/no/such/sh -e", "/no/such/sh"), ("#!/usr/bin/env nosuch", "nosuch")])
+def test_a_script_without_its_interpreter_is_refused(box: Box, folder: Path, line: str, lacks: str) -> None:
+    script = folder / "job"
+    script.write_text(f"{line}\n")
+    said = f"cannot run {script}: its first line names an interpreter that does not exist, {lacks}"
+    assert said in box.run("submit", str(script)).stderr

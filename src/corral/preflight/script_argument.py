@@ -51,7 +51,7 @@ def script_argument(command: Sequence[str]) -> ScriptArgument | None:
 
 def no_such_file(program: str, script: str, workdir: str, where: str = "") -> str:
     """What is wrong with a command whose interpreter would not find its file; `where` names the nodes."""
-    return f"{program!r:.80} is to run {script!r:.200}, and there is no such file{where}, seen from {workdir!r:.200}"
+    return f"{program!r:.200} is to run {script!r:.200}, and there is no such file{where}, seen from {workdir!r:.200}"
 
 
 def exists(file: str, path: str | None, workdir: str) -> bool | None:

@@ -12,7 +12,6 @@ from corral.control.submitting.containers import with_container
 from corral.control.submitting.kept_scripts import MOST_BYTES_OF_USER, refuse_too_much_kept
 from corral.control.submitting.new_jobs import spec_of
 from corral.control.submitting.submission_checks import check
-from corral.model.allocation import Allocation, Placement
 from corral.model.errors import Refused
 from corral.model.fact import JobSubmitted
 from corral.model.job import Job
@@ -97,7 +96,7 @@ def test_what_no_variable_can_hold_does_not_go_into_a_container() -> None:
 
 
 def test_nodes_are_told_of_launches_that_run_without_their_scripts() -> None:
-    launch = Launch(Allocation("1.1", "1", "alice", Placement(()), 1, 0.0).id, job_of(SCRIPT), ())
+    launch = Launch("1.1", job_of(SCRIPT), ())
     bare = without_script(launch)
     assert kept_text(bare.job.spec.env) is None
     assert dict(bare.job.spec.env)["A"] == "1"
