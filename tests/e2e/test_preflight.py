@@ -85,7 +85,7 @@ def test_a_part_of_a_virtual_gpu_is_given_only_to_programs_that_its_layer_knows(
         assert newer.returncode == 2
         assert "gpu-manager is built for CUDA 12.2" in newer.stderr
         assert "its virtual GPUs support CUDA below 12.4 only" in newer.stderr
-        assert "must be of one major version; they are 11, 12 and 12" in box.run(*part, "--", of_11_8, "t.py").stderr
+        assert "must be of one major version; they are 11, 12 and 12" in box.run(*part, "--", of_11_8, "-m", "t").stderr
         assert box.run("submit", "--gpus", "1", "--hold", "--", of_12_4, "-m", "train").returncode == 0
         assert "below 12.4 only" in box.run("check", "--gpus", "0.5", "--", of_12_4, "-m", "train").stdout
 
