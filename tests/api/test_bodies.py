@@ -60,10 +60,10 @@ def test_a_body_in_chunks_is_refused_as_soon_as_it_is_too_large(served: Served) 
 
 def test_the_connection_goes_on_after_a_body_that_was_too_large(served: Served) -> None:
     with served.connection() as connection:
-        connection.request("POST", "/api/v1/jobs", b" " * (5 * MIB))
+        connection.request("POST", "/api/v1/jobs", b" " * (13 * MIB))
         refused = Answer(connection.getresponse())
         assert refused.error["message"].startswith(
-            "the request body has 5 MiB, 1 MiB more than the limit of 4 MiB; shorten"
+            "the request body has 13 MiB, 1 MiB more than the limit of 12 MiB; shorten"
         )
         connection.request("GET", "/api/v1/health")
         assert connection.getresponse().status == 200

@@ -1,7 +1,6 @@
 import io
 import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from corral.cli.flags import SubmitFlags, filled, parse_words
 from corral.cli.mistakes import Mistaken, Mistakes
 from corral.cli.sbatch import IGNORED, REFUSED, RESOURCES, Translated, read_options, translate
 from corral.cli.sbatch_meanings import MEANINGS
-from corral.cli.script import read_script, with_itself
+from corral.cli.script import read_script
 from corral.cli.script_header import at_its_line
 from corral.model.errors import Forbidden, Refused
 
@@ -370,13 +369,12 @@ def sent(monkeypatch: pytest.MonkeyPatch, script: bytes) -> None:
 
 
 def test_a_script_of_standard_input_is_kept_where_others_do_not_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = b"#!/usr/bin/env -S python3 -u\n#CORRAL --gpus 2\nprint('secret \xff')\n"
+    text = b"#!/usr/bin/env -S python3 -u\n#CORRAL --gpus 2\nprint('secret \xc3\xa9')\n"
     sent(monkeypatch, text)
     script = read_script("-", ["a b"])
     assert (script.flags.gpus, script.flags.name) == (2, "stdin")
-    assert script.command[-2:] == ("script", "a b")
-    assert "secret" not in " ".join(script.command)
-    assert script.env == ("CORRAL_SCRIPT=" + os.fsdecode(text),)
+    assert script.command == ("/usr/bin/env", "-S python3 -u", "-", "a b")
+    assert script.text == text.decode()
     sent(monkeypatch, b"#!/bin/sh\n#CORRAL --name mine\n")
     assert read_script("-").flags.name == "mine"
 
@@ -384,7 +382,8 @@ def test_a_script_of_standard_input_is_kept_where_others_do_not_see_it(monkeypat
 @pytest.mark.parametrize(
     ("text", "said"),
     [(b"", "does not begin with #!"), (b"echo hi\n", "does not begin with #!"), (b"#!\n", "names no interpreter"),
-     (b"#!/bin/sh\n\0", "has a zero byte"), (b"#!/bin/sh\n" + b"#" * 120 * 1024, "has more than 120 KiB"),
+     (b"#!/bin/sh\n\0", "has a zero byte"), (b"#!/bin/sh\n\xff", "is not UTF-8"),
+     (b"#!/bin/sh\n" + b"#" * 4 * 1024**2, "has more than 4 MiB"),
      (b"#!/bin/sh\n#CORRAL --gpus\n", "standard input, line 2")],
 )  # fmt: skip
 def test_standard_input_that_is_no_script_is_refused(monkeypatch: pytest.MonkeyPatch, text: bytes, said: str) -> None:
@@ -393,15 +392,33 @@ def test_standard_input_that_is_no_script_is_refused(monkeypatch: pytest.MonkeyP
         read_script("-")
 
 
-def test_a_script_can_go_along_to_where_its_file_is_not(tmp_path: Path) -> None:
+def test_a_script_goes_along_as_it_is_byte_for_byte(tmp_path: Path) -> None:
+    text = b"#!/bin/sh\r\n# \xc3\xa9\necho\n"
     path = tmp_path / "job.sh"
-    path.write_text("#!/bin/sh\n#CORRAL --image repo/train:1\necho $1\n")
-    script = with_itself(read_script(str(path), ["a"]), str(path), ["a"])
-    assert script.flags.name == "job.sh"
-    assert str(path) not in " ".join(script.command)
-    env = dict(one.split("=", 1) for one in script.env) | {"CORRAL_SCRATCH": str(tmp_path), "PATH": os.defpath}
-    path.unlink()
-    assert subprocess.run(script.command, env=env, capture_output=True, check=True, text=True).stdout == "a\n"
+    path.write_bytes(text)
+    kept = read_script(str(path)).text
+    assert kept is not None
+    assert kept.encode() == text
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (b"\0", "a zero byte"),
+        (b"\xff", "not UTF-8"),
+        (b"#" * 4 * 1024**2, "more than 4 MiB"),
+        (b"\1" * 2**21, "no plain text"),
+    ],
+)
+def test_a_script_that_cannot_be_kept_runs_as_its_file_and_its_user_is_told(
+    tmp_path: Path, more: bytes, why: str
+) -> None:
+    path = tmp_path / "job.sh"
+    path.write_bytes(b"#!/bin/sh\ntrue\n" + more)
+    script = read_script(str(path))
+    assert script.text is None
+    assert why in script.warnings[0]
+    assert script.command[-1] == str(path)
 
 
 def test_all_mistakes_of_a_script_are_told_at_once_each_with_its_line(tmp_path: Path) -> None:

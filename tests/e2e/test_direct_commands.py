@@ -41,6 +41,7 @@ OWN = {
     "ps": {"corral.cli.direct.list_jobs"},
     "status": {"corral.cli.direct.list_devices"},
     "submit": {
+        "corral.client.git_commit", "corral.model.script_copy",
         "corral.cli.direct.plain_script",
         "corral.cli.direct.submit_command",
         "corral.cli.foreign_commands",

@@ -27,7 +27,7 @@ def too_new(tmp_path: Path) -> str:
 
 
 def test_a_job_that_no_device_here_can_run_is_refused_with_the_fix(box: Box, too_new: str) -> None:
-    done = box.run("submit", "--", too_new, "train.py")
+    done = box.run("submit", "--", too_new, "-m", "train")
     assert done.returncode == 2
     assert "CUDA 13.0" in done.stderr
     assert "->" in done.stderr
@@ -56,7 +56,7 @@ def test_a_warning_goes_to_the_jobs_log_and_refuses_nothing(box: Box, tmp_path: 
 
 
 def test_check_says_the_same_before_anything_is_submitted(box: Box, too_new: str) -> None:
-    done = box.run("check", "--", too_new, "train.py")
+    done = box.run("check", "--", too_new, "-m", "train")
     assert (done.returncode, "CUDA 13.0" in done.stdout) == (1, True)
 
 
@@ -66,7 +66,7 @@ def test_estimate_names_the_devices_here_that_would_hold_the_model(box: Box) -> 
 
 
 def test_a_dry_run_is_refused_as_the_submission_would_be(box: Box, too_new: str) -> None:
-    done = box.run("submit", "--dry-run", "--", too_new, "train.py")
+    done = box.run("submit", "--dry-run", "--", too_new, "-m", "train")
     assert (done.returncode, "CUDA 13.0" in done.stderr) == (2, True)
 
 
@@ -81,13 +81,13 @@ def test_a_part_of_a_virtual_gpu_is_given_only_to_programs_that_its_layer_knows(
     of_12_4, of_11_8 = (python_with_torch(tmp_path / cuda, cuda) for cuda in ("12.4", "11.8"))
     with serving(described(2), SITE) as box:
         part = ("submit", "--gpus", "0.5", "--hold")
-        newer = box.run(*part, "--", of_12_4, "train.py")
+        newer = box.run(*part, "--", of_12_4, "-m", "train")
         assert newer.returncode == 2
         assert "gpu-manager is built for CUDA 12.2" in newer.stderr
         assert "its virtual GPUs support CUDA below 12.4 only" in newer.stderr
-        assert "must be of one major version; they are 11, 12 and 12" in box.run(*part, "--", of_11_8, "t.py").stderr
-        assert box.run("submit", "--gpus", "1", "--hold", "--", of_12_4, "train.py").returncode == 0
-        assert "below 12.4 only" in box.run("check", "--gpus", "0.5", "--", of_12_4, "train.py").stdout
+        assert "must be of one major version; they are 11, 12 and 12" in box.run(*part, "--", of_11_8, "-m", "t").stderr
+        assert box.run("submit", "--gpus", "1", "--hold", "--", of_12_4, "-m", "train").returncode == 0
+        assert "below 12.4 only" in box.run("check", "--gpus", "0.5", "--", of_12_4, "-m", "train").stdout
 
 
 def test_a_site_hands_out_no_gpu_that_is_too_old_for_it() -> None:

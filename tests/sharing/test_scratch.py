@@ -257,10 +257,21 @@ def test_a_link_in_the_place_of_a_jobs_directory_is_removed_and_not_followed(tmp
     assert sorted(path.name for path in precious.iterdir()) == ["config", "file"]
 
 
+def test_the_copy_of_a_script_is_beside_the_resource_file_and_goes_with_it(tmp_path: Path) -> None:
+    config = tmp_path / "7" / "config"
+    for text in ("#!/bin/sh\necho \N{SNOWMAN}\r\n", "#!/bin/sh\n"):
+        put(tmp_path, "7", resource_file([]), script=text)
+        assert (config / "script").read_bytes() == text.encode()
+        put(tmp_path, "7", resource_file([]))
+        assert sorted(file.name for file in config.iterdir()) == ["resource.txt", "script"]
+    drop(tmp_path, "7")
+    assert list(config.iterdir()) == []
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 def test_a_directory_whose_user_called_config_otherwise_is_removed_whole(tmp_path: Path, user: tuple[int, int]) -> None:
     for moved in ("x0", "x1"):
-        put(tmp_path, "7", resource_file([Grant("a", 600)]), user)
+        put(tmp_path, "7", resource_file([Grant("a", 600)]), user, "#!/bin/sh\n")
         # As its user, who owns the directory around it.
         subprocess.run(["mv", "config", moved], cwd=tmp_path / "7", user=user[0], group=user[1], check=True)
     (tmp_path / "7" / "x0" / "resource.new").touch()

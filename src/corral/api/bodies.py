@@ -11,7 +11,8 @@ from corral.model.units import format_bytes
 MAX_BODY_BYTES = 64 * 1024
 """The limit of a body whose route sets none."""
 
-MAX_SUBMIT_BYTES = 4 * 1024 * 1024
+MAX_SUBMIT_BYTES = 12 * 1024 * 1024
+"""Of a script of 4 MiB and all else; as JSON text may have twice as many bytes."""
 MAX_BATCH_BYTES = 32 * 1024 * 1024
 MAX_IN_FLIGHT_BYTES = 64 * 1024 * 1024
 

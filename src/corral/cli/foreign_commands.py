@@ -27,6 +27,8 @@ _ASSIGNMENT = r"(?s:[A-Za-z_]\w*=.*)"
 _HEREDOC = r"<<-?\s*['\"]?(\w+)['\"]?"
 _SHELL = r"#!.*\b(?:ba|da|k|z)?sh\b"
 _BETWEEN = frozenset(";|&()")
+_MOST_CHARACTERS = 4096
+"""Of a longer line the rest is not looked at: it is data, and a lexer takes long for it."""
 
 
 def missing_commands(lines: Sequence[str], where: str, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -93,7 +95,9 @@ def _called(line: str) -> Iterator[str]:
     """The words of a line that stand where a command does."""
     import shlex
 
-    lexer = shlex.shlex(line.replace("$(", ";").replace("`", ";"), posix=True, punctuation_chars=True)
+    lexer = shlex.shlex(
+        line[:_MOST_CHARACTERS].replace("$(", ";").replace("`", ";"), posix=True, punctuation_chars=True
+    )
     lexer.whitespace_split = True
     first = True
     try:

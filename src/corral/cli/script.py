@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from corral.cli.direct.plain_script import KEYWORDS, STANDARD_INPUT, header_lines, header_words, interpreter_in, runner
+from corral.cli.direct.plain_script import (
+    KEYWORDS,
+    header_lines,
+    header_words,
+    interpreter_in,
+    read_text,
+    runner,
+    why_not_kept,
+)
 from corral.cli.flags import SubmitFlags, filled, parse_words
 from corral.cli.foreign_commands import logical_lines, missing_commands
 from corral.cli.mistakes import Mistakes
@@ -17,13 +25,7 @@ from corral.cli.script_header import Header
 from corral.cli.site import SERVER, Site
 from corral.cli.split_words import refuse_assignment
 from corral.model.errors import Refused
-
-_MOST_BYTES = 120 * 1024
-"""The kernel takes no variable of 128 KiB or more."""
-
-_KEPT_IN = "CORRAL_SCRIPT"
-_RUN_KEPT = 'printf %s "$CORRAL_SCRIPT" > "$CORRAL_SCRATCH/script" && unset CORRAL_SCRIPT && exec {} "$@"'
-"""A script of standard input is in a variable until it runs: others see commands, and not variables."""
+from corral.model.script_copy import MOST_BYTES, STANDARD_INPUT
 
 NOTHING = SubmitFlags()
 _PROGRAMS = {".py": "python ", ".sh": "bash ", ".pl": "perl ", ".rb": "ruby ", ".js": "node ", ".R": "Rscript "}
@@ -37,21 +39,21 @@ class Script:
         command: the command line that runs it.
         flags: what its header asks for; #CORRAL lines win over #SBATCH lines.
         origins: where the header says it, by the names of the flags: "job.sh, line 3".
+        text: what it says, for that to be run; None where it is not kept.
         ignored: #SBATCH options that have no meaning here, as "--partition=gpu (line 3)".
         slurm_tasks: how many tasks its #SBATCH lines ask for; None if it has no such lines. With them it may expect the
             variables that Slurm sets.
         warnings: what will not work as it stands, and what to do.
-        env: variables that it needs, as "NAME=VALUE".
         test_only: it says that nothing is to be submitted.
     """
 
     command: tuple[str, ...]
     flags: SubmitFlags
+    text: str | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     slurm_tasks: int | None = None
     warnings: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
     test_only: bool = False
 
 
@@ -64,50 +66,43 @@ def read_script(path: str, arguments: Sequence[str] = (), given: SubmitFlags = N
     Mistaken for several.
     """
     if path == STANDARD_INPUT:
-        return _kept_script(sys.stdin.buffer.read(_MOST_BYTES + 1), arguments, given, site)
+        return _from_standard_input(sys.stdin.buffer.read(MOST_BYTES + 1), arguments, given, site)
     command = shlex.join([path, *arguments])
-    lines = _lines(path, command)
-    if not lines or not lines[0].startswith("#!"):
+    text = _text(path, command)
+    if not text.startswith("#!"):
         program = _PROGRAMS.get(Path(path).suffix, "")
         raise Refused(
             f"{path} does not begin with #!, so its interpreter is unknown; begin it with a line such as #!/bin/bash, "
             f"or submit it as a command: corral submit -- {program}{command}"
         )
-    return _script(lines, Path(path).name, (*runner(path, lines[0]), *arguments), given, site)
+    runs = (*runner(path, text.partition("\n")[0]), *arguments)
+    script, why_not = _script(text, Path(path).name, runs, given, site), why_not_kept(text)
+    if why_not is None:
+        return script
+    warning = f"{path} is not copied, because {why_not}: what runs is what the file says when the job starts"
+    return replace(script, text=None, warnings=(*script.warnings, warning))
 
 
-def with_itself(script: Script, path: str, arguments: Sequence[str] = ()) -> Script:
-    """The script, read from `path`, as it runs where this file is not: within a container. Raises Refused."""
-    try:
-        kept = _kept_script(Path(path).read_bytes()[: _MOST_BYTES + 1], arguments, script.flags, SERVER)
-    except OSError as error:
-        raise Refused(f"{path} cannot be read: {error.strerror}") from error
-    named = filled(script.flags, SubmitFlags(name=Path(path).name))
-    return replace(script, command=kept.command, env=(*script.env, *kept.env), flags=named)
-
-
-def _kept_script(data: bytes, arguments: Sequence[str], given: SubmitFlags, site: Site) -> Script:
+def _from_standard_input(data: bytes, arguments: Sequence[str], given: SubmitFlags, site: Site) -> Script:
     """The script that was read from standard input. It is called "stdin" unless its header names it."""
-    if len(data) > _MOST_BYTES or b"\0" in data:
-        what = "has more than 120 KiB" if len(data) > _MOST_BYTES else "has a zero byte"
-        raise Refused(f"the script in standard input {what}; save it in a file and submit that")
-    text = os.fsdecode(data)
-    lines = text.splitlines()
-    if not lines or not lines[0].startswith("#!"):
+    text = data.decode(errors="surrogateescape")
+    if (why_not := why_not_kept(text)) is not None:
+        raise Refused(
+            f"the script in standard input cannot be kept, because {why_not}; save it in a file and submit that"
+        )
+    if not text.startswith("#!"):
         raise Refused(
             "the script in standard input does not begin with #!, so its interpreter is unknown; begin it with a line "
             "such as #!/bin/bash"
         )
-    interpreter = interpreter_in(lines[0], "the script in standard input")
-    runs = _RUN_KEPT.format(f'{shlex.join(interpreter)} "$CORRAL_SCRATCH/script"')
-    script = _script(lines, "standard input", ("sh", "-c", runs, "script", *arguments), given, site)
-    named = filled(script.flags, SubmitFlags(name="stdin"))
-    return replace(script, flags=named, env=(f"{_KEPT_IN}={text}",))
+    interpreter = interpreter_in(text.partition("\n")[0], "the script in standard input")
+    script = _script(text, "standard input", (*interpreter, STANDARD_INPUT, *arguments), given, site)
+    return replace(script, flags=filled(script.flags, SubmitFlags(name="stdin")))
 
 
-def _script(lines: Sequence[str], where: str, runs: tuple[str, ...], given: SubmitFlags, site: Site) -> Script:
-    """The script of these lines, which `runs` runs."""
-    mistakes, header = Mistakes(), Header()
+def _script(text: str, where: str, runs: tuple[str, ...], given: SubmitFlags, site: Site) -> Script:
+    """The script with this text, which `runs` runs."""
+    mistakes, header, lines = Mistakes(), Header(), text.splitlines()
     said: dict[str, Said] = {}
     for number, keyword, rest in header_lines(lines):
         at = f"{where}, line {number}"
@@ -125,14 +120,22 @@ def _script(lines: Sequence[str], where: str, runs: tuple[str, ...], given: Subm
     header.check(given, mistakes)
     mistakes.refuse()
     if slurm is None:
-        return Script(runs, header.flags, header.origins, warnings=warnings)
-    warnings = (*slurm.notes, *warnings)
-    return Script(runs, header.flags, header.origins, slurm.ignored, slurm.tasks, warnings, test_only=slurm.test_only)
+        return Script(runs, header.flags, text, header.origins, warnings=warnings)
+    return Script(
+        runs,
+        header.flags,
+        text,
+        header.origins,
+        slurm.ignored,
+        slurm.tasks,
+        (*slurm.notes, *warnings),
+        test_only=slurm.test_only,
+    )
 
 
-def _lines(path: str, command: str) -> list[str]:
+def _text(path: str, command: str) -> str:
     try:
-        return Path(path).read_text(errors="surrogateescape").splitlines()
+        return read_text(path)
     except (FileNotFoundError, IsADirectoryError) as error:
         refuse_assignment(path)
         raise Refused(

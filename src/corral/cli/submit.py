@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from corral.cli.direct.plain_script import STANDARD_INPUT
 from corral.cli.direct.submit_command import tell, tell_elements
 from corral.cli.dry_run import show_forecast
 from corral.cli.flag_classes import taking
@@ -15,11 +14,12 @@ from corral.cli.flags import SubmitFlags, filled, said, spell
 from corral.cli.mistakes import Mistaken
 from corral.cli.sbatch import marked
 from corral.cli.screen import command_group, example, exit_code_of, say
-from corral.cli.script import Script, read_script, with_itself
+from corral.cli.script import Script, read_script
 from corral.cli.script_header import at_its_line
 from corral.client import Client
 from corral.client.request import submission
 from corral.model.errors import Refused
+from corral.model.script_copy import STANDARD_INPUT
 
 _AFTER_DASHES = "corral.after_dashes"
 
@@ -60,25 +60,23 @@ def submit(
     A script may give flags in lines at its top: #CORRAL --gpus 2 --time 2h. Its #SBATCH lines are read, too; options
     that have no meaning here are ignored and listed. Such a script gets SLURM_JOB_ID, SLURM_ARRAY_TASK_ID and other
     SLURM_ variables. In a gang the script runs on the first member, and its srun runs commands on all. Flags on the
-    command line override those in the script. The script itself is read when the job starts, so do not change it
-    before. With - it is read from standard input, and kept; so is a script with --image, for a container has no files
-    of this machine.
+    command line override those in the script. The script is copied now: what you change in it later is for later jobs.
+    Of a command after -- nothing is copied, nor are other files that a script or a command reads. With - the script
+    is read from standard input.
 
     Output goes to the job's log (see `corral logs`), or to the files given with --output and --error.
     """
     command, is_script, origins = list(words), not ctx.meta[_AFTER_DASHES], dict[str, str]()
-    slurm_tasks = None
+    slurm_tasks, text = None, None
     if is_script:
         script = _read(words, flags)
         own = script.flags if flags.gpus is None else replace(script.flags, exclusive=False)
         origins = {name: where for name, where in script.origins.items() if not said(getattr(flags, name))}
         command, flags, dry_run = list(script.command), filled(flags, own), dry_run or script.test_only
-        slurm_tasks = script.slurm_tasks
-        if script.env:
-            flags = replace(flags, env=[*(flags.env or []), *script.env])
+        slurm_tasks, text = script.slurm_tasks, script.text
     try:
         with Client() as client:
-            request = submission(command, flags.options(client), script=is_script, spell=spell)
+            request = submission(command, flags.options(client), script=is_script, script_text=text, spell=spell)
             if slurm_tasks is not None:
                 request = marked(request, slurm_tasks)
             if dry_run:
@@ -95,8 +93,6 @@ def _read(words: Sequence[str], flags: SubmitFlags) -> Script:
     """The script with its arguments, of which all is said that there is to say. Exits where it has mistakes."""
     try:
         script = read_script(words[0], words[1:], flags)
-        if filled(flags, script.flags).image is not None and words[0] != STANDARD_INPUT:
-            script = with_itself(script, words[0], words[1:])
     except Mistaken as mistaken:
         for mistake in mistaken.mistakes:
             say(mistake)

@@ -6,6 +6,7 @@ To load the classes that a submission is made of takes longer than a short comma
 from __future__ import annotations
 
 from corral.client.calling_process import checked_text, directory, environment, soft_limits, umask
+from corral.client.git_commit import git_commit
 from corral.model.errors import Refused
 from corral.model.units import parse_time_limit_s
 
@@ -21,7 +22,7 @@ PLAIN_OPTIONS = frozenset(
 _DEFAULTS: dict[str, Any] = {
     "name": "", "priority": None, "queue": "default", "project": "default", "time_limit_s": None, "env": {},
     "workdir": "/", "umask": 0o022, "rlimits": [], "held": False, "force": False, "inherited_env": [],
-    "inherited_workdir": False, "request": {}, "array": None,
+    "inherited_workdir": False, "request": {}, "array": None, "git_commit": None, "git_dirty": None,
 }  # fmt: skip
 
 
@@ -41,8 +42,9 @@ def plain_submission(command: Sequence[str], options: Mapping[str, Any]) -> dict
 
 
 def _fields(command: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    given_env, workdir, gpus = options.get("env", {}), options.get("workdir"), options.get("gpus", 1)
-    env = environment(given_env)
+    given_env, given_dir, gpus = options.get("env", {}), options.get("workdir"), options.get("gpus", 1)
+    env, workdir = environment(given_env), directory(given_dir, "workdir")
+    commit, dirty = git_commit(workdir) or (None, None)
     return {
         "command": [checked_text(word, "command") for word in command],
         "name": checked_text(options.get("name") or "", "name"),
@@ -53,8 +55,10 @@ def _fields(command: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any
         "project": checked_text(options.get("project") or "default", "project"),
         "env": env,
         "inherited_env": sorted(name for name in env if name not in given_env),
-        "workdir": directory(workdir, "workdir"),
-        "inherited_workdir": workdir is None,
+        "workdir": workdir,
+        "inherited_workdir": given_dir is None,
+        "git_commit": commit,
+        "git_dirty": dirty,
         "umask": umask(),
         "rlimits": [list(limit) for limit in soft_limits()],
         "array": _array(options["array"]) if "array" in options else None,

@@ -11,6 +11,7 @@ from corral.client.arguments import Word
 from corral.client.begin import parse_begin
 from corral.client.calling_process import checked_text, directory, environment, soft_limits, umask
 from corral.client.containers import container
+from corral.client.git_commit import git_commit
 from corral.client.option_values import Given, checked_options, command_words
 from corral.client.options import RequestOptions
 from corral.client.where import parse_cuda, parse_labels, parse_nodes, parse_speeds, parse_strategy, parse_version
@@ -43,11 +44,13 @@ def submission(
     kind: JobKind = JobKind.RUN,
     owner_pid: int | None = None,
     script: bool = False,
+    script_text: str | None = None,
     spell: Callable[[str], str] = str,
 ) -> Submission:
     """The submission of `command` and `options`, with this process's environment, directory, umask and limits.
 
     `script` says that the command runs one: of a gang at rank 0 alone. Any other command runs on every member.
+    `script_text` is what it says now, for that to be run.
     `spell` turns the name of an option into what the user wrote, for errors ("min_memory" -> "--min-memory").
     Raises Refused for invalid values. Whether the site has such devices is checked by the server.
     """
@@ -58,6 +61,8 @@ def submission(
     signal_name, signal_grace_s = parse_checkpoint_signal(
         given.get("checkpoint_signal"), field=spell("checkpoint_signal")
     )
+    workdir = directory(given.get("workdir"), spell("workdir"))
+    at = git_commit(workdir) if kind is JobKind.RUN else None
     return Submission(
         command=words,
         name=checked_text(given.get("name") or "", spell("name")),
@@ -77,7 +82,7 @@ def submission(
         open_mode=given.get("open_mode"),
         env=(env := environment(given.get("env", {}), spell("env"))),
         inherited_env=tuple(sorted(name for name in env if name not in given.get("env", {}))),
-        workdir=directory(given.get("workdir"), spell("workdir")),
+        workdir=workdir,
         inherited_workdir=given.get("workdir") is None,
         container=container(given, spell),
         umask=umask(),
@@ -92,6 +97,9 @@ def submission(
         checkpoint_signal=signal_name,
         checkpoint_grace_s=signal_grace_s,
         script=script,
+        script_text=script_text,
+        git_commit=None if at is None else at[0],
+        git_dirty=None if at is None else at[1],
         notify=None if (notify := given.get("notify")) is None else checked_text(notify, spell("notify")),
         notify_on=parse_notify_on(given.get("notify_on", ()), field=spell("notify_on")),
         sweep=sweep,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from corral.control.slurm_environment import SLURM_MARK, SLURM_NAMES, slurm_variables
+from corral.model import script_copy
 from corral.model.allocation import Allocation, Grant, Member
 from corral.model.device import Device, Node
 from corral.model.job import Job, JobKind
@@ -19,10 +20,10 @@ from corral.ports.node import Rendezvous
 _OF_ANOTHER_JOB = frozenset(
     {
         *("CORRAL_ARRAY_ID", "CORRAL_ARRAY_INDEX", "CORRAL_GANG_SIZE", "CORRAL_NODES", "CORRAL_RANK"),
-        *("CORRAL_SRUN_SOCKET", "CORRAL_RESERVATION", "CORRAL_RESERVATION_DEPTH"),
+        *("CORRAL_SRUN_SOCKET", "CORRAL_RESERVATION", "CORRAL_RESERVATION_DEPTH", script_copy.VARIABLE),
     }
 )
-"""What a job that was submitted from within another, or within a reservation, would take for its own."""
+"""What a job would take for its own that was submitted from another or a reservation; and what is not for processes."""
 
 _UNLESS_GIVEN = {"PYTHONUNBUFFERED": "1"}
 """What a job gets whose submitter has no such variable: Python else keeps its output back, and the log is empty."""

@@ -16,7 +16,7 @@ from corral.control.node_registry import Nodes
 from corral.model.errors import CorralError
 from corral.model.fact import ServerPart
 from corral.model.job import Job
-from corral.model.launch import Launch, LaunchPhase, LaunchReport, job_number
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, job_number, without_script
 from corral.model.phase import Phase
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
@@ -181,7 +181,7 @@ class Recovery:
         # Launches that were given up are left out, so that the node ends them, even if the view still has them.
         launches = [one for one in self._attempts.on(node) if one[1].rank not in one[0].given_up]
         waiting = self._waiting_of(self._ledger.view())
-        answer = self._nodes.agent(node).reconcile(tuple(launch for _, launch in launches), waiting)
+        answer = self._nodes.agent(node).reconcile(tuple(without_script(launch) for _, launch in launches), waiting)
         for sentence in answer.remarks:
             log.warning("node %s: %s", node, sentence)
         for launch_id in answer.unknown:

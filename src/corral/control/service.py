@@ -27,6 +27,7 @@ from corral.control.querying.usage import Accounts
 from corral.control.submitting import new_jobs
 from corral.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
 from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
+from corral.control.submitting.kept_scripts import refuse_too_much_kept
 from corral.control.submitting.preflight import SubmissionPreflight
 from corral.control.submitting.priorities import settle_priority
 from corral.control.submitting.site_rules import LeastUse, obey, refuse_overflow
@@ -178,6 +179,7 @@ class Service:
         submission = with_profile_named(submission, view.nodes.values())
         check(submission)
         obey(view, submission, caller.user, self._least_of)
+        refuse_too_much_kept(view, submission, caller.user)
         self._check_possible(view, submission, caller.user)
         first = first_of(submission)
         notes += of_priority + node_notes(view, submission.request) + self._inspection.notes(view, first, caller, files)

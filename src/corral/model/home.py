@@ -155,6 +155,10 @@ class Home:
         """The scratch directory of one job."""
         return self.scratch / job_id
 
+    def script_of(self, job_id: str) -> Path:
+        """The copy of a job's script, where it runs."""
+        return self.scratch / job_id / "config" / "script"
+
 
 def log_name(job_id: str, rank: int = 0) -> str:
     """The file of a member's log: `<id>.log` of rank 0, `<id>.<rank>.log` of the others."""

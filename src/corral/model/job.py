@@ -171,7 +171,8 @@ class JobSpec:
         retries: further attempts after a failure or a loss.
         after: what must have become of other jobs first, as `corral.model.dependency` writes it.
         begin_at: not to be started before, in Unix seconds; None is at once.
-        output, error, input, open_mode, script: as `Submission` has them.
+        output, error, input, open_mode, script, git_commit, git_dirty: as `Submission` has them.
+        env: with the copy of the job's script, as `corral.model.script_copy` has it.
         speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
         checkpoint_signal: sent before the job is stopped to make room, or at its time limit, such as "USR1" (to all of
             its processes) or "B:USR1" (see `corral.model.checkpoint_signal`); None is none.
@@ -217,6 +218,8 @@ class JobSpec:
     error: str | None = None
     open_mode: str | None = None
     script: bool = False
+    git_commit: str | None = None
+    git_dirty: bool | None = None
     notify: str | None = None
     notify_on: tuple[NotifyOn, ...] = ()
     params: Params = ()

@@ -9,6 +9,7 @@ from corral.model.errors import CorralError, DevicesTaken, NodeLacks, Refused
 from corral.model.job import Job, ProcessIdentity
 from corral.model.numa import NumaBinding
 from corral.model.phase import Phase
+from corral.model.script_copy import VARIABLE, kept_text
 from corral.model.tenant import Tenant
 
 _LAUNCH_ID = re.compile(r"\d{1,20}(_\d{1,20})?\.\d{1,20}(-\d{1,20})?", re.ASCII)
@@ -141,6 +142,15 @@ class Launch:
 def with_time_limit(launch: Launch, time_limit_s: float | None) -> Launch:
     """The launch of a job with this time limit."""
     return replace(launch, job=replace(launch.job, spec=replace(launch.job.spec, time_limit_s=time_limit_s)))
+
+
+def without_script(launch: Launch) -> Launch:
+    """The launch without the copy of its job's script, which only starting it takes: of many they may be long."""
+    env = launch.job.spec.env
+    if kept_text(env) is None:
+        return launch
+    kept = tuple(variable for variable in env if variable[0] != VARIABLE)
+    return replace(launch, job=replace(launch.job, spec=replace(launch.job.spec, env=kept)))
 
 
 def launch_id(allocation_id: str, rank: int) -> str:

@@ -38,6 +38,10 @@ class Submission:
         input: a pattern of a file for standard input, which is empty without one.
         script: the command runs a script: of a gang at rank 0 alone, where `srun` starts work on all members. A command
             that is none runs on every member.
+        script_text: what that script says now. This is run, whatever the file says when the job starts, and the word
+            of the command that names the file tells the script what it is called. None runs the file.
+        git_commit, git_dirty: of the repository that `workdir` is in, and whether tracked files differ from it; None
+            where that is not known.
         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
         priority, retries: None takes the site's default.
         nice: in place of a priority, as sbatch(1) has it: 100 is one step behind the site's default.
@@ -84,6 +88,9 @@ class Submission:
     speeds: tuple[tuple[str, float], ...] = ()
     nice: int | None = None
     script: bool = False
+    script_text: str | None = None
+    git_commit: str | None = None
+    git_dirty: bool | None = None
     notify: str | None = None
     notify_on: tuple[NotifyOn, ...] = ()
     sweep: Sweep | None = None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from corral.model.errors import CorralError
 from corral.model.launch import Launch
+from corral.model.script_copy import kept_text
 from corral.sharing.alloc_map import disagreements
 from corral.sharing.resource_txt import ResourceFile, mount_entry, resource_file
 from corral.sharing.scratch import drop, left, put, remove, scan, set_aside
@@ -35,7 +36,7 @@ class ResourceFiles:
         with self._placing:
             members = self._launches.setdefault(launch.job.id, {})
             members[launch.id] = launch
-            self._put(members)
+            self._put(members, kept_text(launch.job.spec.env))
 
     def drop(self, launch_id: str, job_id: str) -> None:
         """A launch is over: the file is removed with the last member. What fails is logged, and `compare` mends it."""
@@ -92,12 +93,12 @@ class ResourceFiles:
             *(partial(remove, self._scratch, name) for name in aside),
         ]
 
-    def _put(self, members: dict[str, Launch]) -> None:
+    def _put(self, members: dict[str, Launch], script: str | None = None) -> None:
         launches = sorted(members.values(), key=lambda launch: launch.rank)
         spec = launches[0].job.spec
         owned = self._by_root and spec.uid is not None and spec.gid is not None
         owner = (spec.uid or 0, spec.gid or 0) if owned else None
-        put(self._scratch, launches[0].job.id, _file_of(launches), owner)
+        put(self._scratch, launches[0].job.id, _file_of(launches), owner, script)
 
 
 def _file_of(launches: list[Launch]) -> ResourceFile:

@@ -36,12 +36,14 @@ class Credentials(NamedTuple):
 class FileQuery(NamedTuple):
     """What is to be found out from a user's files.
 
-    Whether a job can work in `directory`; whether the program `start` can be started; else what a program brings.
+    Whether a job can work in `directory`; whether the program `start` can be started; whether `file` exists; else what
+    a program brings.
 
     Attributes:
         program: the first word of a command, a path or a name to be looked for on PATH.
         model: directory or cached name of the model that the program is to load.
         start: as `program`, to be looked up as the start of a job does.
+        file: a path, or a name that is looked for in `workdir` and then on PATH, if there is one.
         workdir: what relative paths start from.
         variables: those of the job's environment that say where to look, by name.
     """
@@ -52,3 +54,4 @@ class FileQuery(NamedTuple):
     workdir: str = "/"
     variables: tuple[tuple[str, str], ...] = ()
     start: str | None = None
+    file: str | None = None

@@ -15,6 +15,7 @@ from corral.preflight.command_line import CommandLine
 from corral.preflight.cuda_runtime import FoundRuntime, python_environment, runtime_of_binary, runtime_of_python
 from corral.preflight.model_source import LocalModel, find_model
 from corral.preflight.program_lookup import ProgramFinding, look_up
+from corral.preflight.script_argument import exists
 
 _FOR_PROGRAMS = ("PATH", "LD_LIBRARY_PATH")
 _FOR_MODELS = ("HF_HOME", "HF_HUB_CACHE", "HOME")
@@ -29,6 +30,7 @@ class FileFacts:
         paddle: the environment that has PaddlePaddle, and no PyTorch.
         model_trouble: why a model that is there is not understood.
         start: whether the program can be started.
+        exists: whether the file does; None where it cannot be told.
     """
 
     enterable: bool | None = None
@@ -37,6 +39,7 @@ class FileFacts:
     model: LocalModel | None = None
     model_trouble: str | None = None
     start: ProgramFinding | None = None
+    exists: bool | None = None
 
 
 def file_query(line: CommandLine, env: Mapping[str, str], workdir: str) -> FileQuery:
@@ -57,6 +60,8 @@ def read_facts(query: FileQuery) -> FileFacts:
     if query.start is not None:
         path = dict(query.variables).get("PATH", os.defpath)
         return FileFacts(start=look_up(query.start, path, query.workdir))
+    if query.file is not None:
+        return FileFacts(exists=exists(query.file, dict(query.variables).get("PATH"), query.workdir))
     env, workdir = dict(query.variables), Path(query.workdir)
     program = () if query.program is None else (query.program,)
     python = python_environment(program, env, workdir)

@@ -63,6 +63,11 @@ def look_up(program: str, path: str, workdir: str) -> ProgramFinding:
     return ProgramFinding(finding.state, finding.interpreter, other)
 
 
+def as_interpreter(finding: ProgramFinding, interpreter: str) -> ProgramFinding:
+    """What was found of a script's interpreter, told of the script."""
+    return finding if finding.found else ProgramFinding(ProgramState.NO_INTERPRETER, interpreter, finding.instead)
+
+
 def trouble(finding: ProgramFinding, program: str, path: str, workdir: str, where: str = "") -> str:
     """Why the program cannot be started; `where` names the nodes, as " on gpu-01"."""
     name = _shown(program)

@@ -22,7 +22,7 @@ from corral.sharing.emptying import empty, is_mounted_below
 from corral.sharing.resource_txt import BadText, ResourceFile, parse, render
 from corral.untrusted import Unread, guarded
 
-_NAME, _FRESH = "resource.txt", "resource.new"
+_NAME, _SCRIPT, _FRESH = "resource.txt", "script", "resource.new"
 _FOR_ALL_TO_ENTER = 0o755
 _MOST_BYTES = 1024 * 1024
 _INFO_BYTES = 1024
@@ -83,12 +83,14 @@ def scan(root: Path, *, mounts: bool = False) -> Scan:
     return Scan(files, tuple(bad))
 
 
-def put(root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | None = None) -> None:
+def put(
+    root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | None = None, script: str | None = None
+) -> None:
     """Write a kernel's file so that a reader finds all of it or none.
 
-    The kernel's directory is made if need be and given to `owner` (uid, gid); `config` and the file in it stay this
-    process's, readable for all. The root is made again where somebody removed it under the running server. Raises
-    BackendFailed when the disk refuses, or the owner has put something else in the file's place.
+    The kernel's directory is made if need be and given to `owner` (uid, gid); `config` and the files in it, the copy of
+    a `script` too, stay this process's, readable for all. The root is made again where somebody removed it under the
+    running server. Raises BackendFailed when the disk refuses, or the owner has put something else in the file's place.
     """
     home = root / kernel
     try:
@@ -108,7 +110,9 @@ def put(root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | No
                 if not fresh:
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(_FRESH, dir_fd=config)
-                _write(config, render(file).encode())
+                _write(config, _NAME, render(file).encode())
+                if script is not None:
+                    _write(config, _SCRIPT, script.encode(errors="surrogateescape"))
             if owner is not None and (fresh or os.fstat(above).st_uid == os.geteuid()):
                 os.chown(f"/proc/self/fd/{above}", *owner)
     except OSError as error:
@@ -124,7 +128,7 @@ def _make(home: Path) -> bool:
     return True
 
 
-def _write(config: int, data: bytes) -> None:
+def _write(config: int, name: str, data: bytes) -> None:
     fd = os.open(_FRESH, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=config)
     try:
         os.fchmod(fd, 0o644)
@@ -132,14 +136,16 @@ def _write(config: int, data: bytes) -> None:
             data = data[os.write(fd, data) :]
     finally:
         os.close(fd)
-    os.replace(_FRESH, _NAME, src_dir_fd=config, dst_dir_fd=config)
+    os.replace(_FRESH, name, src_dir_fd=config, dst_dir_fd=config)
 
 
 def drop(root: Path, kernel: str) -> None:
-    """Remove a kernel's file. Raises BackendFailed."""
+    """Remove a kernel's file, and the copy of its script. Raises BackendFailed."""
     try:
         with _opened(root, kernel) as config:
-            os.unlink(_NAME, dir_fd=config)
+            for name in (_SCRIPT, _NAME):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=config)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
@@ -219,7 +225,7 @@ def _removed_own(home: int) -> bool:
         for name in os.listdir(listed):
             with contextlib.suppress(OSError), _descriptor(name, listed) as config:
                 if os.fstat(config).st_uid == os.geteuid():
-                    for file in (_NAME, _FRESH):
+                    for file in (_NAME, _SCRIPT, _FRESH):
                         with contextlib.suppress(FileNotFoundError):
                             os.unlink(file, dir_fd=config)
                     os.rmdir(name, dir_fd=listed)

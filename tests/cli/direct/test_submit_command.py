@@ -25,7 +25,9 @@ def body_of(words: list[str]) -> dict[str, Any] | None:
 def with_model(path: str, *arguments: str, flags: SubmitFlags) -> Any:
     script = read_script(path, arguments)
     options = filled(flags, script.flags).options(Client("/nowhere"))
-    return to_plain(submission(script.command, options, script=True, spell=spell), compact=True)
+    return to_plain(
+        submission(script.command, options, script=True, script_text=script.text, spell=spell), compact=True
+    )
 
 
 @pytest.mark.parametrize(

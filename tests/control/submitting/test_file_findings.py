@@ -19,7 +19,7 @@ from tests.control.submitting.inspected_cluster import CountingNode, InspectedCl
 
 ALICE = Caller("alice", 1000, 1000, (1000, 44))
 BOB = Caller("bob", 1001, 1001, (1001,))
-JOB = Submission(("python", "train.py", "--lr", "1"), workdir="/", env={"PATH": "/usr/bin"})
+JOB = Submission(("python", "-m", "train", "--lr", "1"), workdir="/", env={"PATH": "/usr/bin"})
 WITHOUT_GPUS = replace(JOB, request=Request(devices=0))
 
 
@@ -63,10 +63,10 @@ def test_an_inspection_has_the_rights_of_the_caller(cache: FileFindingsCache, no
 def test_commands_with_the_same_files_are_looked_at_once(
     cache: FileFindingsCache, node: CountingNode, clock: ManualClock
 ) -> None:
-    sweep = [replace(JOB, command=("python", "train.py", str(n)), env={**JOB.env, "N": str(n)}) for n in range(50)]
+    sweep = [replace(JOB, command=("python", "-m", "train", str(n)), env={**JOB.env, "N": str(n)}) for n in range(50)]
     cache.inspect(sweep, ALICE)
     assert len(node.asked) == 3
-    cache.inspect([replace(JOB, command=("python", "other.py"))], ALICE)
+    cache.inspect([replace(JOB, command=("python", "-m", "other"))], ALICE)
     assert len(node.asked) == 3
     clock.advance(TRUST_S)
     cache.inspect(sweep, ALICE)
@@ -132,7 +132,7 @@ def test_of_many_nodes_a_few_are_asked_once_each(five: InspectedCluster, clock: 
     assert list(seen[0].nodes) == ["a", "b", "c", "d"]
     assert [len(node.asked) for node in five.nodes.values()] == [3, 3, 3, 3, 0]
     assert five.cache.cached([JOB], ALICE) == seen
-    five.cache.inspect([replace(JOB, command=("python", "other.py"))], ALICE)
+    five.cache.inspect([replace(JOB, command=("python", "-m", "other"))], ALICE)
     assert [len(node.asked) for node in five.nodes.values()] == [3, 3, 3, 3, 0]
     clock.advance(TRUST_S)
     assert five.cache.cached([JOB], ALICE) is None
@@ -165,3 +165,17 @@ def test_a_submission_that_is_refused_anyway_has_no_file_looked_at(five: Inspect
     (files,) = five.cache.inspect([endless], ALICE)
     assert files.nodes == {}
     assert not any(node.asked for node in five.nodes.values())
+
+
+def test_the_file_that_an_interpreter_is_to_run_is_looked_at_and_a_copied_scripts_interpreter(
+    cache: FileFindingsCache, node: CountingNode
+) -> None:
+    named = replace(WITHOUT_GPUS, command=("python", "-u", "train.py"))
+    copied = replace(named, command=("/job",), script=True, script_text="#!/usr/bin/env python\n")
+    other = replace(copied, script_text="#!/no/such/interpreter -x\n")
+    found = [files.nodes["here"] for files in cache.inspect([named, copied, other], ALICE)]
+    asked = [query for query, _ in node.asked]
+    assert FileQuery(file="train.py") in asked
+    assert FileQuery(start="/no/such/interpreter", variables=(("PATH", "/usr/bin"),)) in asked
+    assert "/job" not in {query.start for query in asked}
+    assert [one.script for one in found] == [False, True, True]

@@ -18,7 +18,8 @@ JOB = Submission(("python", "slow.py"), workdir="/work", env={"PATH": "/usr/bin"
 THERE = NodeFindings(outputs=(("out", True),))
 LACKS_PROGRAM = replace(THERE, program=ProgramFinding(ProgramState.MISSING, instead="python3"))
 LACKS_OUTPUT = NodeFindings(outputs=(("out", False),))
-UNSEEN = NodeFindings(program=None, outputs=(("out", None),))
+LACKS_SCRIPT = replace(THERE, script=False)
+UNSEEN = NodeFindings(program=None, outputs=(("out", None),), script=None)
 
 
 def notes(submission: Submission = JOB, **findings: NodeFindings) -> tuple[str, ...]:
@@ -34,12 +35,17 @@ def test_a_program_that_no_node_has_is_refused_with_where_it_was_looked_for() ->
     assert refused.value.field == "program"
 
 
+def test_a_file_to_run_that_no_node_has_is_refused() -> None:
+    with pytest.raises(Refused, match=r"^'python' is to run 'slow.py', and there is no such file on a, b, seen from"):
+        notes(a=LACKS_SCRIPT, b=LACKS_SCRIPT)
+
+
 def test_a_directory_for_output_that_no_node_has_is_refused() -> None:
     with pytest.raises(Refused, match="directory for output 'out' does not exist, or may not be entered; make it"):
         notes(a=LACKS_OUTPUT)
 
 
-@pytest.mark.parametrize("lacking", [LACKS_PROGRAM, LACKS_OUTPUT])
+@pytest.mark.parametrize("lacking", [LACKS_PROGRAM, LACKS_SCRIPT, LACKS_OUTPUT])
 def test_what_only_some_nodes_lack_is_a_note_with_their_names(lacking: NodeFindings) -> None:
     (note,) = notes(a=THERE, b=lacking)
     assert " on b" in note
@@ -52,7 +58,9 @@ def test_what_did_not_answer_is_not_known_to_be_missing() -> None:
 
 
 @pytest.mark.parametrize("later", [{"after": ("17",)}, {"begin_at": 5.0}])
-@pytest.mark.parametrize("lacking", [LACKS_PROGRAM, LACKS_OUTPUT, NodeFindings(enterable=False, program=None)])
+@pytest.mark.parametrize(
+    "lacking", [LACKS_PROGRAM, LACKS_SCRIPT, LACKS_OUTPUT, NodeFindings(enterable=False, program=None)]
+)
 def test_what_may_be_made_until_the_job_starts_is_a_note(later: dict[str, object], lacking: NodeFindings) -> None:
     job = replace(JOB, **later)  # type: ignore[arg-type]
     (note,) = notes(job, a=lacking)
@@ -60,7 +68,7 @@ def test_what_may_be_made_until_the_job_starts_is_a_note(later: dict[str, object
     assert not lacks_what_starts(job, FileFindings({"a": lacking}))
 
 
-@pytest.mark.parametrize("lacking", [LACKS_PROGRAM, LACKS_OUTPUT])
+@pytest.mark.parametrize("lacking", [LACKS_PROGRAM, LACKS_SCRIPT, LACKS_OUTPUT])
 def test_force_lets_it_in_with_a_note(lacking: NodeFindings) -> None:
     assert len(notes(replace(JOB, force=True), a=lacking)) == 1
     assert lacks_what_starts(JOB, FileFindings({"a": lacking}))

@@ -5812,6 +5812,10 @@ export interface components {
          *         input: a pattern of a file for standard input, which is empty without one.
          *         script: the command runs a script: of a gang at rank 0 alone, where `srun` starts work on all members. A command
          *             that is none runs on every member.
+         *         script_text: what that script says now. This is run, whatever the file says when the job starts, and the word
+         *             of the command that names the file tells the script what it is called. None runs the file.
+         *         git_commit, git_dirty: of the repository that `workdir` is in, and whether tracked files differ from it; None
+         *             where that is not known.
          *         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
          *         priority, retries: None takes the site's default.
          *         nice: in place of a priority, as sbatch(1) has it: 100 is one step behind the site's default.
@@ -5877,6 +5881,16 @@ export interface components {
              * @default false
              */
             force?: boolean;
+            /**
+             * Git Commit
+             * @default null
+             */
+            git_commit?: string | null;
+            /**
+             * Git Dirty
+             * @default null
+             */
+            git_dirty?: boolean | null;
             /**
              * Held
              * @default false
@@ -5972,6 +5986,11 @@ export interface components {
              * @default false
              */
             script?: boolean;
+            /**
+             * Script Text
+             * @default null
+             */
+            script_text?: string | null;
             /**
              * Speeds
              * @default []

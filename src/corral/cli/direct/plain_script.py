@@ -7,33 +7,56 @@ import re
 
 from corral.cli.foreign_commands import FOREIGN_COMMANDS
 from corral.model.errors import Refused
+from corral.model.script_copy import MOST_BYTES, STANDARD_INPUT, interpreter_of, size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-STANDARD_INPUT = "-"
+_SURELY_KEPT = 1024 * 1024
 KEYWORDS = ("#CORRAL", "#SBATCH")
 
 
-def plain_script(path: str, arguments: Sequence[str]) -> tuple[list[str], list[list[str]]] | None:
-    """The command that runs the script, and the words of each #CORRAL line.
+def plain_script(path: str, arguments: Sequence[str]) -> tuple[list[str], list[list[str]], str] | None:
+    """The command that runs the script, the words of each #CORRAL line, and its text.
 
-    None where there is no such file, or more to be said of it: standard input, #SBATCH lines, mistakes, warnings.
+    None where there is no such file, or more to be said of it: standard input, #SBATCH lines, mistakes, warnings, or
+    that it is not kept.
     """
     if path == STANDARD_INPUT:
         return None
     try:
-        with open(path, errors="surrogateescape") as file:
-            text = file.read()
+        text = read_text(path)
         lines = text.splitlines()
-        if not text.startswith("#!") or "#SBATCH" in text or re.search(FOREIGN_COMMANDS, text):
+        if why_not_kept(text) or not text.startswith("#!") or "#SBATCH" in text or re.search(FOREIGN_COMMANDS, text):
             return None
         header = [header_words(rest, path) for _, _, rest in header_lines(lines)]
         command = [*runner(path, lines[0]), *arguments]
     except (OSError, ValueError, Refused):
         return None
-    return (command, header) if len(header) == text.count("#CORRAL") else None
+    return (command, header, text) if len(header) == text.count("#CORRAL") else None
+
+
+def read_text(path: str) -> str:
+    """What the script says; of one that is too long to be kept as much as shows that it is. Raises OSError."""
+    with open(path, "rb") as file:
+        return file.read(MOST_BYTES + 1).decode(errors="surrogateescape")
+
+
+def why_not_kept(text: str) -> str | None:
+    """What of a script keeps it from being kept, None where nothing does."""
+    if "\0" in text:
+        return "it has a zero byte"
+    if len(text) > _SURELY_KEPT and size_of(text) > MOST_BYTES:
+        return "it has more than 4 MiB"
+    if not text.isascii() and re.search("[\udc80-\udcff]", text):
+        return "it is not UTF-8 text"
+    if len(text) > _SURELY_KEPT:
+        import json
+
+        if len(json.dumps(text)) > 2 * MOST_BYTES:
+            return "it has too much that is no plain text"
+    return None
 
 
 def runner(path: str, first_line: str) -> list[str]:
@@ -44,9 +67,9 @@ def runner(path: str, first_line: str) -> list[str]:
     return [*interpreter_in(first_line, path), full_path]
 
 
-def interpreter_in(first_line: str, whose: str) -> list[str]:
+def interpreter_in(first_line: str, whose: str) -> tuple[str, ...]:
     """What a first line names: a program, and perhaps one argument. Raises Refused where it names none."""
-    words = first_line[2:].strip().split(None, 1)
+    words = interpreter_of(first_line)
     if not words:
         raise Refused(f"{whose} begins with #! but names no interpreter; write one, such as #!/bin/bash")
     return words

@@ -24,7 +24,7 @@ from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, form
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from corral.client import (
@@ -225,9 +225,16 @@ def _submission(detail: JobDetail) -> list[Labelled]:
         ("params", [named_values(tuple(detail.params.items()))] if detail.params else []),
         ("directory", [spec["workdir"]] if spec.get("workdir") else []),
         ("input", [spec["input"]] if spec.get("input") else []),
+        ("commit", [_commit(spec)] if spec.get("git_commit") else []),
         ("request", [line for line in (detail.needs, ", ".join(limits)) if line]),
         ("after", [after + left] if after else []),
     ]
+
+
+def _commit(spec: Mapping[str, Any]) -> str:
+    """The commit that the directory was at when the job was submitted."""
+    differs = ", and tracked files differed from it" if spec.get("git_dirty") else ""
+    return f"{spec['git_commit']}{differs}"
 
 
 def _times(detail: JobDetail, explanation: Explanation | None, now: float) -> list[Labelled]:

@@ -31,12 +31,12 @@ def submit_command(*, words: Sequence[str], after_dashes: bool, dry_run: bool, j
 def plain_body(words: Sequence[str], flags: Mapping[str, Any], *, after_dashes: bool) -> dict[str, Any] | None:
     """What is sent for a command or a script and these flags; None where that takes the model."""
     given = _said(flags)
-    command = list(words)
+    command, text = list(words), ""
     if not after_dashes:
         script = plain_script(words[0], words[1:])
         if script is None:
             return None
-        command, header = script
+        command, header, text = script
         for line in reversed(header):  # the last line says it, where several do
             said = read(["submit", *line, "--", "true"])
             if said is None or said[1]["words"] != ["true"] or said[1]["json"] or said[1]["dry_run"]:
@@ -49,7 +49,7 @@ def plain_body(words: Sequence[str], flags: Mapping[str, Any], *, after_dashes: 
     if variables:
         given["env"] = {name: value for name, _, value in variables}
     body = plain_submission(command, given)
-    return body if body is None or after_dashes else {**body, "script": True}
+    return body if body is None or after_dashes else {**body, "script": True, "script_text": text}
 
 
 def _said(flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -79,8 +79,8 @@ def check(
     """Check whether a command can run on the GPUs here, and what to change if not.
 
     Reads the driver version, the CUDA runtime of the command's Python environment, the flags of vLLM, SGLang and
-    torchrun, and the model's config.json, and looks its program up on the PATH. Nothing is run. Exits with 1 if it can
-    run on no GPU model here, or its program cannot be started.
+    torchrun, and the model's config.json, looks its program up on the PATH, and whether the script is there that it
+    runs. Nothing is run. Exits with 1 if it can run on no GPU model here, or one of these is missing.
     """
     from corral.preflight.detect import Stated, detect
     from corral.preflight.rules import blocking
@@ -92,7 +92,7 @@ def check(
     )
     found = detect(command or [], os.environ, Path.cwd(), stated)
     places = _places_asked_for(flags, str(found.work.world_size or 1))
-    missing = _missing_program((command or [""])[0])
+    missing = _missing_program(command or [""])
     results = [(place, find(found.work_in(place), place, strict=flags.strict)) for place in places]
     if flags.json:
         shown = [{"model": place.model, "findings": [asdict(one) for one in findings]} for place, findings in results]
@@ -104,15 +104,22 @@ def check(
     raise typer.Exit(int(missing is not None or all(blocking(findings) for _, findings in results)))
 
 
-def _missing_program(program: str) -> str | None:
-    """Why a program cannot be started here, None where it can; "" is none."""
+def _missing_program(command: Sequence[str]) -> str | None:
+    """Why a program cannot be started here, or its interpreter would find no script; None where nothing is amiss."""
     from corral.preflight.program_lookup import CORRALS_OWN, look_up, search_path, trouble
+    from corral.preflight.script_argument import exists, no_such_file, script_argument
 
+    program = command[0]
     if not program or program in CORRALS_OWN:
         return None
     path, here = search_path(os.environ), str(Path.cwd())
     started = look_up(program, path, here)
-    return None if started.found else trouble(started, program, path, here)
+    if not started.found:
+        return trouble(started, program, path, here)
+    script = script_argument(command)
+    if script is None or exists(script.name, path if script.on_path else None, here) is not False:
+        return None
+    return no_such_file(program, script.name, here)
 
 
 def _places_asked_for(flags: CheckFlags, ranks: str) -> "list[Place]":

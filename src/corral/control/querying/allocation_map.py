@@ -7,6 +7,7 @@ from corral.control.node_registry import Nodes
 from corral.model.answers.devices import HolderRow, MappedDevice
 from corral.model.device import Device
 from corral.model.errors import NotFound, nearest
+from corral.model.launch import without_script
 from corral.ports.ledger import Ledger
 from corral.sharing.alloc_map import AllocatedDevice, alloc_map, allocated_device
 
@@ -62,7 +63,7 @@ class AllocationMap:
         must_be_admin(caller, "scanning the resource files again")
         self._known(node)
         launches = tuple(launch for _, launch in self._attempts.on(node))
-        return self._nodes.agent(node).rescan(launches)
+        return self._nodes.agent(node).rescan(tuple(map(without_script, launches)))
 
     def _known(self, node: str) -> None:
         names = self.nodes()

@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 
+from corral.control.submitting.kept_scripts import in_container
 from corral.control.submitting.submission_checks import check_checkpoint
 from corral.model.checkpoint_signal import CheckpointSignal
 from corral.model.container import check_container
@@ -43,6 +44,7 @@ def with_container(submission: Submission, containers: Containers | None) -> Sub
     if submission.container is not None:
         check_container(submission.container)
     _refuse_what_only_processes_have(submission)
+    submission = in_container(submission)
     inherited = frozenset(submission.inherited_env)
     env = {name: value for name, value in submission.env.items() if name not in inherited}
     for name in env:

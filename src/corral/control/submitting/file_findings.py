@@ -4,6 +4,7 @@ What preflight knows of commands is loaded with the first job that asks for a GP
 """
 
 import posixpath
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
@@ -16,9 +17,11 @@ from corral.control.submitting.candidate_nodes import CandidateNodes
 from corral.control.submitting.node_files import NodeFiles
 from corral.control.submitting.sweeps import first_of
 from corral.model.job import JobKind
+from corral.model.script_copy import interpreter_of
 from corral.model.submission import Submission
 from corral.ports.host import Credentials, FileQuery
-from corral.preflight.program_lookup import CORRALS_OWN, FOUND, ProgramFinding, search_path
+from corral.preflight.program_lookup import CORRALS_OWN, FOUND, ProgramFinding, as_interpreter, search_path
+from corral.preflight.script_argument import script_argument
 from corral.untrusted import Unread, guarded
 
 if TYPE_CHECKING:
@@ -30,7 +33,9 @@ TRUST_S = 2.0
 _REMEMBERED = 256
 
 V = TypeVar("V")
-_Key = tuple[tuple[str, ...], str, int, bool, tuple[str, ...], Credentials | None, tuple[str, ...]]
+_Key = tuple[
+    tuple[str, ...], tuple[str, ...] | None, str, int, bool, tuple[str, ...], Credentials | None, tuple[str, ...]
+]
 _Kept = tuple[float, V]
 """A value, and when it was found."""
 
@@ -43,6 +48,7 @@ class NodeFindings:
         enterable: whether its owner can work in the working directory.
         program: whether its program can be started there.
         outputs: whether the directories for its output files are there, by directory.
+        script: whether the file is there that its interpreter is to run.
         detection: what the command brings; that of a job without GPUs is not looked for.
     """
 
@@ -50,6 +56,7 @@ class NodeFindings:
     detection: "Detection | None" = None
     program: ProgramFinding | None = FOUND
     outputs: tuple[tuple[str, bool | None], ...] = ()
+    script: bool | None = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +80,12 @@ class FileFindings:
         return bool(programs) and all(program is not None and not program.found for program in programs)
 
     @property
+    def without_script(self) -> bool:
+        """Whether the file that the interpreter is to run is on none of the nodes that have the working directory."""
+        there = [found.script for found in self.nodes.values() if found.enterable is not False]
+        return bool(there) and not any(one is not False for one in there)
+
+    @property
     def missing_outputs(self) -> tuple[str, ...]:
         """The directories for output files that are on none of the nodes that have the working directory."""
         usable = [dict(found.outputs) for found in self.nodes.values() if found.enterable is not False]
@@ -81,7 +94,7 @@ class FileFindings:
     @property
     def _complete(self) -> bool:
         """Whether nothing is missing that its owner may make at once."""
-        return not (self.unusable or self.without_program or self.missing_outputs)
+        return not (self.unusable or self.without_program or self.without_script or self.missing_outputs)
 
 
 class FileFindingsCache:
@@ -210,6 +223,9 @@ def _queries_of(submission: Submission) -> tuple[FileQuery, ...]:
     start = _start_query(submission)
     if start is not None:
         queries.append(start)
+    script = _script_query(submission)
+    if script is not None:
+        queries.append(script)
     queries += [FileQuery(directory=_seen_from(submission.workdir, name)) for name in _output_directories(submission)]
     if _wants_gpus(submission):
         from corral.preflight.command_line import read_command
@@ -224,12 +240,30 @@ def _queries_of(submission: Submission) -> tuple[FileQuery, ...]:
     return tuple(queries)
 
 
+def started_program(submission: Submission) -> str:
+    """What is executed: the program of the command, or the interpreter of a script that was copied."""
+    if submission.script_text is None:
+        return submission.command[0] if submission.command else ""
+    program, *argument = interpreter_of(submission.script_text) or ("",)
+    by_env = posixpath.basename(program) == "env" and argument and re.fullmatch(r"[^-=\s][^=\s]*", argument[0])
+    return argument[0] if by_env else program
+
+
 def _start_query(submission: Submission) -> FileQuery | None:
-    program = submission.command[0] if submission.command else ""
+    program = started_program(submission)
     if not program or program in CORRALS_OWN:
         return None
     variables = (("PATH", search_path(submission.env)),)
     return FileQuery(start=program, workdir=submission.workdir, variables=variables)
+
+
+def _script_query(submission: Submission) -> FileQuery | None:
+    """At the file that the command's interpreter is to run; a script that was copied needs none."""
+    found = None if submission.script_text is not None else script_argument(submission.command)
+    if found is None:
+        return None
+    variables = (("PATH", search_path(submission.env)),) if found.on_path else ()
+    return FileQuery(file=found.name, workdir=submission.workdir, variables=variables)
 
 
 def _output_directories(submission: Submission) -> tuple[str, ...]:
@@ -245,7 +279,7 @@ def _seen_from(workdir: str, name: str) -> str:
 
 
 def _is_missing(facts: "FileFacts") -> bool:
-    return facts.enterable is False or (facts.start is not None and not facts.start.found)
+    return facts.enterable is False or facts.exists is False or (facts.start is not None and not facts.start.found)
 
 
 def _findings_of(submission: Submission, named: "Mapping[str, Sequence[_Kept[FileFacts | None]]]") -> FileFindings:
@@ -269,7 +303,12 @@ def _on_node(submission: Submission, facts: "Mapping[FileQuery, FileFacts | None
     start = _start_query(submission)
     started = None if start is None else facts[start]
     program = FOUND if start is None else None if started is None else started.start
-    findings = NodeFindings(enterable(submission.workdir), None, program, outputs)
+    if submission.script_text is not None and program is not None:
+        program = as_interpreter(program, started_program(submission))
+    named = _script_query(submission)
+    found_script = None if named is None else facts[named]
+    script = True if named is None else None if found_script is None else found_script.exists
+    findings = NodeFindings(enterable(submission.workdir), None, program, outputs, script)
     brought = list(facts.values())[-1] if _wants_gpus(submission) else None
     if brought is None:
         return findings
@@ -290,10 +329,11 @@ def _wants_gpus(submission: Submission) -> bool:
 def _key(submission: Submission, nodes: tuple[str, ...], who: Credentials | None) -> _Key:
     """What decides the findings of a submission; of a job of another kind nothing does."""
     if submission.kind is not JobKind.RUN:
-        return (), "", 0, False, (), None, ()
+        return (), None, "", 0, False, (), None, ()
     env = hash(frozenset(submission.env.items()))
     outputs = _output_directories(submission)
-    return submission.command, submission.workdir, env, _wants_gpus(submission), outputs, who, nodes
+    runs = None if submission.script_text is None else interpreter_of(submission.script_text)
+    return submission.command, runs, submission.workdir, env, _wants_gpus(submission), outputs, who, nodes
 
 
 def _nodes_in(key: _Key) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from corral.control.submitting.site_rules import refuse_full
 from corral.control.submitting.sweeps import element_specs
 from corral.lifecycle.following import follow_no_more
 from corral.lifecycle.notifying import notification
+from corral.model import script_copy
 from corral.model.dependency import (
     Condition,
     Dependency,
@@ -38,7 +39,7 @@ _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|R
 def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: ProcessIdentity | None) -> JobSpec:
     """The specification that the ledger keeps: the submission, its user, and the site's defaults."""
     settled = _settled(submission, limits)
-    fallback = program_of(submission.command) if submission.command else submission.kind.value
+    fallback = called(submission) if submission.command else submission.kind.value
     return JobSpec(
         user=caller.user,
         command=submission.command,
@@ -57,12 +58,14 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         input=submission.input,
         open_mode=submission.open_mode,
         script=submission.script,
+        git_commit=submission.git_commit,
+        git_dirty=submission.git_dirty,
         stdin=submission.stdin,
         terminal=submission.terminal,
         container=submission.container,
         notify=submission.notify,
         notify_on=tuple(dict.fromkeys(submission.notify_on)),
-        env=_shared(tuple(sorted(submission.env.items()))),
+        env=_shared(_environment(submission)),
         workdir=submission.workdir,
         umask=submission.umask,
         uid=caller.uid,
@@ -100,6 +103,14 @@ def _settled(submission: Submission, limits: Limits) -> _Settled:
     )
 
 
+def called(submission: Submission) -> str:
+    """A name for a submission that has none: its script, or the program of its command."""
+    command, text = submission.command, submission.script_text
+    if text is None:
+        return program_of(command)
+    return posixpath.basename(command[script_copy.place_of_script(command, text)])
+
+
 def program_of(command: Sequence[str]) -> str:
     """A name for a command: its program, or the script or module that an interpreter runs."""
     program = posixpath.basename(command[0])
@@ -112,6 +123,13 @@ def program_of(command: Sequence[str]) -> str:
             named = command[at + 1 : at + 2] if word == "-m" else [posixpath.basename(word)]
             return "".join(named) or program
     return program
+
+
+def _environment(submission: Submission) -> tuple[tuple[str, str], ...]:
+    env = {name: value for name, value in submission.env.items() if name != script_copy.VARIABLE}
+    if submission.script_text is not None:
+        env[script_copy.VARIABLE] = submission.script_text
+    return tuple(sorted(env.items()))
 
 
 @lru_cache(maxsize=1000)

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from corral.access.caller import Caller
 from corral.control.submitting.file_findings import FileFindings
 from corral.model.errors import Refused
+from corral.model.script_copy import STANDARD_INPUT, place_of_script
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.preflight.program_lookup import ProgramState, search_path, trouble
+from corral.preflight.script_argument import no_such_file, script_argument
 
 _MOST_NAMED = 4
 _LATER = "; it must be there when the job starts"
@@ -25,13 +27,15 @@ def start_notes(view: View, submission: Submission, caller: Caller, files: FileF
     return (
         *_directory_notes(view, submission, caller, files),
         *_program_notes(view, submission, files),
+        *_script_notes(view, submission, files),
         *_output_notes(view, submission, files),
     )
 
 
 def lacks_what_starts(submission: Submission, files: FileFindings) -> bool:
     """Whether the submission would be refused without `force`."""
-    return not _starts_later(submission) and (files.without_program or bool(files.missing_outputs))
+    lacks = files.without_program or files.without_script or bool(files.missing_outputs)
+    return lacks and not _starts_later(submission)
 
 
 def listed(nodes: Sequence[str]) -> str:
@@ -99,7 +103,7 @@ def _program_notes(view: View, submission: Submission, files: FileFindings) -> t
         first = next(iter(lacking.values()))
         path = search_path(submission.env)
         on = where(view, list(lacking))
-        text = trouble(first, submission.command[0], path, submission.workdir, on)
+        text = trouble(first, _what_starts(submission), path, submission.workdir, on)
         if not files.without_program:
             there = [node for node, program in usable.items() if program is not None and program.found]
             notes.append(f"{text}{f'; it is on {listed(there)}: name a node with --node' if there else ''}")
@@ -116,6 +120,32 @@ def _program_notes(view: View, submission: Submission, files: FileFindings) -> t
             "the job will fail if it does not exist"
         )
     return tuple(notes)
+
+
+def _what_starts(submission: Submission) -> str:
+    """The script that was copied, or else the program."""
+    command, text = submission.command, submission.script_text
+    if text is None:
+        return command[0]
+    script = command[place_of_script(command, text)]
+    return "standard input" if script == STANDARD_INPUT else script
+
+
+def _script_notes(view: View, submission: Submission, files: FileFindings) -> tuple[str, ...]:
+    usable = {node: found.script for node, found in files.nodes.items() if found.enterable is not False}
+    lacking = [node for node, there in usable.items() if there is False]
+    script = script_argument(submission.command)
+    if not lacking or script is None:
+        return ()
+    text = no_such_file(submission.command[0], script.name, submission.workdir, where(view, lacking))
+    if not files.without_script:
+        there = [node for node, found in usable.items() if found]
+        return (f"{text}{f'; it is on {listed(there)}: name a node with --node' if there else ''}",)
+    if _starts_later(submission):
+        return (text + _LATER,)
+    if submission.force:
+        return (text,)
+    raise Refused(text + _FORCE, field="command")
 
 
 def _output_notes(view: View, submission: Submission, files: FileFindings) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from math import isfinite
 
 from corral.control.submitting.bounds import MAX_ARRAY_ELEMENTS, MAX_DEVICES, between, check_bounds
 from corral.control.submitting.input_checks import check_input
+from corral.control.submitting.kept_scripts import check_script
 from corral.control.submitting.rule_checks import check_rules
 from corral.control.submitting.sweeps import check_sweep, check_text
 from corral.model import checkpoint_signal
@@ -27,6 +28,7 @@ MAX_TIME_LIMIT_S = 1e10
 MAX_BEGIN_AT = 1e10
 MAX_INDEX = 2**31 - 1
 MAX_CHECKPOINT_GRACE_S = 3600.0
+MAX_ENV_CHARACTERS = 4 * 1024 * 1024
 
 _MOST_NOTED = 3
 _LIMITS = frozenset(name.removeprefix("RLIMIT_") for name in dir(resource) if name.startswith("RLIMIT_"))
@@ -63,6 +65,7 @@ def check(submission: Submission) -> None:
     check_notify(submission.notify)
     _check_output(submission)
     check_input(submission)
+    check_script(submission)
     _check_surroundings(submission)
     if submission.array is not None:
         _check_array(submission.array)
@@ -281,6 +284,11 @@ def _check_surroundings(submission: Submission) -> None:
             raise Refused(
                 f"env: {name!r:.60} is not a variable name; a name is not empty and contains no =", field="env"
             )
+    if sum(map(len, submission.env.values())) > MAX_ENV_CHARACTERS:
+        raise Refused(
+            f"env: the variables have more than {MAX_ENV_CHARACTERS} characters together, which no program can receive",
+            field="env",
+        )
     for name, limit in submission.rlimits:
         if name not in _LIMITS:
             raise Refused(f"rlimits: {name!r:.60} is not a resource limit; {nearest(name, _LIMITS)}", field="rlimits")

@@ -11,7 +11,9 @@ from corral.model.home import Home
 from corral.model.job import ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage, log_mark
 from corral.model.phase import Phase
+from corral.model.script_copy import kept_text
 from corral.ports.runtime import Execution, InnerCommand
+from corral.runtimes.process import copied_script
 from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
 from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 from corral.runtimes.process.srun.programs import install, member_program, script_program
@@ -46,7 +48,7 @@ class ProcessRuntime:
                 LaunchSpec(
                     launch_id=launch.id,
                     job_id=launch.job.id,
-                    argv=_program(launch),
+                    argv=self._program(launch),
                     env=self._with_srun(launch.env),
                     workdir=spec.workdir,
                     log_path=str(self._home.log_of(launch.job.id, launch.rank)),
@@ -77,6 +79,15 @@ class ProcessRuntime:
             )
         except (LaunchError, ValueError) as error:
             raise BackendFailed(str(error)) from error
+
+    def _program(self, launch: Launch) -> tuple[str, ...]:
+        """What a member runs: the job's command, or of a gang's script its part (`corral.runtimes.process.srun`)."""
+        command, text = launch.job.spec.command, kept_text(launch.job.spec.env)
+        if launch.rank and launch.job.spec.script:
+            return member_program()
+        if text is not None:
+            command = copied_script.program(command, text, str(self._home.script_of(launch.job.id)))
+        return script_program(command) if _wraps_script(launch) else command
 
     def _ensure_logs(self) -> None:
         """Make the directory of logs again when somebody removed it under the running server."""
@@ -182,13 +193,6 @@ class ProcessRuntime:
     def close(self) -> None:
         """Stop watching. The jobs run on under their supervisors."""
         self._processes.close()
-
-
-def _program(launch: Launch) -> tuple[str, ...]:
-    """What a member runs: the job's command, or of a gang's script its part (`corral.runtimes.process.srun`)."""
-    if _wraps_script(launch):
-        return script_program(launch.job.spec.command)
-    return member_program() if launch.rank and launch.job.spec.script else launch.job.spec.command
 
 
 def _wraps_script(launch: Launch) -> bool:
