@@ -20,6 +20,7 @@ from starlette.applications import Starlette
 from corral.api.connection_limits import ConnectionLimits
 from corral.api.peer import PeerProtocol
 from corral.api.tls import TlsAcceptor
+from corral.api.unix_acceptor import UnixAcceptor
 from corral.api.waiting import EndSignal
 from corral.model.address import is_loopback
 from corral.model.errors import Conflict, Refused
@@ -120,6 +121,7 @@ class _Server(uvicorn.Server):
         self._tls = tls
         self._on_ready = on_ready
         self._wakers = contextlib.ExitStack()
+        self._acceptors: list[UnixAcceptor] = []
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -136,7 +138,11 @@ class _Server(uvicorn.Server):
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._wake_at_signals(self._loop)
-        await super().startup(sockets)
+        listeners = sockets or []
+        await super().startup([one for one in listeners if one.family != socket.AF_UNIX])
+        for one in listeners:
+            if one.family == socket.AF_UNIX:
+                self._accept_on(one)
         if self._tls is not None:
             self._tls.start(self._make_protocol)
         self._on_ready()
@@ -158,8 +164,14 @@ class _Server(uvicorn.Server):
         self._wakers.callback(signal.set_wakeup_fd, -1)
 
     async def serve_also(self, listener: socket.socket) -> None:
+        if listener.family == socket.AF_UNIX:
+            self._accept_on(listener)
+            return
         loop = asyncio.get_running_loop()
         self.servers.append(await loop.create_server(self._make_protocol, sock=listener, backlog=_BACKLOG))
+
+    def _accept_on(self, listener: socket.socket) -> None:
+        self._acceptors.append(UnixAcceptor(listener, self._make_protocol, _BACKLOG))
 
     def serve_also_soon(self, listener: socket.socket) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -168,6 +180,8 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._tls is not None:
             self._tls.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
         await super().shutdown(sockets)
         self._wakers.close()
 
