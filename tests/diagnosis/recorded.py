@@ -208,6 +208,11 @@ GPU_MEMORY = [
         "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
         "out of GPU memory; lower the batch size, or ask for more by --min-memory",
     ),
+    Recorded(
+        "a program in C++ that prints what the runtime says",
+        "CUDA error: out of memory",
+        "out of GPU memory; lower the batch size, or ask for more by --min-memory",
+    ),
 ]
 
 CUDA = [

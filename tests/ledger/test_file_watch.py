@@ -173,6 +173,14 @@ def test_a_ledger_that_another_program_has_written_to_is_not_trusted(
         assert jobs_in(home) == {str(number) for number in range(70, 90)}
 
 
+def test_a_ledger_that_is_a_link_is_refused_with_what_to_do(ledger: SqlLedger, home: Path, tmp_path: Path) -> None:
+    ledger.close()
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / LEDGER).symlink_to(home / LEDGER)
+    with pytest.raises(LedgerFailed, match=f"is a symbolic link to {home / LEDGER}.*put the file itself there"):
+        open_ledger(url_of(tmp_path / "linked"))
+
+
 def test_a_link_to_the_ledger_is_not_the_ledger(ledger: SqlLedger, home: Path) -> None:
     (home / LEDGER).rename(home / "x")
     (home / LEDGER).symlink_to("x")

@@ -224,6 +224,7 @@ RULES: tuple[Rule, ...] = (
         consequence=True,  # TensorFlow then tries less
     ),
     rule(r".{0,160}(?:CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation)", _no_numbers),
+    rule(r"CUDA error: out of memory", _no_numbers, bare=True),
     rule(returned_by_driver("OUT_OF_MEMORY", "out of memory"), _no_numbers, bare=True),
     rule(r".{0,60}CUBLAS_STATUS_ALLOC_FAILED", _cublas),
 )
