@@ -77,8 +77,8 @@ class Database:
         """Make the file if there is none, readable by its owner alone: it holds the environments of jobs."""
         if self.path.is_symlink():
             raise LedgerFailed(
-                f"the ledger {self.path} is a symbolic link to {os.readlink(self.path)}, beside which its write-ahead log "
-                "is not looked for; put the file itself there, or make its directory the link"
+                f"the ledger {self.path} is a symbolic link to {os.readlink(self.path)}, beside which nobody would look "
+                "for its write-ahead log; put the file itself there, or make its directory the link"
             )
         try:
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
