@@ -77,7 +77,7 @@ class Database:
         """Make the file if there is none, readable by its owner alone: it holds the environments of jobs."""
         if self.path.is_symlink():
             raise LedgerFailed(
-                f"the ledger {self.path} is a symbolic link to {os.readlink(self.path)}, beside which nobody would look "
+                f"the ledger {self.path} is a symbolic link to {os.readlink(self.path)}, beside which nobody looks "
                 "for its write-ahead log; put the file itself there, or make its directory the link"
             )
         try:
