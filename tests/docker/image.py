@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 
 IMAGE = "test/train:1"
-_PROGRAMS = ("sh", "sleep", "cat", "dd", "id", "env", "mkdir", "rm")
+_PROGRAMS = ("sh", "sleep", "cat", "dd", "id", "env", "mkdir", "rm", "stty")
 
 
 def write_image(path: Path) -> None:

@@ -8,9 +8,16 @@ import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
-from tests.e2e.box import CORRAL, PATIENCE_S, Box
+from tests.e2e.box import CORRAL, PATIENCE_S
+
+
+class Caller(Protocol):
+    """Who types commands."""
+
+    @property
+    def env(self) -> dict[str, str]: ...
 
 
 class Screen:
@@ -65,7 +72,7 @@ class Screen:
 
 
 @contextmanager
-def corral(box: Box, *words: str, **environ: str) -> Iterator[Screen]:
+def corral(box: Caller, *words: str, **environ: str) -> Iterator[Screen]:
     """The command as the leader of a session at a terminal of its own."""
     terminal, other_end = pty.openpty()
     process = subprocess.Popen(

@@ -26,6 +26,7 @@ from corral.kubernetes.cluster.resource import (
 )
 from corral.kubernetes.cluster.rights import (
     BINDING,
+    COMMANDS_IN_JOBS,
     RUNNING_JOBS,
     SEEING,
     ServerRight,
@@ -47,6 +48,7 @@ SEEING_GPUS = "to know GPUs"
 RIGHTS: Mapping[str, Sequence[ServerRight]] = {
     SEEING_GPUS: SEEING,
     "to run jobs": RUNNING_JOBS,
+    "to run commands inside jobs": COMMANDS_IN_JOBS,
     "to bind pods of others": BINDING,
     "to hold GPUs": [ServerRight(verb, CONFIG_MAPS, namespace=OWN_NAMESPACE) for verb in ("get", "create", "patch")],
     "to tell why pods of jobs do not begin": [ServerRight("list", EVENTS)],

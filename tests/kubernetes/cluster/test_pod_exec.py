@@ -8,7 +8,8 @@ import pytest
 
 from corral.kubernetes.cluster.client import Cluster
 from corral.kubernetes.cluster.errors import ClusterUnreachable, MissingRight, NoSuchObject
-from corral.kubernetes.cluster.pod_exec import MOST_BYTES, Ran
+from corral.kubernetes.cluster.exec_talk import MOST_BYTES
+from corral.kubernetes.cluster.pod_exec import Ran
 from corral.kubernetes.cluster.resource import PODS
 from tests.kubernetes.control_plane import NOBODY, ControlPlane
 from tests.kubernetes.kubelet import Kubelet

@@ -27,11 +27,31 @@ class Site:
     cluster: Cluster
     prefix: str = field(default_factory=lambda: f"n{uuid4().hex[:6]}")
 
-    def corral(self, *words: str, status: int | None = 0, directory: Path | None = None, **variables: str) -> str:
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment of its commands."""
+        return {**os.environ, "CORRAL_HOME": str(self.home), "NO_COLOR": "1", "COLUMNS": "200"}
+
+    def corral(
+        self,
+        *words: str,
+        status: int | None = 0,
+        directory: Path | None = None,
+        typed: str | None = None,
+        **variables: str,
+    ) -> str:
         """What a command says, typed in this directory."""
-        env = {**os.environ, **variables, "CORRAL_HOME": str(self.home), "NO_COLOR": "1", "COLUMNS": "200"}
         command = [str(Path(sys.executable).parent / "corral"), *words]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE_S, cwd=directory)
+        done = subprocess.run(
+            command,
+            env={**self.env, **variables},
+            input=typed,
+            stdin=subprocess.DEVNULL if typed is None else None,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            cwd=directory,
+        )
         assert status in (None, done.returncode), f"{words}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 

@@ -21,7 +21,7 @@ from corral.kubernetes.pods.manifest import pod_of, service_of
 from corral.kubernetes.pods.names import ENDING, FINALIZER, REASON
 from corral.kubernetes.pods.site import PodSite
 from corral.model.container import Container, parse_volume
-from corral.model.errors import BackendFailed, NodeUnreachable, Refused
+from corral.model.errors import BackendFailed, Conflict, NodeUnreachable, Refused
 from corral.model.job import Request
 from corral.model.launch import Launch, LaunchPhase
 from corral.model.phase import Phase
@@ -41,6 +41,8 @@ from tests.kubernetes.refusing_webhook import WORDS, refusing_webhook
 UNTIL_LET_GO = "until [ -e $DIRECTORY/$NAME.code ]; do sleep 0.02; done"
 
 EXEC_VERSION = "client.authentication.k8s.io/v1"
+ROLES = ResourceType("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS = ResourceType("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 LIMIT_RANGES = ResourceType("", "v1", "limitranges", "LimitRange")
 
 
@@ -439,6 +441,47 @@ def test_a_server_without_rights_says_which_one_it_lacks(
             PodRig(nobody, namespace, kubelet, tmp_path)
     finally:
         nobody.close()
+
+
+def test_a_command_without_the_right_to_run_it_is_refused_with_its_name(
+    control_plane: ControlPlane, cluster: Cluster, namespace: str, kubelet: Kubelet, tmp_path: Path
+) -> None:
+    verbs = ["get", "list", "watch", "create", "patch", "delete"]
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]
+    cluster.create(ROLES, {"metadata": {"name": "no-exec"}, "rules": rules}, namespace)
+    role = {"apiGroup": ROLES.group, "kind": "Role", "name": "no-exec"}
+    subject = {"apiGroup": ROLES.group, "kind": "User", "name": NOBODY}
+    cluster.create(ROLE_BINDINGS, {"metadata": {"name": "no-exec"}, "roleRef": role, "subjects": [subject]}, namespace)
+    nobody = control_plane.connect(tmp_path, NOBODY)
+    rig = PodRig(nobody, namespace, kubelet, tmp_path)
+    try:
+        launch = running(rig, UNTIL_LET_GO)
+        with pytest.raises(MissingRight, match=r"pods/exec in namespace"):
+            rig.runtime.execute(launch.id, InnerCommand(("true",)))
+        rig.let_go(launch, 0)
+    finally:
+        rig.close()
+        nobody.close()
+
+
+def test_a_command_runs_in_a_pod_that_runs_and_in_no_other(rig: PodRig) -> None:
+    with pytest.raises(Conflict, match="has ended"):
+        rig.runtime.execute(rig.launch_of(2).id, InnerCommand(("true",)))
+    launch = running(rig, UNTIL_LET_GO)
+    execution = rig.runtime.execute(launch.id, InnerCommand(("sh", "-c", "echo in; exit 3")))
+    pieces = [execution.read(0)]
+
+    def ended() -> bool:
+        pieces.append(execution.read(pieces[-1].sequence))
+        return pieces[-1].exit_code is not None
+
+    rig.until(ended)
+    assert (b"".join(piece.stdout for piece in dict.fromkeys(pieces)), pieces[-1].exit_code) == (b"in\n", 3)
+    execution.close()
+    rig.let_go(launch, 0)
+    rig.end_of(launch)
+    with pytest.raises(Conflict, match="has ended"):
+        rig.runtime.execute(launch.id, InnerCommand(("true",)))
 
 
 @pytest.mark.parametrize("program", ["false", "echo no credential", 'printf "$GIVES" nobody-knows'])

@@ -56,6 +56,10 @@ class Calls:
             raise error_of(answer, asked)
         return answer
 
+    def renew(self) -> bool:
+        """Have another credential, where there is one."""
+        return self._server.access.credentials.renew()
+
     def open_line(self, timeout_s: float) -> OpenLine:
         """A connection of its own, for what is more than HTTP. Tried once."""
         return self._server.open_line(time.monotonic() + timeout_s)

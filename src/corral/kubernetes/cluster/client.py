@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from corral.kubernetes.cluster.calls import Calls
 from corral.kubernetes.cluster.connection import Call, ResponseStream, query_of
-from corral.kubernetes.cluster.errors import NoSuchObject, ObjectChanged, VersionExpired
+from corral.kubernetes.cluster.errors import NoSuchObject, NotAuthenticated, ObjectChanged, VersionExpired
 from corral.kubernetes.cluster.kubeconfig import Access, find_access
 from corral.kubernetes.cluster.objects import mapping
 from corral.kubernetes.cluster.resource import ACCESS_REVIEWS, PODS, ResourceType
 
 if TYPE_CHECKING:
+    from corral.kubernetes.cluster.connection import OpenLine
+    from corral.kubernetes.cluster.exec_talk import ExecTalk
     from corral.kubernetes.cluster.pod_exec import Ran
 
 T = TypeVar("T")
@@ -336,10 +338,38 @@ class Cluster:
         timeout_s: float = TIMEOUT_S,
     ) -> "Ran":
         """Run a command in a container, and return when it has ended. Tried once. The right is create on pods/exec."""
-        from corral.kubernetes.cluster.pod_exec import exec_target, run_over
+        from corral.kubernetes.cluster.exec_talk import exec_target
+        from corral.kubernetes.cluster.pod_exec import run_over
 
         deadline_s = time.monotonic() + timeout_s
         return run_over(self._calls.open_line(timeout_s), exec_target(namespace, pod, container, command), deadline_s)
+
+    def begin_in_pod(
+        self,
+        pod: str,
+        namespace: str,
+        container: str,
+        command: Sequence[str],
+        *,
+        stdin: bool,
+        terminal: bool,
+        timeout_s: float = TIMEOUT_S,
+    ) -> "tuple[OpenLine, ExecTalk]":
+        """Have a command begin in a container: its connection, and what is said on that. Tried once, and again only
+        with another credential. The rights are create and get on pods/exec.
+        """
+        from corral.kubernetes.cluster.exec_talk import exec_target
+        from corral.kubernetes.cluster.pod_exec import begin_over
+
+        deadline_s = time.monotonic() + timeout_s
+        target = exec_target(namespace, pod, container, command, stdin=stdin, terminal=terminal)
+        while True:
+            line = self._calls.open_line(deadline_s - time.monotonic())
+            try:
+                return line, begin_over(line, target, deadline_s, ends_input=stdin and not terminal)
+            except NotAuthenticated:
+                if not self._calls.renew():
+                    raise
 
     def can_i(
         self,

@@ -4,7 +4,8 @@ from corral.model.errors import Refused
 
 
 def refused_command(namespace: str, pod: str) -> Refused:
-    """That a command is not run inside a pod."""
+    """That a command is not run inside a pod of others."""
     return Refused(
-        f"Corral runs no command inside a pod; use kubectl for that: kubectl exec -n {namespace} {pod} -- COMMAND"
+        "Corral runs no command inside a pod that it has only bound to a node; use kubectl for that: "
+        f"kubectl exec -n {namespace} {pod} -- COMMAND"
     )

@@ -46,6 +46,9 @@ RUNNING_JOBS = (
 )
 """To run jobs as pods."""
 
+COMMANDS_IN_JOBS = tuple(ServerRight(verb, PODS, "exec") for verb in ("create", "get"))
+"""To run commands inside jobs. Which of the two is asked for depends on the version of the API server."""
+
 BINDING = (
     ServerRight("create", PODS, "binding", everywhere=True),
     ServerRight("get", PODS, everywhere=True),

@@ -11,6 +11,7 @@ from corral.model.errors import DevicesTaken, NodeUnreachable, Refused
 from corral.model.launch import Launch, LaunchPhase, checked_launch_id
 from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
+from corral.node.executions import Executions
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import (
     ExecOutput,
@@ -30,7 +31,7 @@ DEFAULT_RUNTIME = "container"
 
 
 class ClusterNodeAgent:
-    """Implements `corral.ports.node.NodeAgent` for the node of that name. It has no thread, and nothing to close.
+    """Implements `corral.ports.node.NodeAgent` for the node of that name, with a thread while commands run in its jobs.
 
     What a host has and a cluster does not show (processes, files of users, input of programs) is refused, or not there.
     """
@@ -58,6 +59,7 @@ class ClusterNodeAgent:
         self._records = records
         self._clock = clock
         self._is_reconciled = False
+        self._executions = Executions(lambda launch_id, command: self._of(launch_id).execute(launch_id, command))
 
     # What is told
 
@@ -158,22 +160,19 @@ class ClusterNodeAgent:
         """Pods have no terminal."""
 
     def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
-        """Pods take no command from here. Raises Refused, which says what runs one."""
-        self._of(launch_id).execute(launch_id, command)
+        self._executions.begin(exec_id, launch_id, command)
 
     def write_exec(self, exec_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
-        """There is none."""
-        return None
+        return self._executions.write(exec_id, offset, data, end=end)
 
     def resize_exec(self, exec_id: str, size: TerminalSize) -> None:
-        """There is none."""
+        self._executions.resize(exec_id, size)
 
     def read_exec(self, exec_id: str, after: int) -> ExecOutput | None:
-        """There is none."""
-        return None
+        return self._executions.read(exec_id, after)
 
     def end_exec(self, exec_id: str) -> None:
-        """There is none."""
+        self._executions.end(exec_id)
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         self._of_job(job_id).note(job_id, rank, line)
@@ -192,7 +191,8 @@ class ClusterNodeAgent:
         raise Refused(f"node {self._name} is in a Kubernetes cluster: nvidia-smi cannot be run there from here")
 
     def close(self) -> None:
-        """Nothing of it is kept open."""
+        """Commands inside jobs end."""
+        self._executions.close()
 
     def _refuse_before_reconciliation(self) -> None:
         if not self._is_reconciled:

@@ -16,11 +16,11 @@ from corral.kubernetes.cluster.errors import (
     ObjectChanged,
     asked_again,
 )
-from corral.kubernetes.cluster.kubectl import refused_command
 from corral.kubernetes.cluster.object_watch import ObjectWatch
 from corral.kubernetes.cluster.resource import PODS, SERVICES
+from corral.kubernetes.pods.execution import PodExecution
 from corral.kubernetes.pods.logs import PodLogs
-from corral.kubernetes.pods.manifest import MASTER_PORT, Json, pod_of, service_of, tombstone_of
+from corral.kubernetes.pods.manifest import CONTAINER, MASTER_PORT, Json, pod_of, service_of, tombstone_of
 from corral.kubernetes.pods.names import ENDING, FINALIZER, REASON, Names
 from corral.kubernetes.pods.own_pods import OwnPods
 from corral.kubernetes.pods.report import report
@@ -28,7 +28,7 @@ from corral.kubernetes.pods.site import PodSite
 from corral.kubernetes.pods.state import LaunchedPod
 from corral.kubernetes.pods.warnings import PodWarnings
 from corral.model.checkpoint_signal import CheckpointSignal
-from corral.model.errors import BackendFailed, NodeUnreachable, Refused
+from corral.model.errors import BackendFailed, Conflict, NodeUnreachable, Refused
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage, member_of
 from corral.model.phase import Phase
 from corral.ports.node import LogChunk, Rendezvous
@@ -44,6 +44,9 @@ LOG_PATIENCE_S = 60.0
 
 LEAVING_S = 5.0
 """So long a round removes pods at most: where nodes do not answer, time limits of other pods are kept all the same."""
+
+EXECUTE_S = 10.0
+"""So long a command in a pod may take to begin."""
 
 FOLLOWED_S = 1.0
 """So long the deletion of a pod waits until its log is followed."""
@@ -223,8 +226,29 @@ class PodRuntime:
         self.logs.note(job_id, rank, line)
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Raises Refused, which says what runs a command in a pod."""
-        raise refused_command(*self.pod_name(launch_id))
+        """Run a command in its container, as the container's user and with its environment, which nobody can change.
+
+        Raises Conflict where it does not run, Forbidden where this server lacks the right.
+        """
+        pod = self.pods.get(launch_id)
+        if pod is None or pod.over or pod.deleted_at is not None:
+            raise Conflict("its pod has ended or is being ended")
+        if not pod.has_run:
+            raise Conflict("its container has not started")
+        terminal = command.terminal is not None
+        try:
+            line, talk = self._cluster.begin_in_pod(
+                pod.name,
+                pod.namespace,
+                CONTAINER,
+                command.words,
+                stdin=command.stdin or terminal,
+                terminal=terminal,
+                timeout_s=EXECUTE_S,
+            )
+        except NoSuchObject:
+            raise Conflict("its pod is gone") from None
+        return PodExecution(line, talk, command)
 
     def pod_name(self, launch_id: str) -> tuple[str, str]:
         """Namespace and name of the pod that runs a launch, or would."""
