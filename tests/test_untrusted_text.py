@@ -81,6 +81,7 @@ PARSED_IN = {
     "plugins/queue_orders.py": OWN,
     "preflight/compatibility.py": OWN,
     "preflight/model_source.py": PROCESS,
+    "runtimes/docker/daemon_calls.py": "what Docker answers, which stays text where it is no JSON",
     "runtimes/docker/pulling.py": PROCESS,
     "runtimes/docker/records.py": PROCESS,
     "runtimes/docker/opened_volumes.py": PROCESS,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from corral.cli.flags import SubmitFlags, filled, parse_words
-from corral.cli.mistakes import Mistaken, Mistakes
 from corral.cli.sbatch import IGNORED, REFUSED, RESOURCES, Translated, read_options, translate
 from corral.cli.sbatch_meanings import MEANINGS
 from corral.cli.script import read_script
 from corral.cli.script_header import at_its_line
+from corral.cli.script_mistakes import Mistaken, ScriptMistakes
 from corral.model.errors import Forbidden, Refused
 
 
@@ -44,7 +44,7 @@ SITE = KnownSite()
 
 
 def translated_line(line: str) -> Translated:
-    mistakes = Mistakes()
+    mistakes = ScriptMistakes()
     translated = translate(read_options(line.split(), "job.sh", 1, mistakes), SITE, mistakes)
     mistakes.refuse()
     return translated

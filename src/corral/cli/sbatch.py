@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from corral.cli.mistakes import Mistakes
 from corral.cli.sbatch_meanings import MEANINGS, NOTES
 from corral.cli.sbatch_resources import resource_flags
 from corral.cli.sbatch_said import Said
+from corral.cli.script_mistakes import ScriptMistakes
 from corral.cli.site import Site
 from corral.model.errors import Refused, nearest
 from corral.model.submission import Submission
@@ -32,7 +32,7 @@ class Translated:
     test_only: bool = False
 
 
-def read_options(words: Sequence[str], file: str, line: int, mistakes: Mistakes) -> dict[str, Said]:
+def read_options(words: Sequence[str], file: str, line: int, mistakes: ScriptMistakes) -> dict[str, Said]:
     """The options of one #SBATCH line by their long names. What is no option of sbatch is a mistake."""
     said = {}
     for option, value in _options(words):
@@ -46,7 +46,7 @@ def read_options(words: Sequence[str], file: str, line: int, mistakes: Mistakes)
     return said
 
 
-def translate(said: Mapping[str, Said], site: Site, mistakes: Mistakes) -> Translated:
+def translate(said: Mapping[str, Said], site: Site, mistakes: ScriptMistakes) -> Translated:
     """Corral's flags for these options. Options that contradict or cannot be honoured here are mistakes."""
     flags: list[tuple[list[str], str]] = []
     ignored, notes = [], []

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from corral.cli.mistakes import Mistakes
 from corral.cli.sbatch_constraint import constraint_flags
 from corral.cli.sbatch_said import Said
+from corral.cli.script_mistakes import ScriptMistakes
 from corral.cli.site import Site
 from corral.model.errors import Refused
 from corral.model.units import DECIMAL, WHOLE, count_of, is_whole
@@ -25,7 +25,7 @@ _MEMORY = re.compile(rf"({DECIMAL})([KMGTkmgt]?)[Bb]?")
 _MIB_PER_UNIT = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 
-def resource_flags(said: Mapping[str, Said], site: Site, mistakes: Mistakes) -> tuple[tuple[Flags, ...], int]:
+def resource_flags(said: Mapping[str, Said], site: Site, mistakes: ScriptMistakes) -> tuple[tuple[Flags, ...], int]:
     """The flags for all resource options, and the number of tasks.
 
     Options that make no sense, or contradict each other, are mistakes; of contradictions both options are named.
@@ -47,7 +47,7 @@ def resource_flags(said: Mapping[str, Said], site: Site, mistakes: Mistakes) -> 
     return tuple(flags), tasks
 
 
-def _all_readable(said: Mapping[str, Said], mistakes: Mistakes) -> bool:
+def _all_readable(said: Mapping[str, Said], mistakes: ScriptMistakes) -> bool:
     """Whether each option makes sense by itself: else contradictions would be found that there are not."""
     names = [name for name in said if name in _READERS]
     read = []

@@ -18,10 +18,10 @@ from corral.cli.direct.plain_script import (
 )
 from corral.cli.flags import SubmitFlags, filled, parse_words
 from corral.cli.foreign_commands import logical_lines, missing_commands
-from corral.cli.mistakes import Mistakes
 from corral.cli.sbatch import read_options, translate
 from corral.cli.sbatch_said import Said
 from corral.cli.script_header import Header
+from corral.cli.script_mistakes import ScriptMistakes
 from corral.cli.site import SERVER, Site
 from corral.cli.split_words import refuse_assignment
 from corral.model.errors import Refused
@@ -102,7 +102,7 @@ def _from_standard_input(data: bytes, arguments: Sequence[str], given: SubmitFla
 
 def _script(text: str, where: str, runs: tuple[str, ...], given: SubmitFlags, site: Site) -> Script:
     """The script with this text, which `runs` runs."""
-    mistakes, header, lines = Mistakes(), Header(), text.splitlines()
+    mistakes, header, lines = ScriptMistakes(), Header(), text.splitlines()
     said: dict[str, Said] = {}
     for number, keyword, rest in header_lines(lines):
         at = f"{where}, line {number}"

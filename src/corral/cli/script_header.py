@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from corral.cli.flags import SubmitFlags, filled, said, spell
-from corral.cli.mistakes import Mistakes
+from corral.cli.script_mistakes import ScriptMistakes
 from corral.client.request import submission
 from corral.model.errors import Refused
 
@@ -34,7 +34,7 @@ class Header:
         origins = {**dict.fromkeys(_said(flags), where), **self.origins}
         return Header(filled(self.flags, flags), origins)
 
-    def check(self, given: SubmitFlags, mistakes: Mistakes) -> None:
+    def check(self, given: SubmitFlags, mistakes: ScriptMistakes) -> None:
         """Note each value of a line that cannot be meant beside the flags that are `given` on the command line."""
         left = filled(given, self.flags)
         while True:

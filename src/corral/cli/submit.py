@@ -11,11 +11,11 @@ from corral.cli.direct.submit_command import tell, tell_elements
 from corral.cli.dry_run import show_forecast
 from corral.cli.flag_classes import taking
 from corral.cli.flags import SubmitFlags, filled, said, spell
-from corral.cli.mistakes import Mistaken
 from corral.cli.sbatch import marked
 from corral.cli.screen import command_group, example, exit_code_of, say
 from corral.cli.script import Script, read_script
 from corral.cli.script_header import at_its_line
+from corral.cli.script_mistakes import Mistaken
 from corral.client import Client
 from corral.client.request import submission
 from corral.model.errors import Refused

@@ -29,7 +29,6 @@ from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
 from corral.node.cleaner import Cleaner
 from corral.node.device_setup import DeviceSetup, Then
-from corral.node.executions import Executions
 from corral.node.file_inspector import HostFileInspector
 from corral.node.inventory import Inventory
 from corral.node.job_inputs import JobInputs
@@ -38,6 +37,7 @@ from corral.node.job_mapping import JobMapping
 from corral.node.meeting_places import MeetingPlaces
 from corral.node.mps_watch import MpsWatch
 from corral.node.news import NewsBuffer
+from corral.node.node_executions import NodeExecutions
 from corral.node.node_launches import HeardLaunches, NodeLaunches
 from corral.node.notification_runner import NotificationRunner
 from corral.node.resource_files import ResourceFiles
@@ -133,7 +133,7 @@ class LocalNode:
         listener = self._notifications.beside(lambda launch_id: heard.add(launch_id.removeprefix(CONTAINER)))
         processes = _started(home, settings, clock, listener)
         self._launches = self._make_launches(processes, home, heard)
-        self._executions = Executions(self._launches.execute)
+        self._executions = NodeExecutions(self._launches.execute)
         self._sampler = Sampler(
             self._source,
             clock,

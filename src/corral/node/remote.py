@@ -29,7 +29,7 @@ from corral.ports.node import (
     Reports,
 )
 from corral.ports.runtime import InnerCommand
-from corral.runtimes.process.execution import ANSWER_WITHIN_S
+from corral.runtimes.process.process_execution import ANSWER_WITHIN_S
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -235,7 +235,7 @@ class NodeAgent(Protocol):
     def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
         """Run a command inside a launch that runs. Once for each `exec_id`, which the caller makes up.
 
-        A command that nobody asks after for `corral.node.executions.UNHEARD_S` is ended. Raises Conflict where the
+        A command that nobody asks after for `corral.node.node_executions.UNHEARD_S` is ended. Raises Conflict where the
         launch does not run, Refused where it takes no command.
         """
         ...

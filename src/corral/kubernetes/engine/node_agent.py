@@ -11,7 +11,7 @@ from corral.model.errors import DevicesTaken, NodeUnreachable, Refused
 from corral.model.launch import Launch, LaunchPhase, checked_launch_id
 from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
-from corral.node.executions import Executions
+from corral.node.node_executions import NodeExecutions
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import (
     ExecOutput,
@@ -59,7 +59,7 @@ class ClusterNodeAgent:
         self._records = records
         self._clock = clock
         self._is_reconciled = False
-        self._executions = Executions(lambda launch_id, command: self._of(launch_id).execute(launch_id, command))
+        self._executions = NodeExecutions(lambda launch_id, command: self._of(launch_id).execute(launch_id, command))
 
     # What is told
 

@@ -18,11 +18,11 @@ from corral.kubernetes.cluster.errors import (
 )
 from corral.kubernetes.cluster.object_watch import ObjectWatch
 from corral.kubernetes.cluster.resource import PODS, SERVICES
-from corral.kubernetes.pods.execution import PodExecution
 from corral.kubernetes.pods.logs import PodLogs
 from corral.kubernetes.pods.manifest import CONTAINER, MASTER_PORT, Json, pod_of, service_of, tombstone_of
 from corral.kubernetes.pods.names import ENDING, FINALIZER, REASON, Names
 from corral.kubernetes.pods.own_pods import OwnPods
+from corral.kubernetes.pods.pod_execution import PodExecution
 from corral.kubernetes.pods.report import report
 from corral.kubernetes.pods.site import PodSite
 from corral.kubernetes.pods.state import LaunchedPod

@@ -31,7 +31,7 @@ _FRAME = struct.Struct(">BxxxI")
 _GRACE_S = 2.0
 
 
-class InnerCommand:
+class ContainerCommand:
     """One command, from its beginning to its end."""
 
     def __init__(self, container: str, term: str, words: list[str]) -> None:
@@ -133,7 +133,7 @@ def main(container: str, term: str, words: list[str]) -> int:
     """The exit code of the command, or of why there is none."""
     image = "of the container"
     try:
-        inner = InnerCommand(container, term, words)
+        inner = ContainerCommand(container, term, words)
         image = inner.image()
         return inner.run()
     except DaemonRefused as error:

@@ -16,13 +16,13 @@ from corral.ports.runtime import InnerCommand
 from . import claimed_list
 from .claim import Claim
 from .evidence import supervisors
-from .execution import Execution, connect_keeper
 from .job_cgroups import JobCgroups
 from .killing import kill_with_supervisor, main_pids
 from .launch_records import CLAIMED_LIST, Exit, LaunchRecords
 from .launch_spec import LAUNCH_ID, LaunchError, LaunchSpec
 from .leftovers import LeftoverKiller
 from .limits import lowered
+from .process_execution import ProcessExecution, connect_keeper
 from .procfs import LocalProcess, descendants_of
 from .removal import remove_tree
 from .still_running import tag_of
@@ -248,7 +248,7 @@ class ProcessLaunches:
             if claim is not None and claim.holder is not None:
                 self._watcher.tell_process(claim.holder)
 
-    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+    def execute(self, launch_id: str, command: InnerCommand) -> ProcessExecution:
         """Run a command beside the program of a launch that runs. Raises LaunchError, OSError, ValueError."""
         records = self._verifier.records(launch_id)
         _, own = records.read_spec()
@@ -262,7 +262,7 @@ class ProcessLaunches:
                     "its supervisor does not take commands: it is of an earlier version of Corral, or stopped"
                 ) from None
 
-        return Execution(command, begin, owner)
+        return ProcessExecution(command, begin, owner)
 
     def _force(self, launch_id: str) -> None:
         """Kill a supervisor that does not end its job, and the job; what is left is killed later."""

@@ -80,9 +80,9 @@ def message_of(command: InnerCommand) -> bytes:
     return kind + b"".join(os.fsencode(text) + b"\0" for text in texts)
 
 
-class Execution:
+class ProcessExecution:
     """One command inside a job. Safe from any thread; no call waits for the command. Implements
-    `corral.ports.runtime.Execution`.
+    `corral.ports.runtime.ProcessExecution`.
     """
 
     def __init__(

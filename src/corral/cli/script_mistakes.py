@@ -1,4 +1,4 @@
-"""Mistakes in a script, collected so that all of them are told at once."""
+"""ScriptMistakes in a script, collected so that all of them are told at once."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ class Mistaken(Refused):
         self.mistakes = mistakes
 
 
-class Mistakes:
+class ScriptMistakes:
     """What was found wrong so far."""
 
     def __init__(self) -> None:

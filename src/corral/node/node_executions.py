@@ -24,7 +24,7 @@ MOST = 64
 _LOOK_S = 1.0
 
 
-class Executions:
+class NodeExecutions:
     """The commands, by the ids that the server made up. Safe from any thread; nothing is kept on disk."""
 
     def __init__(self, execute: Callable[[str, InnerCommand], Execution]) -> None:

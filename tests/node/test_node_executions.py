@@ -7,8 +7,8 @@ import pytest
 
 from corral.model.errors import BackendFailed, Refused
 from corral.model.terminal import TerminalSize
-from corral.node import executions as module
-from corral.node.executions import MOST, Executions
+from corral.node import node_executions as module
+from corral.node.node_executions import MOST, NodeExecutions
 from corral.ports.node import ExecOutput
 from corral.ports.runtime import InnerCommand, InnerOutput
 
@@ -37,7 +37,7 @@ class Played:
 class World:
     def __init__(self) -> None:
         self.begun: list[Played] = []
-        self.executions = Executions(self.execute)
+        self.executions = NodeExecutions(self.execute)
 
     def execute(self, launch_id: str, command: InnerCommand) -> Played:
         self.begun.append(Played())
@@ -93,7 +93,7 @@ def test_a_start_that_fails_leaves_nothing(world: World, monkeypatch: pytest.Mon
     def fail(launch_id: str, command: InnerCommand) -> Played:
         raise BackendFailed("no")
 
-    executions = Executions(fail)
+    executions = NodeExecutions(fail)
     for number in range(2 * MOST):
         with pytest.raises(BackendFailed, match="no"):
             executions.begin(str(number), "1.1", COMMAND)

@@ -9,8 +9,8 @@ import pytest
 
 from corral.model.terminal import TerminalSize
 from corral.ports.runtime import Execution, InnerCommand
-from corral.runtimes.process.execution import connect_keeper, message_of
 from corral.runtimes.process.launch_spec import LaunchError
+from corral.runtimes.process.process_execution import connect_keeper, message_of
 from tests.runtimes.process.conftest import PATH, Machine, alive, root_only, until
 
 
@@ -224,7 +224,7 @@ def test_a_supervisor_without_such_a_door_is_said_to_be_of_an_earlier_version(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = sleeper(machine)
-    monkeypatch.setattr("corral.runtimes.process.execution.ANSWER_WITHIN_S", 0.1)
+    monkeypatch.setattr("corral.runtimes.process.process_execution.ANSWER_WITHIN_S", 0.1)
     monkeypatch.setattr(machine.runtime, "_tell", lambda launch_id: None)
     with pytest.raises(LaunchError, match="earlier version"):
         sh(machine, name, "true")

@@ -14,8 +14,8 @@ from corral.kubernetes.cluster.connection import OpenLine
 from corral.kubernetes.cluster.errors import ClusterUnreachable
 from corral.kubernetes.cluster.exec_talk import ExecTalk
 from corral.kubernetes.cluster.pod_exec import begin_over
-from corral.kubernetes.pods import execution
-from corral.kubernetes.pods.execution import PodExecution, failure_code
+from corral.kubernetes.pods import pod_execution
+from corral.kubernetes.pods.pod_execution import PodExecution, failure_code
 from corral.model.terminal import TerminalSize
 from corral.ports.runtime import InnerCommand, InnerOutput
 
@@ -92,7 +92,7 @@ def test_a_command_that_takes_no_input_is_not_heaped_up(other: Other) -> None:
 
 
 def test_output_that_nobody_reads_stays_at_its_source(other: Other, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "PIECE_BYTES", 1)
+    monkeypatch.setattr(pod_execution, "PIECE_BYTES", 1)
     run = other.begin(CAT)
     other.socket.setblocking(False)
     with suppress(BlockingIOError):
