@@ -48,7 +48,9 @@ def test_an_empty_body_is_an_empty_object() -> None:
     assert parse_json(b"") == {}
 
 
-@pytest.mark.parametrize("raw", [b"{", b"{'a': 1}", b"\xff\xfe\x00", b'{"a": 1} x', b"nul", b'"\xed\xa0\x80"'])
+@pytest.mark.parametrize(
+    "raw", [b"{", b"{'a': 1}", b"\xff\xfe\x00", b'{"a": 1} x', b"nul", b"1" * 5000, b'"\xed\xa0\x80"']
+)
 def test_what_is_not_json_is_refused_saying_what_is_wrong_with_it(raw: bytes) -> None:
     assert refusal(raw).startswith("the body is not JSON: ")
 
@@ -61,9 +63,8 @@ def test_numbers_that_json_does_not_have_are_refused(word: str) -> None:
 @pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, int("9" * 4000)])
 def test_numbers_beyond_64_bits_are_refused_wherever_they_stand(number: int) -> None:
     said = refusal(f'{{"parameters": {{"p": [1, {number}]}}}}'.encode())
-    assert said.startswith(f"the number {number!s:.24}")
+    assert said.startswith(f"parameters.p[1]: {number!s:.24}")
     assert "beyond 64 bits" in said
-    assert "beyond 64 bits" in refusal(b"1" * 5000)
 
 
 def test_numbers_of_64_bits_are_read() -> None:

@@ -1,7 +1,9 @@
 """The commit of a directory is read without executing anything that a repository says."""
 
 import os
+import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -92,11 +94,6 @@ def test_nothing_that_a_repository_names_is_executed(repository: Path, tmp_path:
     assert mark.exists()  # so the trap works
 
 
-def test_a_filter_whose_name_cannot_be_switched_off_ends_the_question(repository: Path) -> None:
-    git(repository, "config", "filter.a=b.clean", "true")
-    assert git_commit(str(repository)) is None
-
-
 def test_a_git_that_is_slow_is_given_up_and_killed(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,3 +105,56 @@ def test_a_git_that_is_slow_is_given_up_and_killed(
     began = time.monotonic()
     assert git_commit(str(repository)) is None
     assert time.monotonic() - began < 10
+    pid = int((tmp_path / "pid").read_text())
+    until = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < until, "it is killed"
+        time.sleep(0.01)
+
+
+def test_a_directory_on_a_file_server_that_is_away_is_waited_for_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    def never(directory: str) -> bool:
+        return answers.wait(60)
+
+    monkeypatch.setattr(module, "_in_work_tree", never)
+    monkeypatch.setattr(module, "WITHIN_S", 0.1)
+    began = time.monotonic()
+    assert git_commit(str(tmp_path)) is None
+    assert time.monotonic() - began < 10
+    answers.set()
+
+
+def test_a_filter_that_appears_while_git_is_asked_is_not_run(repository: Path, tmp_path: Path) -> None:
+    """Its configuration includes a pipe, of which each reading may be another."""
+    (repository / ".gitattributes").write_text("* filter=evil\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "-q", "-m", "attributes")
+    (repository / "train.py").write_text("2\n")
+    (tmp_path / "evil").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\ncat\n")
+    (tmp_path / "evil").chmod(0o755)
+    for key in ("clean", "process"):
+        git(repository, "config", f"filter.evil.{key}", f"{tmp_path}/evil")
+    found = git_commit(str(repository))
+    assert found is not None
+    assert found[1]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_file_that_was_only_touched_does_not_differ(repository: Path) -> None:
+    os.utime(repository / "train.py", (1, 1))
+    assert git_commit(str(repository)) == (git(repository, "rev-parse", "HEAD"), False)
+    (repository / "train.py").unlink()
+    os.mkfifo(repository / "train.py")
+    assert git_commit(str(repository)) == (git(repository, "rev-parse", "HEAD"), True)
+
+
+def test_a_program_whose_children_nobody_waits_for_may_ask(repository: Path) -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        git_commit(str(repository))
+    finally:
+        signal.signal(signal.SIGCHLD, before)

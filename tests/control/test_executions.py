@@ -147,6 +147,20 @@ def test_commands_whose_output_nobody_asks_for_take_no_place(world: Inside) -> N
     world.begin()
 
 
+def test_a_command_that_is_slow_to_begin_is_not_taken_for_one_that_nobody_wants(world: Inside) -> None:
+    world.add()
+    begin = world.node.begin_exec
+
+    def slowly(exec_id: str, launch_id: str, command: InnerCommand) -> None:
+        world.clock.advance(module.UNCLAIMED_S + 1)
+        world.node.begin_exec = begin  # type: ignore[method-assign]
+        world.begin()
+        begin(exec_id, launch_id, command)
+
+    world.node.begin_exec = slowly  # type: ignore[method-assign]
+    assert world.executions.follow("1", world.begin(), ALICE) is not None
+
+
 def test_a_user_has_a_limit_in_all_jobs_together(world: Inside, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_OF_A_USER", 2)
     world.add()

@@ -146,6 +146,11 @@ def test_exec_runs_a_command_inside_the_container_as_its_user_with_its_environme
     with box.start("exec", job, "--", "cat", stdin=subprocess.PIPE) as command:
         told = command.communicate("through\n" * 20000, timeout=PATIENCE_S)[0]
     assert told == "through\n" * 20000
+    # Each way waits for the other here where one of them were served alone.
+    more = "while read -r line; do echo $line $line $line $line $line $line $line $line; done"
+    with box.start("exec", job, "--", "sh", "-c", more, stdin=subprocess.PIPE) as command:
+        told = command.communicate(f"{'x' * 1000}\n" * 1000, timeout=PATIENCE_S)[0]
+    assert len(told) == 1000 * 8 * 1001
     assert box.ok("logs", job) == ""
 
 

@@ -165,7 +165,7 @@ def test_on_a_full_disk_nothing_starts_and_everybody_is_told_so_until_there_is_r
         fill.write_bytes(bytes(480 * 1024))
         full = f"the disk that {disk} is on is full; free some space there"
         waiting = box.start("run", "--", "sh", "-c", "echo it ran")
-        assert full in line_of(waiting.stderr)
+        assert line_of(waiting.stderr, full)
         (row,) = box.json("ps", "--json")
         assert (row["phase"], row["wait"]) == ("PENDING", "Disk")
         assert full in box.ok("why", row["id"])

@@ -25,7 +25,7 @@ def test_a_terminal_has_it_over_a_killed_server_and_is_as_before_afterwards(new_
         screen.press(b"q")
         assert screen.to_the_end() == 0
         assert screen.modes() == before
-    frame = box.ok("top", "--once").splitlines()
+    frame = box.ok("top", "--once", COLUMNS="80").splitlines()
     assert "0 of 1 GPUs free  1 run, 0 wait" in frame[0]
     assert any("comes-later" in line and "RUNNING" in line for line in frame)
     assert all(len(line) <= 80 for line in frame)

@@ -28,9 +28,8 @@ _QUICK_BYTES = 32 * 1024
 _LARGE = UserTurns(1, of_a_user=1)
 """Python's JSON parser blocks all other threads. Large bodies are parsed one at a time, so small ones get a turn."""
 
-_MOST_DIGITS = len(str(-(1 << 63)))
 _LONG_NUMBER = re.compile(rb"\d{19}")
-"""What may be a number beyond 64 bits: few bodies have one, and need their numbers read one by one."""
+"""What may be a number beyond 64 bits: few bodies have one, and need the closer look."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRUTH = {"1": True, "true": True, "0": False, "false": False}
@@ -68,8 +67,7 @@ def parse_json(raw: bytes) -> Any:
     refuse_unwieldy(raw)
     try:
         # Decoded here: the json module lets pass what is not quite UTF-8.
-        reads_whole = _whole_number if _LONG_NUMBER.search(raw) else None
-        data = json.loads(raw.decode() or "{}", parse_constant=_no_number, parse_int=reads_whole)
+        data = json.loads(raw.decode() or "{}", parse_constant=_no_number)
     except ValueError as error:
         raise Refused(f"the body is not JSON: {error}") from None
     # Neither the ledger nor exec can take these. They come escaped only, so that few bodies need the closer look.
@@ -82,6 +80,8 @@ def parse_json(raw: bytes) -> Any:
             else:
                 continue
             raise Refused(f"{field or 'the body'}: {text!r:.80} contains {what}", field=field or None)
+    if _LONG_NUMBER.search(raw):
+        _refuse_huge(data, "")
     return data
 
 
@@ -118,11 +118,17 @@ def _no_number(word: str) -> Any:
     raise ValueError(f"{word} is not a number in JSON")
 
 
-def _whole_number(digits: str) -> int:
-    # Python's own limit is 4,300 digits, and what is beyond 64 bits fits neither the ledger nor a float.
-    if len(digits) <= _MOST_DIGITS and -(1 << 63) <= (number := int(digits)) < 1 << 63:
-        return number
-    raise Refused(f"the number {digits:.24}{'...' if len(digits) > 24 else ''} is beyond 64 bits; use a smaller one")
+def _refuse_huge(data: Any, field: str) -> None:
+    """Raises Refused for a whole number beyond 64 bits: the ledger can't keep it, and it may be beyond a float, too."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            _refuse_huge(value, f"{field}.{key}" if field else key)
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            _refuse_huge(item, f"{field}[{index}]")
+    elif isinstance(data, int) and not -(1 << 63) <= data < 1 << 63:
+        digits = f"{data!s:.24}{'...' if len(str(data)) > 24 else ''}"
+        raise Refused(f"{field or 'the body'}: {digits} is beyond 64 bits; use a smaller number", field=field or None)
 
 
 @cache

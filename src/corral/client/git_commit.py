@@ -1,15 +1,18 @@
 """Which commit the directory of a job is at, and whether tracked files differ from it.
 
-Whoever wrote the repository may not be trusted. So nothing that its configuration names is executed: no monitor of
-files, no hook, no filter, no remote helper, no pager.
+Whoever wrote the repository may not be trusted, and may change its configuration at any moment. So nothing that it
+names is executed: no monitor of files, no hook, no filter, no remote helper, no pager. Files are compared here.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
+import stat
 import time
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,13 +22,17 @@ WITHIN_S = 0.3
 TRUST_S = 2.0
 """A loop that submits asks once."""
 
-_MOST_BYTES = 1024 * 1024
+_MOST_BYTES = 16 * 1024 * 1024
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-_FILTERS = ("config", "-z", "--name-only", "--get-regexp", r"^filter\.")
-_STATUS = (
-    *("status", "--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=all"),
-    *("--no-renames", "--no-ahead-behind", "-z"),
+_COMMIT = ("rev-parse", "--verify", "--end-of-options", "HEAD")
+_STAGED = ("diff-index", "--cached", "--name-only", "--no-renames", "--no-ext-diff", "--ignore-submodules=all", "HEAD")
+_FILES = ("ls-files", "-z", "--stage", "--debug", "--", ":/")
+_FILE = re.compile(
+    rb"(\d{6}) ([0-9a-f]{40,64}) \d\t([^\0]+)\0  ctime: [\d:]+\n  mtime: (\d+):(\d+)\n"
+    rb"  dev: .*\n  uid: .*\n  size: (\d+)\tflags: \w+\n"
 )
+_SUBMODULE = b"160000"
+_MOST_COMPARED_BYTES = 8 * 1024 * 1024
 _known: dict[str, tuple[float, tuple[str, bool] | None]] = {}
 
 
@@ -35,9 +42,25 @@ def git_commit(directory: str) -> tuple[str, bool] | None:
     at, found = _known.get(directory, (-TRUST_S, None))
     if now - at < TRUST_S:
         return found
-    found = _read(directory, now + WITHIN_S) if _in_work_tree(directory) else None
+    found = _in_time(directory, now + WITHIN_S)
     _known[directory] = now, found
     return found
+
+
+def _in_time(directory: str, until: float) -> tuple[str, bool] | None:
+    """What is told by then. On a thread: a file server that is away keeps whoever looks for a file there, for ever."""
+    import threading
+
+    told: list[tuple[str, bool] | None] = []
+
+    def look() -> None:
+        if _in_work_tree(directory):
+            told.append(_read(directory, until))
+
+    looking = threading.Thread(target=look, name="git-commit", daemon=True)
+    looking.start()
+    looking.join(max(0.0, until - time.monotonic()))
+    return told[0] if told else None
 
 
 def _in_work_tree(directory: str) -> bool:
@@ -52,25 +75,56 @@ def _in_work_tree(directory: str) -> bool:
 
 
 def _read(directory: str, until: float) -> tuple[str, bool] | None:
-    filters = _git(directory, _FILTERS, until)
-    if filters is None:
+    """The commit, and whether a file differs. `git status` is not asked: it runs filters on what it compares."""
+    commit = _git(directory, _COMMIT, until)
+    staged = None if commit is None else _git(directory, _STAGED, until)
+    if commit is None or staged is None:
         return None
-    names = {key.rpartition(".")[0] for key in filters.split("\0") if key}
-    # A name with = cannot be said with -c.
-    if any("=" in name for name in names):
-        return None
-    off = [word for name in sorted(names) for word in ("-c", f"{name}.clean=", "-c", f"{name}.process=")]
-    off += [word for name in sorted(names) for word in ("-c", f"{name}.required=false")]
-    status = _git(directory, (*off, *_STATUS), until)
-    if status is None:
-        return None
-    lines = status.split("\0")
-    commit = next((line.rpartition(" ")[2] for line in lines if line.startswith("# branch.oid ")), "")
-    dirty = any(line and not line.startswith("# ") for line in lines)
-    return (commit, dirty) if len(commit) in (40, 64) else None
+    if staged:
+        return commit.decode().strip(), True
+    files = _git(directory, _FILES, until)
+    differs = None if files is None else _any_differs(directory, files, until)
+    return None if differs is None else (commit.decode().strip(), differs)
 
 
-def _git(directory: str, words: Sequence[str], until: float) -> str | None:
+def _any_differs(directory: str, files: bytes, until: float) -> bool | None:
+    """Whether a file is not as git last saw it, and has other contents, too; None where that cannot be told in time."""
+    for mode, digest, path, seconds, nanoseconds, size in _FILE.findall(files):
+        if time.monotonic() > until:
+            return None
+        if mode == _SUBMODULE:
+            continue
+        name = os.path.join(os.fsencode(directory), path)
+        try:
+            found = os.lstat(name)
+        except OSError:
+            return True
+        as_seen = found.st_mtime_ns == int(seconds) * 10**9 + int(nanoseconds) and found.st_size == int(size)
+        if not as_seen and _digest(name, found, len(digest)) != digest.decode():
+            return True
+    return False
+
+
+def _digest(name: bytes, found: os.stat_result, length: int) -> str | None:
+    """The name that git would give to what the file holds now; None of what is no file, or too large to look at."""
+    import hashlib
+
+    try:
+        if stat.S_ISLNK(found.st_mode):
+            held = os.readlink(name)
+        elif stat.S_ISREG(found.st_mode) and found.st_size <= _MOST_COMPARED_BYTES:
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(fd, "rb") as file:
+                held = file.read(_MOST_COMPARED_BYTES + 1)
+        else:
+            return None
+    except OSError:
+        return None
+    named = b"blob %d\0" % len(held) + held
+    return hashlib.sha1(named).hexdigest() if length == 40 else hashlib.sha256(named).hexdigest()
+
+
+def _git(directory: str, words: Sequence[str], until: float) -> bytes | None:
     """What git prints in the directory; None where it fails, is not there, or takes too long."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C"}
@@ -86,17 +140,15 @@ def _git(directory: str, words: Sequence[str], until: float) -> str | None:
     finally:
         os.close(writer)
         os.close(null)
-    try:
-        printed = _until_closed(reader, until)
-    finally:
-        os.close(reader)
-        if printed is None:
-            os.killpg(pid, signal.SIGKILL)
-        # One that is killed may still wait for a file server.
-        _, status = os.waitpid(pid, os.WNOHANG if printed is None else 0)
-    # Without any filter, git config ends with 1.
-    asked_nothing = words is _FILTERS and os.waitstatus_to_exitcode(status) == 1
-    return None if printed is None or (status and not asked_nothing) else os.fsdecode(printed)
+    printed = _until_closed(reader, until)
+    os.close(reader)
+    if printed is None:
+        os.killpg(pid, signal.SIGKILL)
+    # This waits on for one that is killed and still waits for a file server: nobody waits for this thread.
+    status = 1 << 8
+    with suppress(ChildProcessError):  # The program may reap its children itself, or have the kernel do so.
+        _, status = os.waitpid(pid, 0)
+    return None if status else printed
 
 
 def _until_closed(reader: int, until: float) -> bytes | None:

@@ -6,6 +6,7 @@ That it was run is a fact; what it reads and writes is passed on and kept nowher
 
 import base64
 import logging
+import math
 import secrets
 import shlex
 import threading
@@ -60,7 +61,7 @@ class _Running:
     job_id: str
     user: str
     launch: Launch
-    begun_at: float
+    begun_at: float = math.inf
     followed: bool = False
 
 
@@ -101,6 +102,7 @@ class Executions:
             self._write_down(job, CommandExecuted(job.id, words, rank, at=self._clock.now(), by=caller.user))
             run = InnerCommand(command.words or SHELL, command.terminal, command.term, command.stdin)
             self._agent_of(launch).begin_exec(exec_id, launch.id, run)
+            self._note_begun(exec_id)
         except Conflict as error:
             self._forget(exec_id)
             _refuse_phase(self._queries.find(job_id))
@@ -181,8 +183,14 @@ class Executions:
             ):
                 if count >= most:
                     raise Conflict(f"{count} commands run inside {where}, and {most} may; end one of them first")
-            self._running[exec_id] = _Running(job.id, caller.user, launch, now)
+            self._running[exec_id] = _Running(job.id, caller.user, launch)
         return exec_id
+
+    def _note_begun(self, exec_id: str) -> None:
+        """It has begun: from now on somebody has to ask for its output."""
+        with self._lock:
+            if exec_id in self._running:
+                self._running[exec_id].begun_at = self._clock.monotonic()
 
     def _write_down(self, job: Job, fact: CommandExecuted) -> None:
         def decide(view: View) -> Decided[None]:

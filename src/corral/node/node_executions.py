@@ -59,6 +59,7 @@ class NodeExecutions:
                 self._watch_them()
         if not wanted:
             execution.close()
+            raise BackendFailed("the command was ended before it had begun")
 
     def write(self, exec_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
         """As `corral.ports.node.NodeAgent.write_exec`. Raises Refused."""
@@ -121,7 +122,9 @@ class NodeExecutions:
         while not self._closed.wait(_LOOK_S):
             with self._lock:
                 before = time.monotonic() - UNHEARD_S
-                gone = [exec_id for exec_id, heard_at in self._heard_at.items() if heard_at < before]
+                # Whoever began one that has not begun yet still waits for that.
+                begun = {exec_id for exec_id, execution in self._known.items() if execution is not None}
+                gone = [one for one, heard_at in self._heard_at.items() if one in begun and heard_at < before]
                 if not self._known:
                     self._watch = None
                     return

@@ -19,6 +19,7 @@ const alert = (fields: Partial<Alert>): Alert => ({
   since: 0,
   fired_at: 0,
   value: null,
+  measure: null,
   sentence: "",
   labels: { job: "7", user: "ann" },
   group: "",

@@ -33,6 +33,9 @@ from corral.model.submission import Submission
 from corral.model.view import View
 from corral.ports.ledger import Decided
 
+_MOST_KEPT = 64 * 1024
+"""The characters of the largest environment of which one copy is kept for jobs to come."""
+
 _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|Rscript|julia")
 
 
@@ -132,9 +135,16 @@ def _environment(submission: Submission) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(env.items()))
 
 
-@lru_cache(maxsize=1000)
 def _shared(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """One copy of an environment for all jobs that have it: ten thousand copies of a shell's would take 150 MB."""
+    """One copy of an environment for all jobs that have it: ten thousand copies of a shell's would take 150 MB.
+
+    What is larger is not kept for the next job: it may have a script of 4 MiB in it, and a thousand such stay.
+    """
+    return _kept(env) if sum(len(name) + len(value) for name, value in env) <= _MOST_KEPT else env
+
+
+@lru_cache(maxsize=1000)
+def _kept(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
     return env
 
 

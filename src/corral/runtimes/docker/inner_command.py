@@ -31,6 +31,24 @@ _FRAME = struct.Struct(">BxxxI")
 _GRACE_S = 2.0
 
 
+def _input() -> bytes:
+    """What comes on standard input, empty at its end."""
+    try:
+        return os.read(0, _READ_BYTES)
+    except OSError:
+        return b""
+
+
+def _sent(line: socket.socket, data: bytes) -> bytes:
+    """What is left of data after as much was sent as there was room for; nothing where nobody takes it any more."""
+    try:
+        return data[line.send(data) :]
+    except BlockingIOError:
+        return data
+    except OSError:
+        return b""
+
+
 class ContainerCommand:
     """One command, from its beginning to its end."""
 
@@ -68,19 +86,22 @@ class ContainerCommand:
 
     def _pass_on(self, line: socket.socket, waiting: bytes) -> None:
         """Both ways, until Docker has no more to tell."""
-        wanted: list[int] = [0, line.fileno()]
         waiting = self._show(waiting)
+        # Never wait to send: a command that writes more than it reads would wait for its output to be taken meanwhile.
+        line.setblocking(False)
+        unsent, more = b"", True
         while True:
-            ready = select.select(wanted, [], [])[0]
+            reads: list[Any] = [line, 0] if more and not unsent else [line]
+            ready, free, _ = select.select(reads, [line] if unsent else [], [])
+            if free:
+                unsent = _sent(line, unsent)
             if 0 in ready:
-                with suppress(OSError):
-                    data = os.read(0, _READ_BYTES)
-                    line.sendall(data) if data else line.shutdown(socket.SHUT_WR)
-                    if data:
-                        ready.remove(0)
-                if 0 in ready:
-                    wanted.remove(0)
-            if line.fileno() in ready:
+                unsent = _input()
+                if not unsent:
+                    more = False
+                    with suppress(OSError):
+                        line.shutdown(socket.SHUT_WR)
+            if line in ready:
                 data = line.recv(_READ_BYTES)
                 if not data:
                     return

@@ -1,6 +1,6 @@
 """The keeper of a command that runs inside a job: runs it for a node agent, and ends it when that hangs up.
 
-See `execution`, which is the agent's side, and `native/exec.c`, whose place this takes where it is not compiled.
+See `process_execution`, the agent's side, and `native/exec.c`, whose place this takes where it is not compiled.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-/* A command that is run inside a job that runs already: see execution.py. */
+/* A command that is run inside a job that runs already: see process_execution.py. */
 #ifndef CORRAL_EXEC_H
 #define CORRAL_EXEC_H
 
