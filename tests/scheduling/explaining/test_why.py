@@ -7,8 +7,9 @@ import pytest
 
 from corral.model.audience import Audience
 from corral.model.device import DeviceCondition, DeviceProcess, HoldingPod, HostUse
-from corral.model.fact import ConditionObserved, Delta, NodeObserved
+from corral.model.fact import ConditionObserved, Delta, JobUpdated, NodeObserved
 from corral.model.job import Job, JobKind, Request
+from corral.model.job_update import SpecPatch
 from corral.model.means import Means
 from corral.model.phase import Phase
 from corral.model.plan import WaitReason
@@ -315,8 +316,11 @@ def test_a_job_that_would_delay_another_is_told_which_and_what_limit_would_do() 
     view = running(job(1, 6, time_limit_s=3600)).advance(submitted(job(2, 8, time_limit_s=60), job(3, 2)))
     assert told(view, 3).sentence == (
         "job 3 waits: 2 GPUs would be free, but starting it would delay job 2, which has that reserved; "
-        "with a time limit that is short enough it could run before. It is expected to start in 1h 1m."
+        "with a time limit of 59m or less it could run before. It is expected to start in 1h 1m."
     )
+    limit: SpecPatch = {"time_limit_s": 59 * 60.0}
+    view = view.advance([JobUpdated("3", limit, {"time_limit_s": None}, at=T0, by="alice")])
+    assert [start.job_id for start in Planner(view).plan(T0).starts] == ["3"]
 
 
 def test_a_forecast_comes_after_those_who_wait_already() -> None:

@@ -6,7 +6,7 @@ from corral.model.dependency import Condition, clauses_of
 from corral.model.fit import Misfit
 from corral.model.job import Job
 from corral.model.phase import Phase
-from corral.model.plan import Wait, WaitReason
+from corral.model.plan import Plan, Wait, WaitReason
 from corral.model.units import count_of, format_duration
 from corral.model.view import View
 from corral.scheduling.explaining.eviction_notices import room_to_make
@@ -24,9 +24,19 @@ def wait_of_ineligible(job: Job, now: float) -> Wait | None:
 
 
 def wait_clause(
-    view: View, job: Job, wait: Wait, position: int, now: float, *, audience: Audience = Audience.COMMAND_LINE
+    view: View,
+    job: Job,
+    wait: Wait,
+    position: int,
+    now: float,
+    *,
+    plan: Plan | None = None,
+    audience: Audience = Audience.COMMAND_LINE,
 ) -> str:
-    """Why the job waits, to be put after "waits": ": it is on hold; ...", " for job 3, which is running; ..."."""
+    """Why the job waits, to be put after "waits": ": it is on hold; ...", " for job 3, which is running; ...".
+
+    `plan` is the one that `wait` is of, where it is known.
+    """
     match wait.reason:
         case WaitReason.HELD:
             if audience is Audience.PAGE:
@@ -47,7 +57,7 @@ def wait_clause(
         case WaitReason.PRIORITY:
             return f": {_behind(view, job, wait)}"
         case WaitReason.RESERVATION:
-            return f": {_would_delay(view, job, wait)}"
+            return f": {_would_delay(view, job, wait, plan, now)}"
         case WaitReason.RESOURCES if wait.misfit is not None:
             return f": {_shortage(view, job, wait.misfit, now)}"
         case _ if position > 1:
@@ -96,6 +106,8 @@ _PLAINLY = {
 }
 
 
+_TO_SET_IT_S = 60.0
+
 _OF_ONE = {
     Condition.OK: "{} succeeds",
     Condition.CORR: "its element of {} succeeds",
@@ -131,15 +143,23 @@ def _behind(view: View, job: Job, wait: Wait) -> str:
     )
 
 
-def _would_delay(view: View, job: Job, wait: Wait) -> str:
+def _would_delay(view: View, job: Job, wait: Wait, plan: Plan | None, now: float) -> str:
     ahead = view.jobs.get(wait.behind or "")
     delayed = "a job ahead of it" if ahead is None else job_called(ahead)
-    limit = job.spec.time_limit_s
-    shorter = "a time limit that is short enough" if limit is None else f"a limit shorter than {format_duration(limit)}"
     return (
         f"{need_of(job.spec.request)} would be free, but starting it would delay {delayed}, which has that reserved; "
-        f"with {shorter} it could run before"
+        f"with {_limit_to_pass(wait, plan, now)} it could run before"
     )
+
+
+def _limit_to_pass(wait: Wait, plan: Plan | None, now: float) -> str:
+    """Which time limit ends before the job ahead is to start, with some time left to set it."""
+    starts = () if plan is None else plan.future_starts
+    start_at = next((one.start_at for one in starts if one.job_id == wait.behind), now)
+    left_s = start_at - now - _TO_SET_IT_S
+    if left_s < _TO_SET_IT_S:
+        return "a time limit that is short enough"
+    return f"a time limit of {format_duration(left_s // _TO_SET_IT_S * _TO_SET_IT_S)} or less"
 
 
 def _shortage(view: View, job: Job, misfit: Misfit, now: float) -> str:

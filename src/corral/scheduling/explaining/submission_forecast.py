@@ -67,10 +67,11 @@ def forecast_submission(
     if expected.at_once:
         return SubmissionForecast("it would start now", placement=expected.placement, expected_start=now)
     fresh = planner(asked)
-    wait = wait_of_ineligible(job, now) or WaitIndex(fresh.plan(now), asked).of(job)
+    planned = fresh.plan(now)
+    wait = wait_of_ineligible(job, now) or WaitIndex(planned, asked).of(job)
     in_the_way, advice = "others go first", ""
     if wait is not None:
-        in_the_way = wait_clause(asked, job, wait, fresh.position(job, now), now).removeprefix(": ")
+        in_the_way = wait_clause(asked, job, wait, fresh.position(job, now), now, plan=planned).removeprefix(": ")
         advice = remedy(asked, job, wait, expected, now)
     words = [when_it_starts(view, expected, now), advice]
     nearest = None

@@ -79,7 +79,9 @@ def explain(
         suggestion = flags_that_start(view, job.spec, plan, job, audience=audience)
     leaving = stopped_for(view, job)
     because = (
-        f": {room_is_made(leaving, now)}" if leaving else wait_clause(view, job, wait, position, now, audience=audience)
+        f": {room_is_made(leaving, now)}"
+        if leaving
+        else wait_clause(view, job, wait, position, now, plan=plan, audience=audience)
     )
     parts = [
         f"{title_of(job)} waits{because}.",
