@@ -211,6 +211,7 @@ def test_a_script_for_slurm_on_several_nodes_finds_them_and_its_tasks() -> None:
         assert (told["SLURM_PROCID"], told["SLURM_LOCALID"], told["SLURM_NODEID"]) == ("0", "0", "0")
     (one,) = launched(member("a", 0), given={SLURM_MARK: "1"}, script=True)
     assert not {"SLURM_NTASKS", "SLURM_PROCID"} & one.keys()
+    assert one["SLURM_NODEID"] == "0"
 
 
 def test_a_script_for_slurm_on_one_node_finds_it_and_its_tasks() -> None:

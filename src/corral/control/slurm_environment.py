@@ -13,15 +13,22 @@ to how many elements it has, the first, the last, and the step between them."""
 
 _MARK = re.compile(r"([0-9]{1,9})(?:,([0-9]{1,10}),([0-9]{1,10}),([0-9]{1,10}),([0-9]{1,10}))?")
 _ARRAY = ("SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP")
-_OF_TASKS = ("SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID")
+_OF_TASKS = ("SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID")
 
 SLURM_NAMES = frozenset(
     {
         *_ARRAY,
         *_OF_TASKS,
         *("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_SUBMIT_DIR", "SLURM_GPUS_ON_NODE"),
-        *("SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NODELIST", "SLURM_NODELIST", "SLURM_TASKS_PER_NODE"),
-        *("SLURM_CPUS_PER_TASK", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
+        *(
+            "SLURM_NODEID",
+            "SLURM_JOB_NUM_NODES",
+            "SLURM_NNODES",
+            "SLURM_JOB_NODELIST",
+            "SLURM_NODELIST",
+            "SLURM_TASKS_PER_NODE",
+        ),
+        *("SLURM_NODEID", "SLURM_CPUS_PER_TASK", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
     }
 )
 """All of them: of a job that was submitted from within another they would be that one's."""
@@ -46,13 +53,14 @@ def slurm_variables(job: Job, given: Mapping[str, str], members: Sequence[Member
         **dict.fromkeys(("SLURM_JOB_ID", "SLURM_JOBID"), job.id),
         **dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_NNODES"), str(len(nodes))),
         **dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), ",".join(nodes)),
+        "SLURM_NODEID": str(nodes.index(node)),
         "SLURM_JOB_NAME": spec.name,
         "SLURM_SUBMIT_DIR": given.get("PWD", spec.workdir),
         "SLURM_GPUS_ON_NODE": str(sum(len(member.grants) for member in members if member.node == node)),
         "SLURM_TASKS_PER_NODE": _tasks_per_node(tasks, on_nodes),
     }
     if tasks > 1:  # of one, some frameworks would conclude that srun starts their processes
-        names |= dict(zip(_OF_TASKS, (str(tasks), "0", "0", str(nodes.index(node))), strict=True))
+        names |= dict(zip(_OF_TASKS, (str(tasks), "0", "0"), strict=True))
     if spec.request.cpu_milli:
         names["SLURM_CPUS_PER_TASK"] = str(-(-spec.request.cpu_milli * len(members) // (1000 * tasks)))
     if job.array_id is not None:
