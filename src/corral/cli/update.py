@@ -12,7 +12,7 @@ from corral.model.units import parse_time_limit_s
 app = command_group()
 
 
-@app.command(epilog=example("corral update 17 --priority 1 --time 4h"))
+@app.command(epilog=example("corral update 17 --priority 8 --time 4h"))
 def update(
     ids: Annotated[
         list[str],
