@@ -49,17 +49,22 @@ def git_commit(directory: str) -> tuple[str, bool] | None:
 
 def _in_time(directory: str, until: float) -> tuple[str, bool] | None:
     """What is told by then. On a thread: a file server that is away keeps whoever looks for a file there, for ever."""
-    import threading
+    import _thread
 
     told: list[tuple[str, bool] | None] = []
 
-    def look() -> None:
-        if _in_work_tree(directory):
-            told.append(_read(directory, until))
+    looked = _thread.allocate_lock()
+    looked.acquire()
 
-    looking = threading.Thread(target=look, name="git-commit", daemon=True)
-    looking.start()
-    looking.join(max(0.0, until - time.monotonic()))
+    def look() -> None:
+        try:
+            if _in_work_tree(directory):
+                told.append(_read(directory, until))
+        finally:
+            looked.release()
+
+    _thread.start_new_thread(look, ())
+    looked.acquire(timeout=max(0.0, until - time.monotonic()))
     return told[0] if told else None
 
 

@@ -74,13 +74,6 @@ def pod_name(rig: PodRig, launch: Launch) -> str:
     return rig.names.pod(launch.id)
 
 
-def test_a_pod_takes_no_command_from_here_and_what_runs_one_is_said(rig: PodRig) -> None:
-    launch = running(rig, "sleep 60")
-    words = f"kubectl exec -n {rig.runtime.namespace} {pod_name(rig, launch)} -- COMMAND"
-    with pytest.raises(Refused, match=words):
-        rig.runtime.execute(launch.id, InnerCommand(("true",)))
-
-
 def test_a_program_that_is_not_in_its_image_is_told_apart(rig: PodRig) -> None:
     launch = changed(rig.launch_of(), command=("no-such-program",))
     rig.runtime.launch(launch)
