@@ -7,14 +7,13 @@ user may make one, for any GPU. So marks are good for a warning, and nothing is 
 import contextlib
 import pwd
 import socket
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from corral.unix_peer import peer_of
+
 _NAME = "\0corral/gpu/"
 _LONGEST = 107
-_CREDENTIALS = struct.Struct("3i")
-"""`struct ucred`: pid, uid and gid."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,9 @@ def holder_of(uuid: str) -> Holder | None:
     with _socket() as probe:
         try:
             probe.connect(_name(uuid))
-            found = probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid, uid, _ = peer_of(probe)
         except OSError:
             return None
-    pid, uid, _ = _CREDENTIALS.unpack(found)
     try:
         return Holder(pid, pwd.getpwuid(uid).pw_name)
     except KeyError:

@@ -13,11 +13,11 @@ from corral.access.caller import Caller
 from corral.api import auth
 from corral.api.auth import Authenticator, ensure_token, find_account, look_up
 from corral.api.errors import Unauthenticated
-from corral.api.peer import Peer
 from corral.clock import ManualClock
 from corral.control.token_issuer import digest_of
 from corral.model.errors import Forbidden, Refused
 from corral.model.token import Token, TokenScope
+from corral.unix_peer import Peer
 
 NOBODY = pwd.getpwuid(65534)
 TOKEN = "a-token-of-sufficient-length"

@@ -16,7 +16,8 @@ import pytest
 
 from corral.api import connection_limits, peer
 from corral.api.connection_limits import ConnectionLimits
-from corral.api.peer import Peer, PeerProtocol, peer_of
+from corral.api.peer import PeerProtocol, peer_at
+from corral.unix_peer import Peer
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
 
 CALL = """
@@ -45,13 +46,13 @@ def calls_as(uid: int, served: Served, *paths: str) -> list[tuple[int, Any]]:
 def test_the_peer_of_a_unix_socket_is_this_process_when_it_is() -> None:
     near, far = socket.socketpair(socket.AF_UNIX)
     with near, far:
-        assert peer_of(near) == Peer(os.getpid(), os.geteuid(), os.getegid())
+        assert peer_at(near) == Peer(os.getpid(), os.geteuid(), os.getegid())
 
 
 def test_a_tcp_connection_has_no_peer_and_no_connection_none_either() -> None:
     with socket.socket(socket.AF_INET) as connection:
-        assert peer_of(connection) is None
-    assert peer_of(None) is None
+        assert peer_at(connection) is None
+    assert peer_at(None) is None
 
 
 def test_a_request_carries_who_sent_it(served: Served) -> None:

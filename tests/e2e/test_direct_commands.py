@@ -30,7 +30,7 @@ SLOW = {
 
 COMMON = {
     "corral", "corral.cli", "corral.cli.direct", "corral.cli.direct.options", "corral.cli.direct.words",
-    "corral.cli.screen", "corral.client", "corral.client.address", "corral.client.http_connection",
+    "corral.cli.screen", "corral.client", "corral.client.address", "corral.http_answer",
     "corral.client.server_home", "corral.client.transport", "corral.model", "corral.model.errors", "corral.model.home",
     "corral.model.printable", "corral.model.units",
 }  # fmt: skip

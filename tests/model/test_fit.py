@@ -8,7 +8,8 @@ from corral.model.device_model import model_matches
 from corral.model.fact import AllocationMade, ConditionObserved, NodeObserved
 from corral.model.fit import Cause, Fit, Misfit, fit
 from corral.model.job import Request
-from corral.model.state import NodeState, Slot, node_state, version_tuple
+from corral.model.state import NodeState, Slot, node_state
+from corral.model.version import version_tuple
 from corral.model.view import View
 
 A100 = Slot("NVIDIA A100-SXM4-80GB", 81920, (8, 0), free_milli=1000, free_mib=81920)

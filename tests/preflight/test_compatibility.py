@@ -2,13 +2,13 @@
 
 import pytest
 
+from corral.model.version import version_of
 from corral.preflight.compatibility import (
     architecture_of,
     compute_of_model,
     cuda_of_driver,
     driver_of_cuda,
     driver_text,
-    version_of,
 )
 
 

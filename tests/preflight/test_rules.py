@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from corral.model.device import VirtualLayer
 from corral.model.means import Means
-from corral.preflight.compatibility import compute_of_model, version_of
+from corral.model.version import version_of
+from corral.preflight.compatibility import compute_of_model
 from corral.preflight.rules import blocking, check
 from corral.preflight.subject import Effect, Place, Workload
 

@@ -13,9 +13,8 @@ from corral.accounting.held_devices import HOUR_MS, NOTHING, HeldDevice, measure
 from corral.accounting.price_list import COST_UNIT, PriceList
 from corral.model.answers.report import ReportRow
 from corral.model.run_history import MeteredHour, ReportBy
-from corral.model.units import MILLI_PER_DEVICE
+from corral.model.units import MILLI_PER_DEVICE, WEEKDAYS
 
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 UNKNOWN = "unknown"
 """In place of the model of a device that is gone, where it was not kept."""
 

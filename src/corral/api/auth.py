@@ -19,7 +19,6 @@ from corral.access.caller import Caller
 from corral.api.errors import Unauthenticated
 from corral.api.origins import must_be_of_no_other_page
 from corral.api.pages import cookies
-from corral.api.peer import Peer
 from corral.api.user_turns import answer_for
 from corral.clock import Clock, SystemClock
 from corral.control.token_issuer import digest_of
@@ -27,6 +26,7 @@ from corral.files import read_whole
 from corral.model.errors import Forbidden, Refused
 from corral.model.token import Token, TokenScope
 from corral.ports.ledger import TokenStore
+from corral.unix_peer import Peer
 
 TOKEN_LEAST_LENGTH = 16
 TOKEN_MOST_LENGTH = 1024

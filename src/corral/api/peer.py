@@ -7,10 +7,9 @@ undocumented attributes: uvicorn is pinned, tests check them, and a request with
 import asyncio
 import http
 import socket
-import struct
 from collections import deque
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -19,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from corral.api.connection_limits import ConnectionLimits
 from corral.api.errors import Busy, error_body
 from corral.api.far_end import FarEnd
+from corral.unix_peer import Peer, peer_of
 
 REQUEST_TIMEOUT_S = 30.0
 """How long a request may take to arrive, and a new connection to send one."""
@@ -48,16 +48,6 @@ FAREWELL_S = 1.0
 MAX_UNREAD_BYTES = 512 * 1024
 """A client that leaves more than this of its answer unread for REQUEST_TIMEOUT_S is disconnected. Blocks of logs are
 smaller, so a person may read a log as slowly as they like."""
-
-_UCRED = struct.Struct("3i")
-
-
-class Peer(NamedTuple):
-    """The process that opened a connection, as the kernel names it (SO_PEERCRED, unix(7))."""
-
-    pid: int
-    uid: int
-    gid: int
 
 
 class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
@@ -97,7 +87,7 @@ class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        peer = peer_of(transport.get_extra_info("socket"))
+        peer = peer_at(transport.get_extra_info("socket"))
         self.app_state = {
             **self.app_state,
             "peer": peer,
@@ -292,11 +282,11 @@ async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
     await Response(body, 503, headers=headers, media_type="application/json")(scope, receive, send)
 
 
-def peer_of(connection: Any) -> Peer | None:
+def peer_at(connection: Any) -> Peer | None:
     """The process at the other end of a Unix socket; None for other sockets."""
     if connection is None or connection.family != socket.AF_UNIX:
         return None
-    return Peer(*_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
+    return peer_of(connection)
 
 
 def _far_end(transport: asyncio.BaseTransport) -> FarEnd:

@@ -12,7 +12,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from corral.api.peer import peer_of
+from corral.unix_peer import peer_of
 
 CONNECTIONS_PER_S = 250.0
 MOST_AT_ONCE = 1_000
@@ -96,7 +96,7 @@ class UnixAcceptor:
 
     def _take(self, connection: socket.socket) -> None:
         peer = peer_of(connection)
-        if peer is not None and peer.uid not in self._free and not self._rates.may(peer.uid):
+        if peer.uid not in self._free and not self._rates.may(peer.uid):
             self._tell_of(peer.uid)
             connection.close()
             return

@@ -15,9 +15,9 @@ from corral.cli.text_table import TextTable
 from corral.client import Client, Report, ReportRow
 from corral.formatting.times import clock_time
 from corral.model.errors import Refused
+from corral.model.units import WEEKDAYS
 
 NAME_COLUMNS = 14
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 GRID = {"hour", "weekday"}
 """By both, and nothing else, a table has a row for each hour and a column for each weekday."""
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from time import localtime, strftime
 
-from corral.cli.report import GRID, WEEKDAYS, percent
+from corral.cli.report import GRID, percent
 from corral.client import Report, ReportRow
 from corral.model.printable import printable
+from corral.model.units import WEEKDAYS
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b2430;--dim:#667180;--line:#e3e7ec;--page:#f6f7f9;--card:#fff;

@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from math import isfinite
 
 from corral.model.errors import Refused
+from corral.model.units import SECONDS_PER_UNIT
 
-_SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _FROM_NOW = re.compile(
     r"now(?:\s*\+\s*(\d{1,9})\s*(s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:ours?)?|d(?:ays?)?|w(?:eeks?)?)?)?"
 )
@@ -36,7 +36,7 @@ def parse_begin(given: str | float | None, now: float, *, field: str = "begin") 
     text = given.strip().lower()
     from_now = _FROM_NOW.fullmatch(text)
     if from_now is not None:
-        return now + int(from_now[1] or 0) * _SECONDS_PER_UNIT[(from_now[2] or "s")[0]]
+        return now + int(from_now[1] or 0) * SECONDS_PER_UNIT[(from_now[2] or "s")[0]]
     try:
         here = datetime.fromtimestamp(now, UTC).astimezone()
         return _moment(text, here.replace(tzinfo=None)).timestamp()

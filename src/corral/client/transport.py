@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 
 from corral.client.address import Address, url_parts
-from corral.client.http_connection import HttpConnection, HungUp, NotHttp
+from corral.http_answer import Answer, HungUp, NotHttp, begun, blocks, request_bytes
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
 from corral.model.units import is_whole
 
@@ -27,6 +27,7 @@ CONNECT_RETRY_S = 1
 ANSWER_TIMEOUT_S = 60.0
 
 _API = "/api/v1"
+_RECEIVED_BYTES = 1 << 18
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 _STALE = (HungUp, ConnectionResetError, BrokenPipeError)
 _USUAL_PORTS = {"http": 80, "https": 443}
@@ -60,7 +61,7 @@ class Transport:
     def __init__(self, address: Address) -> None:
         self.address = address
         self._headers = {"Authorization": f"Bearer {address.token}"} if address.token and address.url else {}
-        self._connection: HttpConnection | None = None
+        self._connection: _Connection | None = None
         self._streams: set[socket.socket] = set()
 
     def end_streams(self) -> None:
@@ -112,8 +113,8 @@ class Transport:
             line.settimeout(quiet_s)
             answer = connection.ask("GET", _with_query(path, query), self._headers)
             if answer.status >= 300:
-                raise self._error(answer.status, b"".join(answer.blocks()))
-            yield from answer.blocks()
+                raise self._error(answer.status, b"".join(connection.blocks()))
+            yield from connection.blocks()
         except (OSError, NotHttp) as error:
             raise self._broken(error) from error
         finally:
@@ -153,14 +154,12 @@ class Transport:
             self.close()
             raise self._broken(error) from error
 
-    def _exchange(
-        self, connection: HttpConnection, method: str, target: str, data: bytes | None, timeout_s: float
-    ) -> Any:
+    def _exchange(self, connection: _Connection, method: str, target: str, data: bytes | None, timeout_s: float) -> Any:
         self._connection = connection
         connection.sock.settimeout(timeout_s)
         headers = self._headers if data is None else {**self._headers, "Content-Type": "application/json"}
         answer = connection.ask(method, target, headers, data)
-        payload = b"".join(answer.blocks())
+        payload = b"".join(connection.blocks())
         if answer.status >= 300:
             error = self._error(answer.status, payload)
             retry_after = answer.headers.get("retry-after", "")
@@ -170,7 +169,7 @@ class Transport:
         except (ValueError, RecursionError) as error:
             raise CorralError(f"there is no Corral server at {self.address}: the answer is not JSON") from error
 
-    def _kept_connection(self) -> HttpConnection | None:
+    def _kept_connection(self) -> _Connection | None:
         """The kept connection, unless the server has closed it (then it has something to read)."""
         connection = self._connection
         if connection is None:
@@ -180,7 +179,7 @@ class Transport:
             return None
         return connection
 
-    def _open(self, timeout_s: float) -> HttpConnection:
+    def _open(self, timeout_s: float) -> _Connection:
         address = self.address
         try:
             connection = _over_tcp(address) if address.url else _over_socket(address)
@@ -236,6 +235,41 @@ class Transport:
         return failures.get(kind, CorralError)(message)
 
 
+class _Connection:
+    """An open connection to a server, for one request after the other.
+
+    Attributes:
+        sock: open, with its TLS.
+    """
+
+    def __init__(self, sock: socket.socket, host: str) -> None:
+        self.sock = sock
+        self._host = host
+        self._answer = Answer()
+
+    def ask(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
+        """Send a request; its answer, of which the head has come. Raises OSError, NotHttp."""
+        self._answer = Answer()
+        self.sock.sendall(request_bytes(method, target, {"Host": self._host, **headers}, body))
+        self._answer = begun(self._received)
+        return self._answer
+
+    def blocks(self) -> Iterator[bytes]:
+        """The body of the answer, bit by bit as it comes. Raises OSError, and NotHttp where it breaks off."""
+        return blocks(self._answer, self._received)
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the last answer was read and the server takes another request."""
+        return self._answer.reusable
+
+    def close(self) -> None:
+        self.sock.close()
+
+    def _received(self) -> bytes:
+        return self.sock.recv(_RECEIVED_BYTES)
+
+
 def _with_description(message: str, descriptions: Mapping[str, str]) -> str:
     from corral.client.language import in_own_language
 
@@ -243,7 +277,7 @@ def _with_description(message: str, descriptions: Mapping[str, str]) -> str:
     return f"{message} ({described})" if described else message
 
 
-def _over_socket(address: Address) -> HttpConnection:
+def _over_socket(address: Address) -> _Connection:
     path = address.home.socket_path
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(CONNECT_TIMEOUT_S)
@@ -252,10 +286,10 @@ def _over_socket(address: Address) -> HttpConnection:
     except OSError:
         sock.close()
         raise
-    return HttpConnection(sock, "localhost")
+    return _Connection(sock, "localhost")
 
 
-def _over_tcp(address: Address) -> HttpConnection:
+def _over_tcp(address: Address) -> _Connection:
     """Raises OSError; UntrustedServer, NoServer and Refused before anything was sent."""
     scheme, host, port = url_parts(address.url or "")
     named = f"[{host}]" if ":" in host else host
@@ -267,7 +301,7 @@ def _over_tcp(address: Address) -> HttpConnection:
     else:
         sock = _connected(host, port)
         _check_private(address, sock)
-    return HttpConnection(sock, named if port == _USUAL_PORTS[scheme] else f"{named}:{port}")
+    return _Connection(sock, named if port == _USUAL_PORTS[scheme] else f"{named}:{port}")
 
 
 def _connected(host: str, port: int) -> socket.socket:

@@ -13,6 +13,7 @@ from corral.config.site import KEYS_OF_GROUPS, KEYS_OF_QUOTAS, SECTIONS
 from corral.model.price import Price
 from corral.model.queue import Quota
 from corral.model.units import format_duration, format_memory, format_share
+from corral.model.version import dotted
 from corral.wire import to_plain
 
 UNTOLD = frozenset({"places", "unbuilt"})
@@ -84,7 +85,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, int | float):
         return _amount(name, value)
     if name == "min_compute":
-        return ".".join(map(str, value))
+        return dotted(value)
     if isinstance(value, tuple):
         return ", ".join(_parts(value)) or "none"
     return str(value)

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Mapping
 
-from corral.diagnosis.failure import Diagnosis, Failure, Version, dotted
+from corral.diagnosis.failure import Diagnosis, Failure
 from corral.diagnosis.rule import Case, Rule, Says, always, returned_by_driver, rule
 from corral.model.audience import Option
 from corral.model.units import count_of
+from corral.model.version import Version, dotted
 
 _ARCHITECTURES = re.compile(r"The current PyTorch install supports CUDA capabilities ((?:sm_\d{2,3} ?){1,30})")
 

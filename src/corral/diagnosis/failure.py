@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from corral.model.audience import Audience
 from corral.model.printable import printable
 from corral.model.units import MILLI_PER_DEVICE
-
-Version = tuple[int, int]
+from corral.model.version import Version, dotted
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,3 @@ class Diagnosis:
     def line(self) -> str:
         """Both, as they are shown to a person: printable, whatever a log or a directory's name says."""
         return printable(f"{self.what}; {self.fix}")
-
-
-def dotted(version: Version) -> str:
-    """A version as people write it: 8.0."""
-    return f"{version[0]}.{version[1]}"

@@ -1,14 +1,14 @@
 """What is left of a node: the state that a fit is asked of, read from a view."""
 
 from collections.abc import Collection
-from functools import lru_cache
 from typing import NamedTuple
 
 from corral.model.allocation import Member
 from corral.model.device import Device, DeviceCondition, DeviceState, NodeStatus
 from corral.model.means import Means
 from corral.model.placement_rules import Taint
-from corral.model.units import MILLI_PER_DEVICE, is_whole
+from corral.model.units import MILLI_PER_DEVICE
+from corral.model.version import version_tuple
 from corral.model.view import View
 
 
@@ -142,14 +142,3 @@ def with_amounts(state: NodeState, slots: tuple[Slot, ...], host: HostAmounts) -
     cpu_milli, memory_mib, disk_mib, members_left = host
     fields = (slots, cpu_milli, memory_mib, labels, driver, cuda, status, disk_mib, taints, members_left)
     return tuple.__new__(NodeState, fields)
-
-
-@lru_cache(maxsize=256)
-def version_tuple(version: str | None) -> tuple[int, ...] | None:
-    """The leading integers of a dotted version, "580.159.03" -> (580, 159, 3); None when there are none."""
-    numbers = []
-    for part in (version or "").split("."):
-        if not is_whole(part):
-            break
-        numbers.append(int(part))
-    return tuple(numbers) or None

@@ -26,7 +26,8 @@ DECIMAL = rf"{WHOLE}(?:\.[0-9]{{1,20}})?"
 """The same, with or without a fraction."""
 
 _MIB_PER_UNIT = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
-_SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 # Compiled at first use, and kept by `re`: most commands read none of these.
 _MEMORY = rf"({DECIMAL})\s*([KMGTkmgt])(?:[iI][bB]?|[bB])?"
 _NUMBER = rf"-?{DECIMAL}"
@@ -85,7 +86,7 @@ def parse_duration_s(text: str, *, field: str = "time") -> float:
             f"{field}: {text!r:.60} is not a duration; write a number and a unit, such as 90s, 30m, 2h or 1d12h",
             field=field,
         )
-    seconds = sum(float(number) * _SECONDS_PER_UNIT[unit] for number, unit in parts)
+    seconds = sum(float(number) * SECONDS_PER_UNIT[unit] for number, unit in parts)
     if seconds <= 0:
         raise Refused(f"{field}: {text!r:.60} is too short; write a time above 0s", field=field)
     return seconds
@@ -143,7 +144,7 @@ def format_duration(seconds: float | None) -> str:
     left = int(max(0.0, seconds))
     parts: list[tuple[int, str]] = []
     for unit in ("d", "h", "m", "s"):
-        count, left = divmod(left, _SECONDS_PER_UNIT[unit])
+        count, left = divmod(left, SECONDS_PER_UNIT[unit])
         if count or parts:
             parts.append((count, unit))
         if len(parts) == 2:

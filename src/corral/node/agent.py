@@ -12,7 +12,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ from corral.node.mock_faults import MockFaults
 from corral.node.protocol import GREETING, METHODS, VERSION, BadFrame, Closed, plain_error, receive, send
 from corral.pid_file import only_process_of
 from corral.ports.node import NodeAgent
+from corral.unix_peer import peer_of
 from corral.wire import to_plain
 
 log = logging.getLogger("corral.agent")
@@ -47,8 +47,6 @@ _LOCK_S = 3.0
 """The agent of a server that was killed lets its home go within that time, or hangs and is killed."""
 
 _PR_SET_PDEATHSIG = 1
-_PEER = struct.Struct("3i")
-"""`struct ucred` of unix(7): pid, uid, gid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,7 @@ class AgentServer:
         threading.Thread(target=self._attend, args=(connection,), name="connection", daemon=True).start()
 
     def _refusal(self, connection: socket.socket) -> CorralError | None:
-        _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        uid = peer_of(connection).uid
         if uid not in (0, os.geteuid()):
             return Forbidden(f"this agent answers its own user and root, and you are user {uid}")
         with self._lock:

@@ -7,9 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from corral.model.device_model import model_matches
-from corral.model.state import version_tuple
-
-Version = tuple[int, int]
+from corral.model.version import Version, version_of, version_tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +26,6 @@ class _Tables:
     families: Mapping[int, tuple[int, ...]]
     architectures: tuple[Architecture, ...]
     models: Mapping[str, Version]
-
-
-def version_of(text: str) -> Version | None:
-    """(12, 4) for "12.4" or "12.4.127", (12, 0) for "12", None for anything else."""
-    numbers = version_tuple(text)
-    return None if numbers is None else (numbers[0], numbers[1] if len(numbers) > 1 else 0)
-
-
-def dotted(version: tuple[int, ...]) -> str:
-    """A CUDA version or compute capability as people write it: "12.4"."""
-    return ".".join(str(number) for number in version)
 
 
 def driver_text(driver: tuple[int, ...]) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from corral.model.version import Version, dotted
 from corral.preflight.command_line import CommandLine, read_command
-from corral.preflight.compatibility import Version, dotted
 from corral.preflight.estimate import Estimate, estimate_local, estimate_named
 from corral.preflight.file_facts import FileFacts, file_query, read_facts
 from corral.preflight.memory_rules import granted_mib

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 
-from corral.model.state import version_tuple
+from corral.model.version import Version, dotted, version_tuple
 from corral.preflight.compatibility import (
-    Version,
     architecture_of,
     cuda_of_driver,
-    dotted,
     driver_of_cuda,
     driver_text,
     least_family_driver,

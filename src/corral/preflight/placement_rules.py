@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from corral.model.means import Means
 from corral.model.units import count_of
-from corral.preflight.compatibility import dotted
+from corral.model.version import dotted
 from corral.preflight.driver_rules import driver_cuda
 from corral.preflight.subject import Effect, Finding, Place, Workload
 

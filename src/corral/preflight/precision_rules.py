@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from corral.preflight.compatibility import dotted
+from corral.model.version import dotted
 from corral.preflight.precision import SUPPORT, canonical
 from corral.preflight.subject import Effect, Finding, Place, Workload
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from corral.model.device import VirtualLayer
 from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE
-from corral.preflight.compatibility import Version
+from corral.model.version import Version
 
 
 class Effect(StrEnum):

@@ -14,8 +14,8 @@ from typing import Any
 
 from corral.model.device import CLOCK_REASONS, Device, DeviceProcess, Link, Partition
 from corral.model.errors import nearest
-from corral.model.state import version_tuple
 from corral.model.units import parse_memory_mib
+from corral.model.version import version_tuple
 from corral.telemetry.toml_table import Table, a_bool, a_list, a_string, an_int
 
 FILE_KEYS = ("slot_name", "device_plugin_name", "devices", "attributes", "formats")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from corral.clock import Clock
 from corral.model.device import Device, DeviceProcess, DeviceSample, Node
 from corral.model.errors import BackendFailed
-from corral.model.state import version_tuple
+from corral.model.version import version_tuple
 from corral.telemetry.host import host_node, numa_node_of
 
 _TIMEOUT_S = 20.0

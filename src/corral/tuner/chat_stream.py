@@ -1,6 +1,6 @@
 """One streamed chat completion over HTTP, timed as it comes.
 
-With asyncio's streams alone: a load generator must not be what limits the load, and needs no more of HTTP than this.
+With asyncio's streams alone: a load generator must not be what limits the load.
 """
 
 import asyncio
@@ -8,15 +8,18 @@ import json
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
+
+from corral.http_answer import Answer, NotHttp, request_bytes
 
 MOST_LINE_BYTES = 1 << 20
 MOST_TEXT_BYTES = 2_000
 """Of an answer that is an error, so much is kept."""
 
-
+_READ_BYTES = 1 << 16
 _MOST_WORDS = 300
 
 
@@ -65,6 +68,8 @@ class ChatServer:
             raise RequestFailed("connection", f"{type(error).__name__}: {error}") from None
         except RequestFailed:
             raise
+        except NotHttp as error:
+            raise RequestFailed("answer", str(error)) from None
         except Exception as error:
             # Whatever it is that the server answered.
             raise RequestFailed("answer", f"the answer broke off or makes no sense: {error!s:.{_MOST_WORDS}}") from None
@@ -74,32 +79,26 @@ class ChatServer:
         secure = parts.scheme == "https"
         port = parts.port or (443 if secure else 80)
         context = ssl.create_default_context() if secure else None
-        return await asyncio.open_connection(parts.hostname, port, ssl=context, limit=MOST_LINE_BYTES)
+        return await asyncio.open_connection(parts.hostname, port, ssl=context)
 
     def _request(self, body: Mapping[str, Any]) -> bytes:
         parts = urlsplit(self.url)
-        data = json.dumps(body).encode()
-        lines = [
-            f"POST {parts.path.rstrip('/')}/v1/chat/completions HTTP/1.1",
-            f"Host: {parts.netloc}",
-            "Content-Type: application/json",
-            f"Content-Length: {len(data)}",
-            "Connection: close",
-        ]
+        headers = {"Host": parts.netloc, "Content-Type": "application/json", "Connection": "close"}
         if self.api_key:
-            lines.append(f"Authorization: Bearer {self.api_key}")
-        return "\r\n".join([*lines, "", ""]).encode() + data
+            headers["Authorization"] = f"Bearer {self.api_key}"
+        path = f"{parts.path.rstrip('/')}/v1/chat/completions"
+        return request_bytes("POST", path, headers, json.dumps(body).encode())
 
 
 async def _read_answer(reader: asyncio.StreamReader, begun: float) -> TimedAnswer:
-    status, headers = await _read_head(reader)
-    lines = _chunked_lines(reader) if "chunked" in headers.get("transfer-encoding", "") else _plain_lines(reader)
-    if status != 200:
-        text = b"\n".join([line async for line in lines])[:MOST_TEXT_BYTES]
-        raise RequestFailed(str(status), text.decode(errors="replace") or f"HTTP status {status}")
+    answer = Answer()
+    while not answer.begun:
+        answer.feed(await reader.read(_READ_BYTES))
+    if answer.status != 200:
+        raise RequestFailed(str(answer.status), await _beginning(answer, reader) or f"HTTP status {answer.status}")
     first = last = None
     pieces, usage = 0, dict[str, Any]()
-    async for line in lines:
+    async for line in _lines(answer, reader):
         if not line.startswith(b"data:"):
             continue
         data = line[5:].strip()
@@ -136,30 +135,33 @@ def _says_something(event: Mapping[str, Any]) -> bool:
     return False
 
 
-async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
-    status = (await reader.readline()).split(b" ", 2)
-    if len(status) < 2 or not status[1].isdigit():
-        raise RequestFailed("answer", "the server closed the connection without an answer")
-    headers = {}
-    while (line := (await reader.readline()).strip()) != b"":
-        name, _, value = line.decode("latin-1").partition(":")
-        headers[name.strip().lower()] = value.strip().lower()
-    return int(status[1]), headers
+async def _beginning(answer: Answer, reader: asyncio.StreamReader) -> str:
+    """The body as far as it is kept, and as far as it came."""
+    text = b""
+    with suppress(NotHttp):
+        async for block in _blocks(answer, reader):
+            text += block
+            if len(text) >= MOST_TEXT_BYTES:
+                break
+    return text[:MOST_TEXT_BYTES].decode(errors="replace").strip()
 
 
-async def _plain_lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    while line := await reader.readline():
-        yield line.strip()
-
-
-async def _chunked_lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+async def _lines(answer: Answer, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
     begun = b""
-    while size := int((await reader.readline()).split(b";")[0], 16):
-        if size + len(begun) > MOST_LINE_BYTES:
-            raise ValueError(f"a line of more than {MOST_LINE_BYTES} bytes")
-        *whole, begun = (begun + await reader.readexactly(size)).split(b"\n")
-        await reader.readexactly(2)
+    async for block in _blocks(answer, reader):
+        *whole, begun = (begun + block).split(b"\n")
         for line in whole:
             yield line.strip()
+        if len(begun) > MOST_LINE_BYTES:
+            raise ValueError(f"a line of more than {MOST_LINE_BYTES} bytes")
     if begun:
         yield begun.strip()
+
+
+async def _blocks(answer: Answer, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """The body as it comes, all that came at once in one."""
+    while True:
+        yield b"".join(answer.taken())
+        if answer.complete:
+            return
+        answer.feed(await reader.read(_READ_BYTES))

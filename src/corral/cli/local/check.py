@@ -205,14 +205,15 @@ def _kind(device: DeviceRow) -> tuple[str, int, bool, str, str]:
 
 
 def _layer(device: DeviceRow) -> VirtualLayer | None:
-    from corral.preflight.compatibility import version_of
+    from corral.model.version import version_of
 
     baseline = version_of(device.vgpu_cuda or "")
     return None if device.vgpu_layer is None or baseline is None else VirtualLayer(device.vgpu_layer, baseline)
 
 
 def _place(server: ServerInfo, driver: str | None, device: DeviceRow) -> "Place":
-    from corral.preflight.compatibility import compute_of_model, version_of
+    from corral.model.version import version_of
+    from corral.preflight.compatibility import compute_of_model
     from corral.preflight.subject import Place
 
     return Place(
@@ -244,7 +245,7 @@ def _granted(place: "Place", gpus: str, gpu_mem: str | None, share: str | None) 
 
 
 def _version(text: str, flag: str) -> tuple[int, int]:
-    from corral.preflight.compatibility import version_of
+    from corral.model.version import version_of
 
     version = version_of(text)
     if version is None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from corral.formatting.check_result import OK, WARNING, CheckResult
 from corral.model.device import Device, Node
 from corral.model.means import Means
-from corral.model.state import version_tuple
 from corral.model.units import count_of
+from corral.model.version import dotted, version_tuple
 
 LEAST_TOOLKIT = (1, 7, 0)
 """The container toolkit from which on containers get single GPUs by UUID."""
@@ -78,8 +78,7 @@ def check_runtime(here: Surroundings) -> CheckResult:
     place = Place(driver=here.node.driver_version, cuda=here.node.cuda_version)
     for finding in driver_against_runtime(Workload(runtime=runtime.version), place, strict=False):
         return CheckResult("runtime", WARNING, f"{runtime.source}: {finding.what}; {finding.why}", finding.fix)
-    version = ".".join(map(str, runtime.version))
-    return CheckResult("runtime", OK, f"CUDA {version} in {runtime.source} works with the driver")
+    return CheckResult("runtime", OK, f"CUDA {dotted(runtime.version)} in {runtime.source} works with the driver")
 
 
 def check_precision(here: Surroundings) -> CheckResult:

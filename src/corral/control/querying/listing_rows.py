@@ -18,6 +18,7 @@ from corral.model.device import (
 from corral.model.job import Job, Request
 from corral.model.plan import WaitReason
 from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
+from corral.model.version import dotted
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import count_of_cpus
 
@@ -152,7 +153,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         state_since=condition.since(state),
         since=condition.strangers_since,
         node=node_name,
-        compute_capability=_dotted(device.compute_capability),
+        compute_capability=None if device.compute_capability is None else dotted(device.compute_capability),
         power_limit_w=_watts(device.power_limit_mw),
         pci_bus_id=device.pci_bus_id,
         numa_node=device.numa_node,
@@ -164,7 +165,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         links=tuple(LinkRow(link.peer_uuid, link.kind, link.lanes) for link in device.links),
         availability=_availability(view, device, seen),
         vgpu_layer=None if device.virtual is None else device.virtual.name,
-        vgpu_cuda=None if device.virtual is None else _dotted(device.virtual.baseline),
+        vgpu_cuda=None if device.virtual is None else dotted(device.virtual.baseline),
         memory_bandwidth_pct=seen.memory_bandwidth_pct,
         sm_clock_mhz=seen.sm_clock_mhz,
         mem_clock_mhz=seen.mem_clock_mhz,
@@ -219,7 +220,3 @@ def _part(device: Device | None, name: str, grant: Grant) -> str:
 
 def _watts(milliwatts: int | None) -> float | None:
     return None if milliwatts is None else milliwatts / 1000
-
-
-def _dotted(version: tuple[int, int] | None) -> str | None:
-    return None if version is None else f"{version[0]}.{version[1]}"

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from urllib.parse import unquote, urlencode, urlsplit
 
+from corral.http_answer import Answer, BrokenOff, NotHttp, begun, blocks, request_bytes
 from corral.kubernetes.cluster.credentials import Credential
 from corral.kubernetes.cluster.errors import ClusterNotTrusted, ClusterUnreachable, NotAuthenticated
-from corral.kubernetes.cluster.http_answer import HttpAnswer, request_bytes
 from corral.kubernetes.cluster.kubeconfig import Access
 from corral.model.errors import Refused
 
@@ -91,8 +91,8 @@ class Connections:
         """
         connection = self._taken()
         with self._closed_on_error(connection):
-            answer = self._sent(connection, call, deadline_s)
-            response = _whole(answer)
+            answer, receive = self._sent(connection, call, deadline_s)
+            response = _whole(answer, receive)
         if answer.reusable:
             self._give_back(connection)
         else:
@@ -109,13 +109,12 @@ class Connections:
         """
         connection = self._new()
         with self._closed_on_error(connection):
-            answer = self._sent(connection, call, deadline_s)
+            answer, receive = self._sent(connection, call, deadline_s)
             if answer.status != 200:
-                response = _whole(answer)
+                response = _whole(answer, receive)
                 connection.close()
                 return response
             connection.sock.settimeout(silence_s)
-            answer.receive = partial(connection.sock.recv, READ_BYTES)
         return ResponseStream(connection, answer, str(self))
 
     @contextmanager
@@ -123,7 +122,7 @@ class Connections:
         """No connection is used again on which something failed. Raises ClusterUnreachable, ClusterNotTrusted."""
         try:
             yield
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError, NotHttp, http.client.HTTPException) as error:
             connection.close()
             raise self._unreachable(error) from None
         except BaseException:
@@ -194,8 +193,10 @@ class Connections:
                     connection.close()
             return self._tls[1]
 
-    def _sent(self, connection: http.client.HTTPConnection, call: Call, deadline_s: float) -> HttpAnswer:
-        """The answer, of which each part has what is left of the deadline."""
+    def _sent(
+        self, connection: http.client.HTTPConnection, call: Call, deadline_s: float
+    ) -> tuple[Answer, Callable[[], bytes]]:
+        """The answer, and the function that receives its rest; each part has what is left of the deadline."""
         headers = {"Host": self._authority, "Accept-Encoding": "identity", "Accept": "application/json"}
         headers |= {"User-Agent": "corral", **self._who()}
         if call.body is not None:
@@ -211,7 +212,7 @@ class Connections:
 
         line.settimeout(_left_s(deadline_s))
         line.sendall(request_bytes(call.method, self._prefix + call.target, headers, call.body))
-        return HttpAnswer(receive)
+        return begun(receive), receive
 
     def _who(self) -> dict[str, str]:
         token = self.access.credentials.current().token
@@ -227,7 +228,7 @@ class Connections:
                 "certificate-authority has to name who signed it",
                 field="kubeconfig",
             )
-        if isinstance(error, http.client.IncompleteRead | http.client.RemoteDisconnected):
+        if isinstance(error, BrokenOff):
             return ClusterUnreachable(f"the API server {self} broke off its answer")
         return ClusterUnreachable(f"the API server {self} cannot be reached: {error}")
 
@@ -235,7 +236,7 @@ class Connections:
 class ResponseStream:
     """A response that goes on, read by one thread and ended by any."""
 
-    def __init__(self, connection: http.client.HTTPConnection, answer: HttpAnswer, url: str) -> None:
+    def __init__(self, connection: http.client.HTTPConnection, answer: Answer, url: str) -> None:
         self._connection = connection
         self._socket = connection.sock
         self._answer = answer
@@ -244,8 +245,8 @@ class ResponseStream:
     def blocks(self) -> Iterator[bytes]:
         """Bytes as they come. Raises ClusterUnreachable when it breaks off, or is silent for too long."""
         try:
-            yield from self._answer.blocks()
-        except (OSError, ValueError, http.client.HTTPException) as error:
+            yield from blocks(self._answer, partial(self._socket.recv, READ_BYTES))
+        except (OSError, ValueError, NotHttp) as error:
             # The second when it is closed while it is read.
             raise ClusterUnreachable(f"the API server {self._url} broke off a stream: {error}") from None
         finally:
@@ -335,11 +336,11 @@ def _left_s(deadline_s: float) -> float:
     return left_s
 
 
-def _whole(answer: HttpAnswer) -> Response:
+def _whole(answer: Answer, receive: Callable[[], bytes]) -> Response:
     """The answer with its body, and after how many seconds to ask again, as API servers say it; a date counts as
     nothing.
     """
-    body = b"".join(answer.blocks())
+    body = b"".join(blocks(answer, receive))
     value = answer.headers.get("retry-after", "")
     again_s = float(value) if value.isascii() and value.isdigit() and len(value) < 6 else None
     return Response(answer.status, body, again_s)

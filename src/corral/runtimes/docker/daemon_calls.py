@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -15,12 +14,13 @@ import urllib3
 from docker.errors import APIError, DockerException, NotFound
 from docker.utils import kwargs_from_env
 
+from corral.unix_peer import peer_of
+
 T = TypeVar("T")
 
 TIMEOUT_S = 60.0
 LOOK_TIMEOUT_S = 10.0
 """How long a server waits for an answer; what is not known then is asked again."""
-_CREDENTIALS = struct.Struct("3i")
 _PAUSE_S = 0.2
 _MOST_PAUSE_S = 2.0
 _IN_TROUBLE = 500
@@ -45,11 +45,9 @@ def process() -> int | None:
         try:
             asking.settimeout(LOOK_TIMEOUT_S)
             asking.connect(path)
-            said = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            return peer_of(asking).pid or None
         except OSError:
             return None
-    pid: int = _CREDENTIALS.unpack(said)[0]
-    return pid or None
 
 
 class DaemonUnreachable(Exception):

@@ -10,7 +10,6 @@ import array
 import fcntl
 import os
 import socket
-import struct
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from contextlib import suppress
 from corral.model.errors import BackendFailed
 from corral.model.terminal import TerminalSize
 from corral.ports.runtime import InnerCommand, InnerOutput
+from corral.unix_peer import peer_of
 
 from .pseudo_terminal import open_terminal, resize
 
@@ -34,7 +34,6 @@ _PIPE_BYTES = 256 * 1024
 _MESSAGE_BYTES = 4096
 _KILLED = 137
 _FAILED = 125
-_PEER = struct.Struct("3i")
 
 
 def connect_keeper(directory: str, tell: Callable[[], None], message: bytes, fds: Sequence[int]) -> socket.socket:
@@ -59,8 +58,7 @@ def connect_keeper(directory: str, tell: Callable[[], None], message: bytes, fds
                 os.unlink(path)
             os.close(inside)
     try:
-        _, uid, _ = _PEER.unpack(keeper.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-        if uid != os.geteuid():
+        if peer_of(keeper).uid != os.geteuid():
             raise BackendFailed("who came for the command is not the job's supervisor")
         keeper.settimeout(ANSWER_WITHIN_S)
         keeper.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])

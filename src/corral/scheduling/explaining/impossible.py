@@ -9,9 +9,9 @@ from corral.model.device_model import model_matches
 from corral.model.errors import Refused, nearest
 from corral.model.job import Request
 from corral.model.placement_rules import allows
-from corral.model.state import version_tuple
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
+from corral.model.version import dotted, version_tuple
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import count_of_cpus, flags_of, nodes_called, selectors_called, short_model
 from corral.scheduling.explaining.suggestions import smaller_requests
@@ -256,4 +256,4 @@ def _none_of(request: Request) -> str:
 
 
 def _dotted(version: tuple[int, ...]) -> str:
-    return ".".join(str(number) for number in version) or "unknown"
+    return dotted(version) or "unknown"

@@ -24,7 +24,8 @@ from corral.model.fact import (
     SiteArranged,
 )
 from corral.model.placement_rules import Resident, Selector, meets
-from corral.model.state import NodeState, Slot, slot_of, version_tuple
+from corral.model.state import NodeState, Slot, slot_of
+from corral.model.version import version_tuple
 from corral.model.view import View, ViewDraft
 from corral.scheduling.state.neighbours import residents_on
 
