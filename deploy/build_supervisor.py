@@ -3,8 +3,8 @@
     python deploy/build_supervisor.py [--sanitize PROGRAM]
 
 It is also the build hook: `pip install` and the build of a wheel compile it, and the wheel is for this platform alone.
-Without a compiler Corral works all the same, with a supervisor in Python that costs more: `corral doctor` says which
-one it has. Only the standard library, but for the hook itself.
+Without a compiler what is installed is a client: no server starts without the supervisor, and `corral doctor` says so.
+Only the standard library, but for the hook itself.
 """
 
 import os
@@ -78,14 +78,14 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             compile_supervisor()
         except NotCompiled as failed:
             PROGRAM.unlink(missing_ok=True)
-            self.app.display_warning(f"the supervisor of jobs is not compiled, so the one in Python is used: {failed}")
+            self.app.display_warning(f"the supervisor of jobs is not compiled, so no server will start: {failed}")
             return
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
 
 def main(arguments: list[str]) -> int:
-    """Compile what is not compiled yet; says so where it cannot be, which is no error."""
+    """Compile what is not compiled yet."""
     try:
         if arguments[:1] == ["--sanitize"]:
             compile_supervisor(Path(arguments[1]), sanitize=True)
@@ -93,10 +93,10 @@ def main(arguments: list[str]) -> int:
             compile_supervisor()
     except NotCompiled as failed:
         sys.stderr.write(
-            f"the supervisor of jobs is not compiled: {failed}\n"
-            "Corral uses the one in Python, with which a launch takes three times as long and a job twenty times the "
-            "memory; on Debian or Ubuntu: sudo apt install gcc libc6-dev\n"
+            f"the supervisor of jobs cannot be compiled, and no server starts without it: {failed}\n"
+            "install a C compiler (on Debian or Ubuntu: sudo apt install gcc libc6-dev), then try again\n"
         )
+        return 1
     return 0
 
 

@@ -292,6 +292,7 @@ def make_environment(layout: Layout, environment: Path, packages: Sequence[str])
             build_pages(Path(scratch) / "tools/bin/python")
             pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(CHECKOUT))
             give_back()
+            check_wheel(Path(scratch))
             venv.EnvBuilder(symlinks=True).create(path)
             pip.install_shown(path, *HASHED, "-r", str(CHECKOUT / "requirements-server.lock"))
             pip.install(path, "--no-deps", "--no-index", "--find-links", scratch, "corral")
@@ -301,6 +302,16 @@ def make_environment(layout: Layout, environment: Path, packages: Sequence[str])
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
+
+
+def check_wheel(directory: Path) -> None:
+    """Raise Failed for a wheel without the supervisor of jobs; one with it is for this kind of machine alone."""
+    (wheel,) = directory.glob("corral-*.whl")
+    if wheel.name.endswith("-any.whl"):
+        raise Failed(
+            "the supervisor of jobs cannot be compiled, and no server starts without it; nothing is changed. "
+            "Install a C compiler (on Debian or Ubuntu: sudo apt install gcc libc6-dev), then try again"
+        )
 
 
 def build_pages(python: Path) -> None:

@@ -22,16 +22,11 @@ NAMED_AFTER_WHAT_THEY_SHOW = {"api", "cli", "client", "gpu"}
 NAMED_IN = {"model", "ports"}
 """What has a module here may have one of the same name in any room: how that room stores, runs or answers it."""
 
-OLD_ADDRESSES = {"corral.scheduling.order"}
-"""These only forward to the new one, and go with the next release."""
-
 
 def modules() -> Iterator[tuple[str, Path]]:
     for path in sorted(ROOT.rglob("*.py")):
         parts = path.relative_to(ROOT.parent).with_suffix("").parts
-        name = ".".join(parts).removesuffix(".__init__")
-        if name not in OLD_ADDRESSES:
-            yield name, path
+        yield ".".join(parts).removesuffix(".__init__"), path
 
 
 def room_of(module: str) -> str:

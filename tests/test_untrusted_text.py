@@ -87,7 +87,6 @@ PARSED_IN = {
     "runtimes/docker/opened_volumes.py": PROCESS,
     "runtimes/process/srun/command.py": PROCESS,
     "runtimes/process/srun/member.py": PROCESS,
-    "runtimes/process/start_program.py": PROCESS,
     "runtimes/process/supervisor_orders.py": GUARDED,
     "server.py": OWN,
     "sharing/definitions.py": OWN,

@@ -5,7 +5,9 @@ The environment is a small one here; tests/deploy/test_real_install.py makes rea
 
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -115,6 +117,24 @@ def test_the_unit_starts_the_installed_command_and_has_no_other_path_of_the_pack
     unit = layout.unit.read_text()
     assert f"\nExecStart={layout.command} up\n" in unit
     assert script.UNIT_COMMAND not in unit
+
+
+@pytest.mark.parametrize(
+    ("wheel", "told"), [("corral-1-py3-none-any.whl", True), ("corral-1-py3-none-linux.whl", False)]
+)
+def test_a_server_is_not_installed_without_the_supervisor_of_jobs(tmp_path: Path, wheel: str, told: bool) -> None:
+    (tmp_path / wheel).touch()
+    with pytest.raises(Failed, match="apt install gcc") if told else nullcontext():
+        script.check_wheel(tmp_path)
+
+
+def test_what_cannot_be_compiled_is_an_error_that_says_what_to_install(tmp_path: Path) -> None:
+    build = Path(script.__file__).with_name("build_supervisor.py")
+    command = [sys.executable, str(build), "--sanitize", str(tmp_path / "supervisor")]
+    done = subprocess.run(command, env={"CC": "/nowhere/cc"}, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no server starts without it" in done.stderr
+    assert "apt install gcc" in done.stderr
 
 
 def test_a_failed_install_changes_nothing(layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,8 @@ from corral.diagnosis.failure import Failure
 from corral.diagnosis.log_end import MAX_LINES, TAIL_BYTES, lines_of, missing_bytes
 from corral.diagnosis.rule import Case
 from corral.model.audience import Audience
-from corral.runtimes.process.joblog import TAIL_BYTES as KEPT_BYTES
 from tests.diagnosis.recorded import RECORDED, Recorded
+from tests.runtimes.process.supervisor_parts import TAIL_BYTES as KEPT_BYTES
 
 FAILED = Failure(exit_code=1)
 OOM = RECORDED[0].log

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from corral.runtimes.process.killing import kill_descendants
+from corral.runtimes.process.killing import signal_listed
 from corral.runtimes.process.procfs import descendants
 from tests.docker.cgroups import CGROUPS, cgroup_name, remove_cgroups
 from tests.docker.image import IMAGE, write_image
@@ -176,7 +176,7 @@ def _keep(directory: str, cgroup: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.sigwait({signal.SIGTERM})
     while descendants(os.getpid()):
-        kill_descendants(os.getpid())
+        signal_listed(descendants(os.getpid()), lambda: descendants(os.getpid()), signal.SIGSTOP, signal.SIGKILL)
         time.sleep(0.02)
     host.returncode = 0
 

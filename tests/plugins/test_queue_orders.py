@@ -49,9 +49,3 @@ def test_an_order_that_cannot_be_one_is_refused(monkeypatch: pytest.MonkeyPatch,
 def test_without_any_there_are_corrals_own(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch)
     assert {"fcfs", "priority", "fair-share", "las", "corral"} <= set(load_policies())
-
-
-def test_the_old_address_works_and_says_the_new_one() -> None:
-    with pytest.warns(DeprecationWarning, match=r"import OrderContext from corral\.plugins"):
-        from corral.scheduling.order import Standing
-    assert Standing is OrderContext

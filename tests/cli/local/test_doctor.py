@@ -23,6 +23,7 @@ from corral.formatting.check_result import CheckResult
 from corral.formatting.times import clock_time
 from corral.ledger.store import open_ledger
 from corral.model.home import Home
+from corral.runtimes.process import native_supervisor
 from tests.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml
 
 __all__ = ["nvml_library", "nvml_stub", "stubbed_nvml"]
@@ -129,11 +130,26 @@ def test_too_little_room_is_a_fault(home: Home, monkeypatch: pytest.MonkeyPatch)
     assert check_disk(home).state == "failure"
 
 
-@pytest.mark.parametrize("check", [check_killing, check_supervisor, check_clock])
+@pytest.mark.parametrize("check", [check_killing, check_clock])
 def test_what_only_warns_says_what_to_do_when_it_does(check: doctor.Check, home: Home) -> None:
     found = check(home)
     assert found.state in ("ok", "warning")
     assert bool(found.advice) == (found.state == "warning")
+
+
+def test_a_supervisor_that_is_not_compiled_is_a_fault_where_a_server_is_installed(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (check_supervisor(home).state, check_supervisor(home).found) == ("ok", "compiled")
+    monkeypatch.setattr(native_supervisor, "PATH", "/nowhere/corral-supervisor")
+    missing = check_supervisor(home)
+    assert (missing.state, missing.found) == (
+        "failure",
+        "the supervisor of jobs is not compiled: /nowhere/corral-supervisor is missing",
+    )
+    assert "make setup" in missing.advice
+    monkeypatch.setattr(doctor, "missing_packages", lambda: ["uvicorn"])
+    assert check_supervisor(home).state == "ok"
 
 
 def test_nodes_that_take_no_jobs_are_named_with_what_to_do() -> None:

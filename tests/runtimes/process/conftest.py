@@ -191,7 +191,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 @pytest.fixture(scope="session")
 def sanitized_supervisor(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The supervisor in C, compiled such that it ends where it uses memory wrongly or does what C does not define."""
+    """The supervisor, compiled such that it ends where it uses memory wrongly or does what C does not define."""
     program = tmp_path_factory.mktemp("sanitized") / "corral-supervisor"
     built = subprocess.run([sys.executable, BUILD, "--sanitize", program], capture_output=True, text=True, timeout=300)
     if not program.exists():
@@ -199,14 +199,12 @@ def sanitized_supervisor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-@pytest.fixture(params=["cgroup", "subreaper", "in Python", "sanitized"])
+@pytest.fixture(params=["cgroup", "subreaper", "sanitized"])
 def machine_of_each_kind(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Machine]:
-    """With a cgroup for each job; with descent and mark alone; and so under the other supervisors that there are."""
-    if request.param == "in Python":
-        monkeypatch.setattr(native_supervisor, "PATH", "/nowhere")
-    elif request.param == "sanitized":
+    """With a cgroup for each job; with descent and mark alone; and so under a supervisor that watches itself."""
+    if request.param == "sanitized":
         monkeypatch.setattr(native_supervisor, "PATH", str(request.getfixturevalue("sanitized_supervisor")))
     machine = Machine(tmp_path, use_cgroup=request.param == "cgroup")
     try:

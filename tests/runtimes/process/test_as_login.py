@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from corral import as_login
-from corral.runtimes.process import native_supervisor
 from tests.runtimes.process.conftest import Machine, root_only
 from tests.seccomp import forbid
 
@@ -57,16 +56,8 @@ def be_burdened() -> None:
     as_login._prctl(as_login._PR_SET_SECUREBITS, _NO_SETUID_FIXUP_AND_KEEP_CAPS)
 
 
-@pytest.fixture(params=["C", "Python"])
-def supervisor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "Python":
-        monkeypatch.setattr(native_supervisor, "PATH", "/nowhere")
-    elif not os.access(native_supervisor.PATH, os.X_OK):
-        pytest.skip("the supervisor is not compiled: make setup, with a C compiler")
-
-
 @pytest.fixture
-def burdened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, supervisor: None) -> Iterator[Machine]:
+def burdened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     """Its supervisors descend from a zygote that has what jobs are not to have."""
     tmp_path.chmod(0o755)
     monkeypatch.setattr(subprocess, "Popen", partial(subprocess.Popen, preexec_fn=be_burdened))
@@ -125,7 +116,7 @@ def test_a_job_has_a_session_keyring_of_its_own_without_the_servers_keys(burdene
 
 @with_keyrings
 def test_a_server_whose_keyring_cannot_be_left_because_of_a_filter_runs_jobs_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, supervisor: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.chmod(0o755)
     monkeypatch.setattr(subprocess, "Popen", partial(subprocess.Popen, preexec_fn=partial(forbid, "keyctl")))

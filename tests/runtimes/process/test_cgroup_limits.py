@@ -14,6 +14,7 @@ from corral.runtimes.process.cgroup_limits import CgroupLimits
 from corral.runtimes.process.launch_spec import LaunchError
 from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 from tests.runtimes.process.conftest import Machine, until
+from tests.runtimes.process.supervisor_parts import kills_for_memory
 
 ENFORCED = HostMeans(Level.ENFORCED, Level.ENFORCED)
 HOG = "b = bytearray(400 << 20); print('had it all')"
@@ -85,7 +86,7 @@ def test_the_unified_hierarchy_limits_a_job_in_the_group_that_it_is_killed_by(un
     told = [(group / name).read_text() for name in ("cpu.max", "memory.max", "memory.swap.max", "memory.oom.group")]
     assert told == ["150000 100000", str(64 << 20), "0", "1"]
     (group / "memory.events").write_text("low 0\nmax 9\noom 2\noom_kill 2\noom_group_kill 1\n")
-    assert cgroup.kills_for_memory(str(group)) == (2, 64)
+    assert kills_for_memory(str(group)) == (2, 64)
 
 
 def test_controllers_that_are_not_handed_down_hold_nobody(unified: StandIn) -> None:
@@ -106,7 +107,7 @@ def test_hierarchies_of_version_1_limit_a_job_in_a_group_of_each(split: StandIn)
     assert (memory / "memory.limit_in_bytes").read_text() == str(64 << 20)
     assert limits.prepare("7.1", 0, 64) == [str(memory)]
     (memory / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
-    assert cgroup.kills_for_memory(str(memory)) == (1, 64)
+    assert kills_for_memory(str(memory)) == (1, 64)
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@ from pathlib import Path
 import pytest
 
 from corral.runtimes.process import claimed_list
+from tests.runtimes.process.supervisor_parts import list_as_claimed
 
 
 def test_launches_are_on_the_roll_in_the_order_they_were_entered(tmp_path: Path) -> None:
     path = str(tmp_path / "claims")
     for name in ("2.1", "1.1", "1.2"):
-        claimed_list.enter(path, name)
+        list_as_claimed(f"{tmp_path}/launches/{name}")
     assert claimed_list.names(path) == ["2.1", "1.1", "1.2"]
 
 
@@ -22,7 +23,7 @@ def test_a_long_roll_keeps_its_newest_launches(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(claimed_list, "_LINES_KEPT", 2)
     path = str(tmp_path / "claims")
     for name in ("1.1", "2.1", "3.1"):
-        claimed_list.enter(path, name)
+        list_as_claimed(f"{tmp_path}/launches/{name}")
     claimed_list.shorten(path)
     assert claimed_list.names(path) == ["2.1", "3.1"]
     assert [entry.name for entry in tmp_path.iterdir()] == ["claims"]

@@ -14,7 +14,7 @@ from corral.node import job_inputs
 from corral.node.job_inputs import JobInputs
 from corral.ports.node import InputTaken
 from corral.runtimes.process import job_input
-from corral.runtimes.process.job_input import InputSocket
+from tests.runtimes.process.supervisor_parts import parts
 
 
 class Program:
@@ -23,11 +23,18 @@ class Program:
     def __init__(self, launches: Path) -> None:
         self.directory = launches / "1.1"
         self.directory.mkdir(parents=True)
-        self.reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-        self.socket = InputSocket(str(self.directory), writer)
-        self.taken = InputTaken(0, True)
+        self._streams = parts().make_streams(os.fsencode(self.directory))
+        self.reader = parts().reader_of(self._streams)
+        fcntl.fcntl(parts().writer_of(self._streams), fcntl.F_SETPIPE_SZ, 4096)
+
+    def answer(self) -> None:
+        parts().streams_answer(self._streams)
+
+    def end(self) -> None:
+        """The supervisor ends."""
+        if self._streams:
+            parts().end_streams(self._streams)
+        self._streams = None
 
     def ask(self, offset: int, data: bytes, *, end: bool = False) -> InputTaken:
         """A question, and what the socket answers to it."""
@@ -36,7 +43,7 @@ class Program:
             asking.bind("")
             asking.connect(str(self.directory / job_input.SOCKET))
             asking.send(request)
-            self.socket.answer()
+            self.answer()
             return InputTaken(*job_input.read_answer(asking.recv(job_input.ANSWER_BYTES)))
 
 
@@ -44,7 +51,7 @@ class Program:
 def program(tmp_path: Path) -> Iterator[Program]:
     made = Program(tmp_path)
     yield made
-    made.socket.close()
+    made.end()
     os.close(made.reader)
 
 
@@ -92,8 +99,8 @@ def test_what_is_no_question_is_passed_over(program: Program) -> None:
         asking.connect(str(program.directory / job_input.SOCKET))
         for question in (b"", b"w", b"x" * 9, b"w" + b"\xff" * 8 + b"abc", b"e" + b"\xff" * 8):
             asking.send(question)
-            program.socket.answer()
-    program.socket.answer()
+            program.answer()
+    program.answer()
     assert program.ask(0, b"abc") == InputTaken(3, True)
 
 
@@ -106,7 +113,7 @@ def test_a_launch_that_is_not_there_or_takes_no_input_gives_no_answer(tmp_path: 
 
 
 def test_a_supervisor_that_has_died_gives_no_answer(program: Program) -> None:
-    program.socket.close()
+    program.end()
     assert JobInputs(program.directory.parent).write("1.1", 0, "", end=False) is None
 
 

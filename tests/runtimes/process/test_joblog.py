@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.runtimes.process.joblog import TAIL_BYTES, JobLog, append_note
+from corral.runtimes.process.joblog import append_note
 from corral.runtimes.process.launch_spec import LaunchError
 from tests.runtimes.process.conftest import Machine, root_only
+from tests.runtimes.process.supervisor_parts import TAIL_BYTES, NativeLog
 
 
 def _print(fd: int, output: bytes) -> None:
@@ -19,9 +20,9 @@ def _print(fd: int, output: bytes) -> None:
         pipe.write(output)
 
 
-def _write(path: str, output: bytes, max_bytes: int) -> JobLog:
+def _write(path: str, output: bytes, max_bytes: int) -> NativeLog:
     """What a job that prints `output` leaves in the log."""
-    log = JobLog(path, (-1, -1), max_bytes)
+    log = NativeLog(path, max_bytes)
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     printing = threading.Thread(target=_print, args=(writer, output))
@@ -65,7 +66,7 @@ def test_a_long_log_keeps_its_last_64_kib(tmp_path: Path) -> None:
 
 
 def test_who_sits_at_a_terminal_is_told_when_its_log_is_full(tmp_path: Path) -> None:
-    log = JobLog(str(tmp_path / "log"), (-1, -1), 1000, of_terminal=True)
+    log = NativeLog(tmp_path / "log", 1000, of_terminal=True)
     ours, programs = os.openpty()
     os.set_blocking(ours, False)
     for _ in range(3):
@@ -83,7 +84,7 @@ def test_who_sits_at_a_terminal_is_told_when_its_log_is_full(tmp_path: Path) -> 
 
 
 def test_who_follows_a_log_that_is_full_is_told_so_once_output_is_lost(tmp_path: Path) -> None:
-    log = JobLog(str(tmp_path / "log"), (-1, -1), 1000)
+    log = NativeLog(tmp_path / "log", 1000)
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
 
@@ -156,7 +157,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @root_only()
 @pytest.mark.parametrize("room_bytes", [0, 20_000])
 def test_output_that_a_full_disk_lost_is_marked_in_the_log(small_disk: Path, room_bytes: int) -> None:
-    log = JobLog(str(small_disk / "log"), (-1, -1), 1 << 20)
+    log = NativeLog(small_disk / "log", 1 << 20)
     (small_disk / "fill").write_bytes(bytes(os.statvfs(small_disk).f_bavail * 4096 - room_bytes))
     reader, writer = os.pipe()
     os.write(writer, b"x" * 60_000)
@@ -192,7 +193,7 @@ def test_a_full_disk_neither_stops_the_job_nor_loses_how_it_ended(small_disk: Pa
 
 def test_what_a_job_chose_cannot_pass_for_another_line_of_corrals(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
-    log = JobLog(path, (-1, -1), 1000)
+    log = NativeLog(path, 1000)
     log.note("no such file: x\ncorral: all is well\x1b[2J")
     log.close()
     append_note(path, "cannot enter \x1b[1m\n")
@@ -207,7 +208,7 @@ def test_a_line_of_corrals_own_begins_on_a_line_of_its_own(tmp_path: Path) -> No
     _write(path, b"50%", 1000)
     append_note(path, "one")
     append_note(path, "two")
-    log = JobLog(path, (-1, -1), 1000)
+    log = NativeLog(path, 1000)
     log.note("three")
     log.close()
     assert Path(path).read_text().splitlines() == ["50%", "corral: one", "corral: two", "corral: three"]

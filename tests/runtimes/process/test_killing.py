@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from corral.model.launch import LaunchPhase
-from corral.runtimes.process import killing, native_supervisor, procfs
+from corral.runtimes.process import killing, procfs
 from tests.runtimes.process.conftest import EVENT_S, PATH, Machine, alive, no_descriptors, root_only, stopped, until
 from tests.seccomp import forbid
 
@@ -129,9 +129,8 @@ def test_what_got_the_number_of_a_process_that_was_held_is_not_signalled(monkeyp
         later.wait()
 
 
-@pytest.mark.skipif(not os.access(native_supervisor.PATH, os.X_OK), reason="the supervisor is not compiled here")
 @pytest.mark.parametrize("forbidden", ["kill", "pidfd_open"])
-def test_the_supervisor_in_c_signals_by_descriptors_and_by_numbers_where_the_kernel_has_none(
+def test_the_supervisor_signals_by_descriptors_and_by_numbers_where_the_kernel_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forbidden: str
 ) -> None:
     filtered = partial(subprocess.Popen, preexec_fn=partial(forbid, forbidden))

@@ -1,5 +1,6 @@
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ from corral.runtimes.process.claim import Claim, Started
 from corral.runtimes.process.launch_records import Exit, LaunchRecords
 from corral.runtimes.process.procfs import LocalProcess
 from tests.runtimes.process.conftest import room_for
+from tests.runtimes.process.supervisor_parts import new_time_limit_s, parts, stop_reason, write_exit
 
-HOLDER = LocalProcess(12, 34, "boot")
+CLAIMED, CLAIMED_BY_ANOTHER = 0, 1
+"""What claiming comes to, as native/records.h has it."""
 
 
 @pytest.fixture
@@ -21,27 +24,43 @@ def test_an_empty_directory_says_nothing(records: LaunchRecords) -> None:
     assert records.claim.read() is None
     assert records.claim.read_started() is None
     assert records.read_exit() is None
-    assert records.stop_reason() is None
+    assert stop_reason(records.directory) is None
+    assert new_time_limit_s(records.directory) is records.new_time_limit_s() is None
 
 
-def test_what_was_written_is_read_back(records: LaunchRecords) -> None:
+def test_what_a_server_writes_is_read_back_by_servers_and_supervisors(records: LaunchRecords) -> None:
     lost = Claim(1.5, None, declared_lost=True, message='no "answer"\n')
     assert records.claim.take(lost)
-    records.claim.write_started(Started(HOLDER, 2.5))
-    records.request_stop("preempted")
-    records.reserve_exit()
-    ended = Exit(143, 15, "cancelled", "a \udcff message", 2.5, 3.25)
-    records.write_exit(ended)
     assert records.claim.read() == lost
-    assert records.claim.read_started() == Started(HOLDER, 2.5)
-    assert records.stop_reason() == "preempted"
+    assert parts().claim_launch(records.directory.encode()) == CLAIMED_BY_ANOTHER
+    records.request_stop("preempted")
+    assert stop_reason(records.directory) == "preempted"
+    records.set_time_limit(7.5)
+    assert new_time_limit_s(records.directory) == records.new_time_limit_s() == 7.5
+
+
+def test_what_a_supervisor_writes_is_read_back_by_servers(records: LaunchRecords) -> None:
+    own = LocalProcess.of(os.getpid())
+    before = time.time()
+    assert parts().claim_launch(records.directory.encode()) == CLAIMED
+    assert parts().write_started(records.directory.encode(), os.getpid(), 2.5)
+    claim = records.claim.read()
+    assert claim is not None
+    assert before - 1 <= claim.claimed_at <= time.time() + 1
+    assert claim == Claim(claim.claimed_at, own)
+    assert not records.claim.take(Claim(1.0, own))
+    assert records.claim.read_started() == Started(own, 2.5)
+    assert parts().reserve_exit(records.directory.encode())
+    assert records.read_exit() is None
+    ended = Exit(143, 15, "cancelled", "a \udcff message", 2.5, 3.25)
+    assert write_exit(records.directory, ended)
     assert records.read_exit() == ended
 
 
 def test_what_the_disk_has_no_room_for_is_not_written_in_part(records: LaunchRecords) -> None:
     with room_for(64), pytest.raises(OSError, match="File too large"):
         records.request_stop("x" * 64)
-    assert records.stop_reason() is None
+    assert stop_reason(records.directory) is None
     assert not Path(records.directory, "stop").exists()
 
 

@@ -25,7 +25,7 @@ def test_command_and_orders_survive_the_disk_byte_for_byte(arguments: list[str],
         kill_grace_s=1.5, log_max_bytes=10, notes=("more",), limits=[], cgroup=None, notify_path="/n", boot_at=7.5
     )
     text = supervisor_orders.encode(order, command).encode().decode()
-    assert supervisor_orders.decode_orders(text) == order
+    assert supervisor_orders.Orders(*supervisor_orders.decode(text.partition("\n")[0])) == order
     assert supervisor_orders.decode_command(text) == command
     assert command.env == {**env, "MARK": "x"}
     assert order.notes == ["hello", "more"]

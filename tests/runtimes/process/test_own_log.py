@@ -71,8 +71,12 @@ def test_what_is_no_file_is_moved_out_of_the_way_and_not_followed(
     assert victim.read_bytes() == b"precious"
 
 
-def test_a_log_without_its_mark_is_nobodys(tmp_path: Path) -> None:
+def test_a_log_without_its_mark_is_nobodys(tmp_path: Path, machine: Machine) -> None:
     """As a crash leaves it between the two steps that make a log."""
+    for number in (1, 2):
+        (machine.home / "logs/7.log.of").unlink(missing_ok=True)
+        machine.run("echo", str(number), launch_id=f"7.{number}", log_of="7 1 1.0", **_log(machine))
+    assert (machine.home / "logs/7.log").read_bytes() == b"2\n"
     path = tmp_path / "7.log"
     _open(path, "7 1 1.0", b"before the crash\n")
     (tmp_path / "7.log.of").unlink()
@@ -80,7 +84,11 @@ def test_a_log_without_its_mark_is_nobodys(tmp_path: Path) -> None:
     assert path.read_bytes() == b"after\n"
 
 
-def test_a_log_that_was_removed_is_begun_anew(tmp_path: Path) -> None:
+def test_a_log_that_was_removed_is_begun_anew(tmp_path: Path, machine: Machine) -> None:
+    for number in (1, 2):
+        (machine.home / "logs/7.log").unlink(missing_ok=True)
+        machine.run("echo", str(number), launch_id=f"7.{number}", log_of="7 1 1.0", **_log(machine))
+    assert (machine.home / "logs/7.log").read_bytes() == b"2\n"
     path = tmp_path / "7.log"
     _open(path, "7 1 1.0", b"old\n")
     path.unlink()

@@ -20,6 +20,7 @@ from corral.runtimes.process.claim import Claim
 from corral.runtimes.process.launch_records import Exit, LaunchRecords
 from corral.runtimes.process.procfs import LocalProcess
 from tests.runtimes.process.conftest import Machine, alive, stopped, until
+from tests.runtimes.process.supervisor_parts import list_as_claimed, new_time_limit_s, stop_reason, write_exit
 
 RECORDS = ("claim", "exit", "stop", "spec.jsonl", "exit.room")
 HARMLESS = (LaunchPhase.UNKNOWN, LaunchPhase.CLAIMED, LaunchPhase.RUNNING, LaunchPhase.DEAD)
@@ -105,7 +106,8 @@ def read_all(records: LaunchRecords) -> tuple[Claim | None, Exit | None]:
     """Every reader, of which none may break."""
     claim, exit_, started = records.claim.read(), records.read_exit(), records.claim.read_started()
     assert started is None or 0 <= started.started_at < 1e11
-    assert isinstance(records.stop_reason(), str | None)
+    assert isinstance(stop_reason(records.directory), str | None)
+    assert new_time_limit_s(records.directory) is None or 0 <= (records.new_time_limit_s() or 0.0) < 1e11
     assert isinstance(records.exit_fault(), str)
     return claim, exit_
 
@@ -138,17 +140,16 @@ def test_what_is_no_file_in_the_place_of_a_record_is_neither_waited_for_nor_foll
     assert f"{records.directory}/exit" in records.exit_fault()
     assert not records.claim.take(Claim(1.0, LocalProcess.of(os.getpid())))
     with pytest.raises((OSError, ValueError, TypeError)):
-        records.read_spec()
+        records.read_command()
     if thing not in (huge, closed_file):
-        with pytest.raises(OSError):
-            records.write_exit(Exit(0, None, None, "", 1.0, 2.0))
+        assert not write_exit(records.directory, Exit(0, None, None, "", 1.0, 2.0))
 
 
 @given(content=st.binary(max_size=300))
 def test_a_roll_full_of_nonsense_still_tells_who_is_on_it(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as home:
         Path(home, "claims").write_bytes(content + b"\n")
-        claimed_list.enter(f"{home}/claims", "7.1")
+        assert list_as_claimed(f"{home}/launches/7.1")
         claimed_list.shorten(f"{home}/claims")
         assert claimed_list.names(f"{home}/claims")[-1] == "7.1"
 
@@ -160,7 +161,7 @@ def test_a_roll_that_was_replaced_costs_no_other_job_its_launch(
     path = Path(records.directory).parent.parent / "claims"
     thing(path)
     claimed_list.names(str(path))
-    records.list_as_claimed()
+    assert list_as_claimed(records.directory)
     assert claimed_list.names(str(path))[-1:] == ["mine"]
 
 
@@ -229,7 +230,7 @@ def test_an_end_is_not_believed_while_the_supervisor_lives(machine: Machine, res
     name = held(machine)
     records = machine.runtime._verifier.records(name)
     forged = Exit(0, None, None, "", time.time(), time.time())
-    records.write_exit(forged)
+    assert write_exit(records.directory, forged)
     if restarted:
         machine.runtime.close()
         machine.start_backend()
@@ -278,7 +279,7 @@ def test_a_claim_that_names_a_process_of_the_past_ends_nothing_early(machine: Ma
     name = held(machine)
     past = LocalProcess.of(os.getpid())._replace(start_ticks=1)
     machine.runtime._verifier.records(name).claim.amend(Claim(time.time(), past))
-    machine.runtime._verifier.records(name).write_exit(Exit(0, None, None, "", 1.0, 2.0))
+    assert write_exit(machine.runtime._verifier.records(name).directory, Exit(0, None, None, "", 1.0, 2.0))
     for _ in range(2):
         assert machine.runtime.status(name).phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING)
         machine.runtime.close()

@@ -369,17 +369,15 @@ def check_killing(home: Home) -> CheckResult:
 
 
 def check_supervisor(_home: Home) -> CheckResult:
-    """Jobs run under the compiled supervisor."""
-    from corral.runtimes.process import native_supervisor
+    """The supervisor of jobs is compiled, without which no server starts."""
+    from corral.runtimes.process.native_supervisor import missing_supervisor
 
-    if os.access(native_supervisor.PATH, os.X_OK):
+    missing = missing_supervisor()
+    if missing is None:
         return CheckResult("supervisor", OK, "compiled")
-    return CheckResult(
-        "supervisor",
-        WARNING,
-        "not compiled, so one in Python is used: each job takes 1.2 MiB, and to start one takes three times as long",
-        "install a C compiler (on Debian or Ubuntu: sudo apt install gcc libc6-dev), then Corral again",
-    )
+    if missing_packages():
+        return CheckResult("supervisor", OK, "needed where a server is installed")
+    return CheckResult("supervisor", FAILURE, *missing)
 
 
 def check_keyrings(home: Home) -> CheckResult:

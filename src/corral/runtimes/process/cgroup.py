@@ -4,7 +4,6 @@ For killing only the unified hierarchy (cgroup v2) of Linux 5.14 or newer will d
 machines it is mounted beside the old ones (v1), a hierarchy or more for each controller, and a process is in all.
 """
 
-import functools
 import os
 from collections.abc import Collection
 
@@ -34,12 +33,6 @@ def _lines(path: str) -> list[str]:
         return read_file(path).decode(errors="surrogateescape").splitlines()
     except OSError:
         return []
-
-
-@functools.cache
-def own_directory() -> str:
-    """Where this process, or the one it was forked from, was when first asked."""
-    return f"{_mount_of('', '')}{_own_path('', '')}"
 
 
 def places(controller: str = "", root: str = "") -> list[str]:
@@ -114,11 +107,6 @@ def write(path: str, data: bytes) -> None:
         os.close(fd)
 
 
-def join(path: str) -> None:
-    """Move the calling process in. Raises OSError."""
-    write(f"{path}/cgroup.procs", b"0")
-
-
 def kill(path: str) -> None:
     """Kill every process inside and below; a cgroup that is not there holds none."""
     try:
@@ -166,15 +154,3 @@ def _remove_below(path: str) -> bool:
         except OSError:
             return False
     return True
-
-
-def kills_for_memory(path: str) -> tuple[int, int]:
-    """How many processes inside the kernel has killed because they reached the group's limit, and that limit in MiB."""
-    for events, limit in (("memory.events", "memory.max"), ("memory.oom_control", "memory.limit_in_bytes")):
-        try:
-            lines = read_file(f"{path}/{events}").split(b"\n")
-            kills = sum(int(line.split()[1]) for line in lines if line.startswith(b"oom_kill "))
-            return kills, int(read_file(f"{path}/{limit}")) // 1024 // 1024
-        except (OSError, ValueError):
-            continue
-    return 0, 0

@@ -16,7 +16,6 @@ from .whole_files import (
     a_moment,
     a_text,
     decode_record,
-    open_regular,
     read_record,
     sync_directory,
     temporary_beside,
@@ -51,25 +50,10 @@ class Started(NamedTuple):
     started_at: float
 
 
-# Written out by hand where a supervisor waits for its job afterwards: the encoder would cost each one 150 KiB.
-
-
-def _encode_process(process: LocalProcess) -> str:
-    return f'{{"pid": {process.pid}, "start_ticks": {process.start_ticks}, "boot_id": "{process.boot_id}"}}'
-
-
 def _encode_claim(claim: Claim) -> bytes:
-    holder = _encode_process(claim.holder) if claim.holder else "null"
-    lost, ran = ("true" if flag else "false" for flag in (claim.declared_lost, claim.ran))
-    message = json.dumps(claim.message) if claim.message else '""'
-    return (
-        f'{{"claimed_at": {claim.claimed_at}, "holder": {holder}, '
-        f'"declared_lost": {lost}, "message": {message}, "ran": {ran}}}'
-    ).encode()
-
-
-def _encode_started(started: Started) -> bytes:
-    return f'\n{{"process": {_encode_process(started.process)}, "started_at": {started.started_at}}}'.encode()
+    said = claim._asdict() | {"holder": claim.holder and claim.holder._asdict()}
+    del said["torn"]
+    return json.dumps(said).encode()
 
 
 def a_process(data: Any) -> LocalProcess:
@@ -153,13 +137,6 @@ class ClaimFile:
             return decode_record(self._path, data.partition(b"\n")[0], _decode_claim)
         except Unreadable as error:
             return torn(f"its record {error}")
-
-    def write_started(self, started: Started) -> None:
-        fd = open_regular(self._path, os.O_WRONLY | os.O_APPEND)
-        try:
-            write_all(fd, _encode_started(started))
-        finally:
-            os.close(fd)
 
     def read_started(self) -> Started | None:
         """What the supervisor added, None while it has not, and for what makes no sense."""

@@ -1,4 +1,4 @@
-"""The list of claimed launches: a line for each that a supervisor claimed, in one file beside all their records.
+"""The list of claimed launches: each supervisor adds a line to one file beside all records (`native/records.c`).
 
 Where the server is not root's a job runs as the server's own user, and may remove its record, claim and all. What
 stands here still says that it ran, so that it is not run again. Lines are not flushed: they have to outlive a server,
@@ -8,34 +8,12 @@ and after a crash of the machine the claims, which are flushed, are enough.
 import errno
 import os
 
-from .whole_files import open_regular, temporary_beside, write_all, write_new
+from .whole_files import open_regular, temporary_beside, write_new
 
 _LINES_KEPT = 10_000
 """Far more than can be claimed before the ledger, too, says of the first of them that it runs."""
 _READ_LIMIT_BYTES = 1024 * 1024
 _NOT_A_LIST = (errno.EINVAL, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.EPERM)
-
-
-def enter(path: str, name: str) -> None:
-    """Add a launch. Raises OSError."""
-    fd = _open_for_all(path)
-    try:
-        # A line of its own, also after what a job may have left there.
-        write_all(fd, f"\n{name}\n".encode())
-    finally:
-        os.close(fd)
-
-
-def _open_for_all(path: str) -> int:
-    """Open the list of claimed launches; what a job put in its place is moved aside, for every other job needs it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    try:
-        return open_regular(path, flags)
-    except OSError as error:
-        if error.errno not in _NOT_A_LIST:
-            raise
-    os.rename(path, temporary_beside(path))
-    return open_regular(path, flags)
 
 
 def names(path: str) -> list[str]:

@@ -10,8 +10,12 @@ import stat
 from collections.abc import Set
 
 from .procfs import LocalProcess, all_pids, ancestry, read_file, uids_of
-from .supervisor import NAME
-from .zygote import NAME as ZYGOTE
+
+NAME = b"corral-job"
+"""What every supervisor calls itself, as `native/main.c` has it."""
+
+ZYGOTE = b"corral-zygote"
+"""What every zygote calls itself."""
 
 _GONE = " (deleted)"
 

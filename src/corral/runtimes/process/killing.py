@@ -84,29 +84,9 @@ def _signal_exactly(process: LocalProcess, signum: int) -> None:
     send_if(process.pid, signum, process.is_alive)
 
 
-def terminate_descendants(root: int) -> None:
-    """Ask every process below `root` to end; a stopped one is woken so that it can."""
-    signal_listed(descendants(root), lambda: descendants(root), signal.SIGTERM, signal.SIGCONT)
-
-
-def tell_descendants(root: int, signum: int) -> None:
-    """Send a signal to every process below `root`."""
-    tell_some_descendants(root, signum, lambda _: True)
-
-
-def tell_some_descendants(root: int, signum: int, meant: Callable[[int], bool]) -> None:
-    """Send a signal to the processes below `root` that are meant."""
-    signal_listed(filter(meant, descendants(root)), lambda: descendants(root), signum)
-
-
 def main_pids(pid: int, *, wrapped: bool) -> list[int]:
     """A job's main process, and where that is `wrapped` around a script also its only child, which runs the script."""
     return [pid, *descendants(pid)[:1]] if wrapped else [pid]
-
-
-def kill_descendants(root: int) -> None:
-    """Kill every process below `root`. They are stopped first, so that none forks while its siblings die."""
-    _kill_listed(lambda: descendants(root))
 
 
 def _kill_listed(list_them: Callable[[], list[int]]) -> None:

@@ -18,9 +18,8 @@ import os
 import stat
 from typing import Any, NamedTuple
 
-from . import claimed_list
 from .claim import MESSAGE_LIMIT, ClaimFile
-from .supervisor_orders import Command, Orders, decode_command, decode_orders, encode
+from .supervisor_orders import Command, Orders, decode_command, encode
 from .whole_files import (
     Unreadable,
     a_count,
@@ -28,17 +27,11 @@ from .whole_files import (
     a_moment,
     a_text,
     decode_record,
-    open_regular,
     read_record,
-    sync_directory,
     temporary_beside,
-    write_all,
     write_new,
 )
 
-# One block, written while there is room, so that a disk which fills up meanwhile cannot swallow the exit code.
-_EXIT_ROOM_BYTES = 4096
-_BLANK = b" " * _EXIT_ROOM_BYTES
 _REASON_LIMIT = 100
 _UID_LIMIT = (1 << 32) - 1
 # Far more than the kernel hands over to a program, escaped as JSON may have to be.
@@ -46,7 +39,7 @@ _SPEC_LIMIT_BYTES = 64 * 1024 * 1024
 CLAIMED_LIST = "claims"
 """The list of claimed launches, in the directory above the one that the launches are in."""
 
-_SPEC, _STOP, _LIMIT, _EXIT, _EXIT_ROOM = "spec.jsonl", "stop", "limit", "exit", "exit.room"
+_SPEC, _STOP, _LIMIT, _EXIT = "spec.jsonl", "stop", "limit", "exit"
 
 
 class Exit(NamedTuple):
@@ -63,15 +56,6 @@ class Exit(NamedTuple):
     message: str
     started_at: float | None
     ended_at: float
-
-
-def _encode_exit(exit_: Exit) -> bytes:
-    """With as much of the message as the reserved room holds: escaped, a character may take twelve bytes."""
-    data = json.dumps(exit_._asdict()).encode()
-    while len(data) > _EXIT_ROOM_BYTES and exit_.message:
-        exit_ = exit_._replace(message=exit_.message[: len(exit_.message) // 2])
-        data = json.dumps(exit_._asdict()).encode()
-    return data
 
 
 def _decode_exit(data: Any) -> Exit:
@@ -100,10 +84,6 @@ def _checked_orders(data: Any) -> Orders:
 def _decode_limit(data: Any) -> float:
     # As bounded as a moment: a job that may write here can only harm itself, and the server ends it late at worst.
     return a_moment(data["time_limit_s"])
-
-
-def _decode_stop(data: Any) -> str:
-    return a_text(data["reason"], _REASON_LIMIT)
 
 
 class LaunchRecords:
@@ -143,26 +123,19 @@ class LaunchRecords:
         write_new(temporary, data)
         os.rename(temporary, path)
 
-    def read_spec(self) -> tuple[Orders, Command]:
-        """Raises OSError when there is none, ValueError or TypeError when it makes no sense."""
-        data = read_record(self._path(_SPEC), _SPEC_LIMIT_BYTES)
-        if data is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(_SPEC))
-        text = data.decode()
-        return decode_orders(text), decode_command(text)
+    def read_command(self) -> Command:
+        """The second line. Raises OSError when there is none, ValueError or TypeError when it makes no sense."""
+        return decode_command(self._spec().decode())
 
     def read_orders(self) -> Orders:
         """The first line, with what a server relies on checked. Raises OSError when there is none, or Unreadable."""
-        path = self._path(_SPEC)
-        data = read_record(path, _SPEC_LIMIT_BYTES)
-        if data is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return decode_record(path, data.partition(b"\n")[0], _checked_orders)
+        return decode_record(self._path(_SPEC), self._spec().partition(b"\n")[0], _checked_orders)
 
-    def list_as_claimed(self) -> None:
-        """Write down outside of this directory, too, that the launch was claimed."""
-        home, name = os.path.dirname(os.path.dirname(self.directory)), os.path.basename(self.directory)
-        claimed_list.enter(f"{home}/{CLAIMED_LIST}", name)
+    def _spec(self) -> bytes:
+        data = read_record(self._path(_SPEC), _SPEC_LIMIT_BYTES)
+        if data is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(_SPEC))
+        return data
 
     def request_stop(self, reason: str) -> None:
         temporary = temporary_beside(self._path(_STOP))
@@ -182,31 +155,6 @@ class LaunchRecords:
             return None if data is None else decode_record(path, data, _decode_limit)
         except Unreadable:
             return None
-
-    def stop_reason(self) -> str | None:
-        """Why the server wants the job to end; None when it does not, or what it wrote was tampered with."""
-        path = self._path(_STOP)
-        try:
-            data = read_record(path)
-            return None if data is None else decode_record(path, data, _decode_stop)
-        except Unreadable:
-            return None
-
-    def reserve_exit(self) -> None:
-        """Reserve disk space for the exit record now, while a full disk can still fail the launch."""
-        write_new(self._path(_EXIT_ROOM), _BLANK)
-
-    def write_exit(self, exit_: Exit) -> None:
-        """Record the end, durably, in the room that was reserved."""
-        data = _encode_exit(exit_)
-        fd = open_regular(self._path(_EXIT_ROOM), os.O_WRONLY | os.O_CREAT)
-        try:
-            write_all(fd, data.ljust(_EXIT_ROOM_BYTES))
-            os.rename(self._path(_EXIT_ROOM), self._path(_EXIT))
-            os.fsync(fd)
-            sync_directory(self.directory)
-        finally:
-            os.close(fd)
 
     def read_exit(self) -> Exit | None:
         """How it ended; None while nobody has recorded that, and for what makes no sense: see `exit_fault`."""

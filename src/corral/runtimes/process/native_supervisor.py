@@ -1,10 +1,16 @@
-"""The supervisor that is compiled from C, where this installation has it: what it costs is a tenth of Python's."""
+"""The supervisor of jobs, a C program compiled at set-up: where it is, and what to do where it is missing."""
 
 import os
+import shutil
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native", "corral-supervisor")
 
 
-def native_command(socket_fd: int, launches: str) -> list[str] | None:
-    """The command line that runs it, as `zygote.command` runs the one in Python; None where there is none."""
-    return [PATH, str(socket_fd), launches] if os.access(PATH, os.X_OK) else None
+def missing_supervisor() -> tuple[str, str] | None:
+    """Why no job can run under this installation, and what to do; None where the supervisor is there."""
+    if os.access(PATH, os.X_OK):
+        return None
+    advice = "type `make setup` in a checkout, or install Corral again"
+    if shutil.which("cc") is None:
+        advice = f"install a C compiler (on Debian or Ubuntu: sudo apt install gcc libc6-dev), then {advice}"
+    return f"the supervisor of jobs is not compiled: {PATH} is missing", advice

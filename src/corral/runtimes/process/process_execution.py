@@ -1,7 +1,7 @@
 """A command that is run inside a job that runs already, as the node agent sees it.
 
 The supervisor of the job is told that there is news, finds the agent waiting at a socket in the directory of the
-launch, which no other user can enter, and forks a *keeper* (`native/exec.c`, `keeper`). The keeper is sent the words of
+launch, which no other user can enter, and forks a *keeper* (`native/exec.c`). The keeper is sent the words of
 the command and its streams, runs it with all that the job's own program was given, and says how it has ended. It lives
 as long as this connection: a command whose agent has gone is ended.
 """

@@ -13,7 +13,7 @@ from corral.model.launch import LaunchPhase
 from corral.model.means import HostMeans
 from corral.ports.runtime import InnerCommand
 
-from . import claimed_list
+from . import claimed_list, native_supervisor
 from .claim import Claim
 from .evidence import supervisors
 from .job_cgroups import JobCgroups
@@ -114,6 +114,8 @@ class ProcessLaunches:
 
     def start(self) -> None:
         """Get ready to launch, and watch again what an earlier server launched. Raises LaunchError."""
+        if (missing := native_supervisor.missing_supervisor()) is not None:
+            raise LaunchError("; ".join(missing))
         try:
             for name, mode in (("logs", 0o755), ("scratch", 0o755), ("launches", 0o700)):
                 (self._home / name).mkdir(mode=mode, parents=True, exist_ok=True)
@@ -251,7 +253,7 @@ class ProcessLaunches:
     def execute(self, launch_id: str, command: InnerCommand) -> ProcessExecution:
         """Run a command beside the program of a launch that runs. Raises LaunchError, OSError, ValueError."""
         records = self._verifier.records(launch_id)
-        _, own = records.read_spec()
+        own = records.read_command()
         owner = None if own.uid is None or own.gid is None else (own.uid, own.gid)
 
         def begin(message: bytes, fds: Sequence[int]) -> socket.socket:

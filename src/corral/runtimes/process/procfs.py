@@ -11,7 +11,7 @@ _LONGEST_LINE = 1024
 
 
 def read_file(path: str) -> bytes:
-    """All of a file. Raises OSError. Plain system calls: a file object would cost each supervisor 150 KiB."""
+    """All of a file. Raises OSError. Plain system calls, for whoever looks at every process of a machine."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(fd, _READ_BYTES)

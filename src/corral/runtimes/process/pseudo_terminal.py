@@ -1,6 +1,5 @@
-"""A terminal of a program's own, whose other end its supervisor has."""
+"""A terminal of a command's own, whose other end the node agent has."""
 
-import fcntl
 import os
 import termios
 
@@ -9,7 +8,7 @@ _IUTF8 = 0o40000
 
 
 def open_terminal(rows: int, columns: int, uid: int) -> tuple[int, int]:
-    """The supervisor's end, which does not block, and the program's, which its user `uid` (-1: the server's) may open.
+    """The agent's end, which does not block, and the command's, which its user `uid` (-1: the server's) may open.
 
     Raises OSError where the machine has no (more) terminals.
     """
@@ -29,11 +28,6 @@ def open_terminal(rows: int, columns: int, uid: int) -> tuple[int, int]:
         os.close(programs)
         raise
     return ours, programs
-
-
-def take(terminal: int) -> None:
-    """Make it the terminal of this process, which leads a session that has none."""
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 
 def resize(terminal: int, rows: int, columns: int) -> None:

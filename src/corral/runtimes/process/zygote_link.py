@@ -1,14 +1,13 @@
-"""The server's side of the zygote: starts it, asks it for supervisors, reads its answers."""
+"""The server's side of the zygote, which `native/main.c` is: starts it, asks it for supervisors, reads its answers."""
 
 import os
 import socket
 import subprocess
 from dataclasses import dataclass
 
+from . import native_supervisor
 from .launch_spec import LaunchError
-from .native_supervisor import native_command
 from .whole_files import open_regular
-from .zygote import command
 
 _ANSWER_BYTES = 4096
 _END_S = 2.0
@@ -40,7 +39,7 @@ class ZygoteLink:
         try:
             with theirs, os.fdopen(open_regular(errors_path, _APPEND), "ab") as errors:
                 self._process = subprocess.Popen(
-                    native_command(theirs.fileno(), launches) or command(theirs.fileno(), launches),
+                    [native_supervisor.PATH, str(theirs.fileno()), launches],
                     stdin=subprocess.DEVNULL,
                     stdout=errors,
                     stderr=errors,

@@ -1,4 +1,4 @@
-/* The cgroups of a job: see cgroup.py. */
+/* The cgroups of a job, which cgroup.py and cgroup_limits.py find a place for. */
 #ifndef CORRAL_CGROUPS_H
 #define CORRAL_CGROUPS_H
 

@@ -1,5 +1,4 @@
-/* How a job is ended: a signal to save its work, SIGTERM, the grace, then SIGKILL until nothing of it is left: see
-   escalation.py and time_limit.py. */
+/* How a job is ended: a signal to save its work, SIGTERM, the grace, then SIGKILL until nothing of it is left. */
 #ifndef CORRAL_ESCALATION_H
 #define CORRAL_ESCALATION_H
 

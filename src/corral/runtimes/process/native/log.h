@@ -1,4 +1,11 @@
-/* A job's log, and the marks of when what of it was written: see joblog.py and log_marks.py. */
+/* A job's log, and the marks of when what of it was written (log_marks.py reads them).
+
+   The file holds at most `max_bytes` of output of this launch. Its last 64 KiB (half of `max_bytes` if that is less) are
+   kept for the end of the output, which waits in memory until the job ends. A full disk neither stops nor blocks the job:
+   once writing fails the rest is handled as if the limit had been reached, and `error` says what failed.
+
+   A mark is a moment and how long the log was then. A job that ends within seconds has no file of marks. A mark that cannot
+   be written is left out: who asks then gets more of the log than was meant, and never less. */
 #ifndef CORRAL_LOG_H
 #define CORRAL_LOG_H
 

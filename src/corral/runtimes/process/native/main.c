@@ -1,4 +1,4 @@
-/* The process that every supervisor is forked from: see zygote.py, whose place it takes.
+/* The process that every supervisor is forked from.
 
    It reads launch ids from its socket, forks a supervisor for each, and answers with a descriptor of the new process. It
    ends when the server closes the socket or dies; the supervisors stay. */

@@ -1,5 +1,4 @@
-/* Executing a job's program in its own session, with its own environment, directory, limits and user: see
-   start_program.py, outputs.py, output_disks.py and numa.py. */
+/* Executing a job's program in its own session, with its own environment, directory, limits and user. */
 #ifndef CORRAL_START_H
 #define CORRAL_START_H
 
@@ -25,7 +24,9 @@ bool keep_outputs(struct arena *arena, const struct command *command, struct com
 /* The file for output whose disk is full, "" where none is, or none answers within 2 s. */
 void full_disk(const struct command *command, char *path, size_t room);
 
-/* Bind this process, and all that it starts, to CPUs and memory of NUMA nodes. False with why it is not possible. */
+/* Bind this process, and all that it starts, to CPUs and memory of NUMA nodes. False with why it is not possible. Memory is
+   preferred and not demanded: a job that needs more than these nodes have gets it from others, where a strict policy would
+   have the kernel kill it. */
 bool bind_to_numa_nodes(const struct orders *orders, char *why, size_t room);
 
 #endif

@@ -1,5 +1,6 @@
-/* What a program reads and writes, pipes to its supervisor or a terminal, and the input that comes from outside: see
-   streams.py, pseudo_terminal.py and job_input.py. */
+/* What a program reads and writes, pipes to its supervisor or a terminal, and the input that comes from outside
+   (job_input.py asks). A pipe is closed after the last byte of input; that of a terminal has no end, for its programs come
+   and go. */
 #ifndef CORRAL_STREAMS_H
 #define CORRAL_STREAMS_H
 

@@ -1,4 +1,6 @@
-/* One job's supervisor: see supervisor.py. */
+/* One job's supervisor: claims the launch, runs the program, moves its output, ends it, records how it ended. It is forked
+   from the zygote and belongs to no server: it goes on when the server dies, and enforces time limit and log limit by
+   itself. A single thread around one poll. */
 #ifndef CORRAL_SUPERVISOR_H
 #define CORRAL_SUPERVISOR_H
 

@@ -12,7 +12,7 @@ _ROOT = str(Path(corral.__file__).parent.parent)
 
 
 def _program(module: str, call: str, *, beside: str = "") -> list[str]:
-    """With as little of Python as possible, and without the rest of Corral, as the zygote is started.
+    """With as little of Python as possible, and without the rest of Corral.
 
     What a module needs of the rest is found `beside`.
     """
