@@ -1,25 +1,50 @@
-"""Reads the declarations of a class: its fields by name, with what `Annotated` says of each."""
+"""Reads the declarations of a class: the type of each field, and what `Annotated` says of it."""
 
-from collections.abc import Mapping
+import types
+from collections.abc import Hashable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from corral.model.field import Field
 
 _SAYS_NOTHING = Field()
 
 
+class Declared(NamedTuple):
+    """A field of a class.
+
+    Attributes:
+        kind: its type, without None and without annotations.
+        said: its declaration.
+        beside: what else it is annotated with.
+    """
+
+    kind: Any
+    said: Field
+    beside: tuple[Any, ...]
+
+
+def declarations(cls: type[Any]) -> Mapping[str, Declared]:
+    """The fields of a dataclass by name, in its order."""
+    return _declarations(cast(Hashable, cls))
+
+
 @cache
-def declarations(cls: type[Any]) -> Mapping[str, Field]:
-    """The declaration of each field of a dataclass, in the order of the class."""
+def _declarations(cls: Any) -> Mapping[str, Declared]:
     hints = get_type_hints(cls, include_extras=True)
-    return {one.name: _declaration(hints[one.name]) for one in fields(cls)}
+    return {one.name: _declared(hints[one.name]) for one in fields(cls)}
 
 
-def _declaration(hint: Any) -> Field:
-    said = (one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Field))
-    return next(said, _SAYS_NOTHING)
+def _declared(hint: Any) -> Declared:
+    beside: tuple[Any, ...] = ()
+    if get_origin(hint) is Annotated:
+        hint, *said = get_args(hint)
+        beside = tuple(said)
+    if get_origin(hint) in (Union, types.UnionType):
+        (hint,) = (one for one in get_args(hint) if one is not type(None))
+    said_of = next((one for one in beside if isinstance(one, Field)), _SAYS_NOTHING)
+    return Declared(hint, said_of, tuple(one for one in beside if one is not said_of))
 
 
 def default_of(cls: type[Any], name: str) -> Any:
