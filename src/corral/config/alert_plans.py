@@ -29,7 +29,7 @@ class AlertPlan:
 
     name: str
     when: When | None = None
-    for_s: Annotated[float | None, Field(least=0.0, most=30 * _DAY_S)] = None
+    for_s: Annotated[float | None, Field(least=0, most=30 * _DAY_S)] = None
     clear: Annotated[float | None, Field(least=-1e12, most=1e12)] = None
     severity: Severity | None = None
     to: tuple[str, ...] | None = None

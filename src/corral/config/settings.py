@@ -145,20 +145,20 @@ class Settings:
     """The lowest and highest that users may choose; administrators may choose any. None where the site does not say
     (`priorities_of_users`)."""
 
-    pass_unknown_limit_s: Annotated[float, Field(least=0.0, most=30 * 24 * _HOUR_S)] = 3600.0
+    pass_unknown_limit_s: Annotated[float, Field(least=0, most=30 * 24 * _HOUR_S)] = 3600.0
     """Jobs with at most this time limit may start before a job whose start nobody can predict; 0 lets none."""
 
-    pass_unknown_until_s: Annotated[float, Field(least=0.0, most=365 * 24 * _HOUR_S)] = 4 * 3600.0
+    pass_unknown_until_s: Annotated[float, Field(least=0, most=365 * 24 * _HOUR_S)] = 4 * 3600.0
     """They may pass it until it has waited so long."""
 
     log_max_mib: Annotated[int, Field(least=1, most=1024 * 1024)] = 100
     """How much one launch may write to its job's log."""
 
-    kill_grace_s: Annotated[float, Field(least=0.0, most=24 * _HOUR_S)] = 10.0
+    kill_grace_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 10.0
     """The time between SIGTERM and SIGKILL."""
 
-    retry_backoff_s: Annotated[float, Field(least=0.0, most=24 * _HOUR_S)] = 1.0
-    retry_backoff_max_s: Annotated[float, Field(least=0.0, most=24 * _HOUR_S)] = 300.0
+    retry_backoff_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 1.0
+    retry_backoff_max_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 300.0
     """The pause before the second attempt, doubled for each further one up to the largest."""
 
     fair_share_half_life_s: Annotated[float, Field(least=60.0, most=366 * 24 * _HOUR_S)] = 7 * 86400.0
@@ -176,7 +176,7 @@ class Settings:
     resource_names: str | None = None
     """A file of resource names besides those that come with Corral."""
 
-    guard_grace_s: Annotated[float, Field(least=0.0, most=_HOUR_S)] = 10.0
+    guard_grace_s: Annotated[float, Field(least=0, most=_HOUR_S)] = 10.0
     """How long a job may use more memory of a shared device than it was granted."""
 
     guard_reserve_mib: Annotated[int, Field(least=1, most=1024 * 1024)] = 512
@@ -185,7 +185,7 @@ class Settings:
     reclaim_idle_after_s: Annotated[float | None, Field(least=60.0, most=7 * 24 * _HOUR_S)] = None
     """After so long without use, GPUs are taken back if others wait; None is never."""
 
-    reclaim_idle_grace_s: Annotated[float, Field(least=0.0, most=24 * _HOUR_S)] = 300.0
+    reclaim_idle_grace_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 300.0
     """The time between the warning and that."""
 
     mps_control: str = "nvidia-cuda-mps-control"

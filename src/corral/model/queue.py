@@ -78,7 +78,7 @@ class Queue:
     quota: Quota = field(default_factory=Quota)
     preempts: bool | None = None
     backfill: str | None = None
-    spared_s: Annotated[float | None, Field(least=0.0, most=365 * DAY_S)] = None
+    spared_s: Annotated[float | None, Field(least=0, most=365 * DAY_S)] = None
 
 
 @dataclass(frozen=True, slots=True)
