@@ -109,6 +109,8 @@ def write_types(target: Path = WEB / "src/api/schema.d.ts") -> None:
     run([sys.executable, "openapi.py", str(described)], "the API could not be described")
     made = ["exec", "--", "openapi-typescript", str(described), "--default-non-nullable=false", "--output", str(target)]
     npm(node, made, "the types could not be written")
+    rows = ["-m", "corral.declared.typescript", str(target.with_name("untold.ts"))]
+    run([sys.executable, *rows], "the fields that events leave out could not be written")
 
 
 def main(arguments: list[str]) -> int:

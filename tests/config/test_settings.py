@@ -10,7 +10,7 @@ from corral.config import Settings, load_settings, settings
 from corral.config.docker import DockerSettings
 from corral.config.kubernetes import KubernetesSettings
 from corral.config.mistakes import MOST_TOLD, Mistakes
-from corral.config.site import SECTIONS
+from corral.config.settings import SECTIONS
 from corral.model.device import VirtualLayer
 from corral.model.errors import Refused
 from corral.model.means import Means

@@ -29,6 +29,7 @@ def test_the_types_of_the_api_are_those_that_the_server_describes(node: Path, tm
     write_types(tmp_path / "schema.d.ts")
     kept = (WEB / "src/api/schema.d.ts").read_text()
     assert (tmp_path / "schema.d.ts").read_text() == kept, "make web-types brings them in line"
+    assert (tmp_path / "untold.ts").read_text() == (WEB / "src/api/untold.ts").read_text()
 
 
 def test_the_lock_of_the_pages_names_no_registry() -> None:

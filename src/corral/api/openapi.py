@@ -6,8 +6,8 @@ Loaded when somebody asks for it, for pydantic, which knows JSON Schema, takes a
 import inspect
 import re
 import types
-from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from importlib import import_module
 from pkgutil import iter_modules
@@ -19,23 +19,15 @@ import corral
 from corral.api import gpu_number, shapes, tuning_shapes
 from corral.api.responses import BYTES, SCHEMAS, json_of
 from corral.api.route_table import ApiRoute, Body, RouteTable
-from corral.control.alerting.alert_access import LONGEST_SILENCE_S, MOST_REASON_CHARACTERS
-from corral.control.cordoning import LONGEST_DEADLINE_S
-from corral.control.job_changes import LAST_SEQUENCE, MOST_AT_ONCE
-from corral.control.mig_changes import MAX_SLICES
-from corral.control.submitting import submission_checks
-from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
-from corral.control.token_issuer import LONGEST_S
-from corral.control.tuning.task_checks import MAX_TASK_NAME, MOST_EXPERIMENTS
-from corral.model import alert_match, answers, checkpoint_signal
-from corral.model.channel import MAX_URL_LENGTH
+from corral.declared.limits import schema_limits
+from corral.model import answers
 from corral.model.experiment import ExperimentChange
 from corral.model.job import Request
 from corral.model.job_choice import JobChoice
 from corral.model.job_update import JobUpdate
-from corral.model.name_pattern import MOST_CHARACTERS
-from corral.model.notification import MAX_COMMAND_LENGTH
 from corral.model.submission import ArraySpec, Submission
+from corral.model.sweep import Sweep
+from corral.model.terminal import TerminalSize
 from corral.model.tuning_spec import TuningSpec
 from corral.wire import key_of
 
@@ -120,8 +112,8 @@ def _schemas(taken: Iterable[type[Any]]) -> dict[str, Any]:
         [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{SCHEMAS}{{model}}"
     )
     schemas: dict[str, Any] = described["$defs"]
-    for cls, limits in _limits().items():
-        for name, limit in limits.items():
+    for cls in (*classes, Request, ArraySpec, TerminalSize, Sweep):
+        for name, limit in schema_limits(cls).items() if is_dataclass(cls) else ():
             _narrow(schemas[cls.__name__]["properties"][name], limit)
     for schema in schemas.values():
         if "properties" in schema:
@@ -138,70 +130,7 @@ def _schemas(taken: Iterable[type[Any]]) -> dict[str, Any]:
     return schemas
 
 
-def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
-    """What the schema of each field says besides its type: the limits that are checked."""
-    limits: dict[type[Any], dict[str, dict[str, Any]]] = {
-        cls: {name: {"minimum": bound.least, "maximum": bound.most} for name, bound in bounds.items()}
-        for cls, bounds in BOUNDS.items()
-    }
-    priority = limits[Submission]["priority"]
-    limits[Submission] |= {
-        **{name: {"maxLength": submission_checks.MAX_NAME_LENGTH} for name in ("name", "queue", "project")},
-        "time_limit_s": {"exclusiveMinimum": 0, "exclusiveMaximum": submission_checks.MAX_TIME_LIMIT_S},
-        "begin_at": {"minimum": 0, "maximum": submission_checks.MAX_BEGIN_AT},
-        "checkpoint_grace_s": {"exclusiveMinimum": 0, "maximum": submission_checks.MAX_CHECKPOINT_GRACE_S},
-        "checkpoint_signal": {"enum": list(checkpoint_signal.WORDS)},
-        "speeds": {"maxItems": submission_checks.MAX_SPEEDS},
-        "notify": {"minLength": 1, "maxLength": MAX_COMMAND_LENGTH},
-    }
-    limits[JobUpdate] = {
-        "priority": priority,
-        "time_limit_s": limits[Submission]["time_limit_s"],
-        **{name: {"minLength": 1, "maxLength": submission_checks.MAX_NAME_LENGTH} for name in ("name", "queue")},
-    }
-    limits[Request]["labels"] = limits[Request]["prefers"] = {"maxItems": submission_checks.MAX_LABELS}
-    limits[ArraySpec]["indices"] = {
-        "minItems": 1,
-        "maxItems": MAX_ARRAY_ELEMENTS,
-        "items": {"type": "integer", "minimum": 0, "maximum": submission_checks.MAX_INDEX},
-    }
-    limits[shapes.JobBatch] = {"jobs": {"minItems": 1, "maxItems": shapes.MAX_BATCH}}
-    limits[shapes.WaitFor] = {"ids": {"maxItems": shapes.MAX_WAITED_FOR}, "timeout_s": {"minimum": 0}}
-    limits[shapes.AdoptRequest] = {"pid": {"minimum": 1, "maximum": MAX_PID}, "priority": priority}
-    limits[shapes.Cut] = {"count": {"minimum": 1, "maximum": MAX_SLICES}}
-    limits[shapes.Drain] = {"deadline_s": {"minimum": 0, "maximum": LONGEST_DEADLINE_S}}
-    limits[shapes.NewSilence] = {
-        "match": {"minLength": 1, "maxLength": alert_match.MOST_CHARACTERS},
-        "duration_s": {"minimum": 1, "maximum": LONGEST_SILENCE_S},
-        "reason": {"maxLength": MOST_REASON_CHARACTERS},
-    }
-    limits[shapes.NewReplay] = {"policies": {"minItems": 1}}
-    limits[shapes.NewToken] = {"expires_in_s": {"minimum": 1, "maximum": LONGEST_S}}
-    limits[shapes.OwnChannel] = {"url": {"minLength": 1, "maxLength": MAX_URL_LENGTH}}
-    limits[shapes.JobsQuery] = {
-        "limit": {"minimum": 0, "maximum": shapes.MAX_PAGE},
-        "name": {"maxLength": MOST_CHARACTERS},
-    }
-    page = {"after": {"minimum": 0}, "limit": {"minimum": 1, "maximum": MOST_EXPERIMENTS}}
-    limits[tuning_shapes.ExperimentsQuery] = limits[tuning_shapes.SummariesQuery] = page
-    limits[tuning_shapes.AutotunerTasksQuery] = {
-        "skip": {"minimum": 0},
-        "limit": {"minimum": 1, "maximum": shapes.MAX_PAGE},
-    }
-    measured = {"minimum": 1, "maximum": tuning_shapes.MAX_MEASURED_PAGE}
-    limits[tuning_shapes.AutotunerPageQuery] = {"skip": {"minimum": 0}, "limit": measured}
-    limits[tuning_shapes.TaskPlan] = {"experiments": {"minimum": 0, "maximum": MOST_EXPERIMENTS}}
-    limits[TuningSpec] = {"task_name": {"minLength": 1, "maxLength": MAX_TASK_NAME}}
-    limits[shapes.LogQuery] = {"offset": {"minimum": 0}, "tail": {"minimum": 0}}
-    limits[JobChoice] = {
-        "ids": {"maxItems": MOST_AT_ONCE},
-        "name": {"maxLength": MOST_CHARACTERS},
-        "before": {"minimum": 0, "maximum": LAST_SEQUENCE},
-    }
-    return limits
-
-
-def _narrow(schema: dict[str, Any], limit: dict[str, Any]) -> None:
+def _narrow(schema: dict[str, Any], limit: Mapping[str, Any]) -> None:
     """Add the limit to every variant that is not null."""
     kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
     for kind in kinds:
@@ -239,4 +168,4 @@ def _query_schema(kind: Any, cls: type[Any], name: str) -> dict[str, Any]:
         return {"type": "array", "items": {"type": "string", **values}}
     if issubclass(kind, StrEnum):
         return {"type": "string", "enum": [member.value for member in kind]}
-    return {"type": _QUERY_TYPES[kind], **_limits().get(cls, {}).get(name, {})}
+    return {"type": _QUERY_TYPES[kind], **schema_limits(cls).get(name, {})}

@@ -6,18 +6,26 @@ Requests are read into these classes (`corral.api.reading`). Those of answers on
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import Any
+from typing import Annotated, Any
 
+from corral.control.alerting.alert_access import LONGEST_SILENCE_S, MOST_REASON_CHARACTERS
+from corral.control.cordoning import LONGEST_DEADLINE_S
+from corral.control.mig_changes import MAX_SLICES
+from corral.control.token_issuer import LONGEST_S
+from corral.model import name_pattern
+from corral.model.alert_match import MOST_CHARACTERS
 from corral.model.answers.channels import ChannelRow
 from corral.model.answers.devices import DeviceRow, MappedDevice
 from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import NodeRow, QueueRow, ResourceNameRow
 from corral.model.answers.tokens import TokenRow
+from corral.model.channel import MAX_URL_LENGTH
+from corral.model.field import Field
 from corral.model.group_use import KpiBy
 from corral.model.means import Means
 from corral.model.phase import Phase
 from corral.model.run_history import ReportBy, UsageBy
-from corral.model.submission import Submission
+from corral.model.submission import PID, PRIORITY, Submission
 from corral.model.terminal import TerminalSize
 from corral.model.token import TokenScope
 
@@ -32,24 +40,24 @@ MAX_VALUES = 100
 class JobBatch:
     """Submissions of which either all are accepted or none."""
 
-    jobs: tuple[Submission, ...]
+    jobs: Annotated[tuple[Submission, ...], Field(shortest=1, longest=MAX_BATCH)]
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptRequest:
     """A running process, to become a job that has the GPUs it uses."""
 
-    pid: int
+    pid: Annotated[int, PID]
     name: str = ""
-    priority: int | None = None
+    priority: Annotated[int | None, PRIORITY] = None
 
 
 @dataclass(frozen=True, slots=True)
 class WaitFor:
     """Jobs or arrays to wait for, for at most 30 seconds per request."""
 
-    ids: tuple[str, ...]
-    timeout_s: float = 20.0
+    ids: Annotated[tuple[str, ...], Field(longest=MAX_WAITED_FOR)]
+    timeout_s: Annotated[float, Field(least=0)] = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,7 @@ class Drain:
     """Why a node is emptied, and how long what runs there may go on (null: until it ends by itself)."""
 
     reason: str = ""
-    deadline_s: float | None = None
+    deadline_s: Annotated[float | None, Field(least=0, most=LONGEST_DEADLINE_S)] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ class Cut:
     """MIG slices to create; with `apply` false, only show what would be done."""
 
     profile: str
-    count: int = 1
+    count: Annotated[int, Field(least=1, most=MAX_SLICES)] = 1
     apply: bool = False
 
 
@@ -82,14 +90,14 @@ class NewToken:
 
     user: str | None = None
     scope: TokenScope = TokenScope.SUBMIT
-    expires_in_s: float | None = 30 * 86400.0
+    expires_in_s: Annotated[float | None, Field(least=1, most=LONGEST_S)] = 30 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
 class OwnChannel:
     """The URL through which the caller is told, as apprise reads it. It holds secrets, and no answer has it."""
 
-    url: str
+    url: Annotated[str, Field(shortest=1, longest=MAX_URL_LENGTH)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +151,9 @@ class JobsQuery:
     all: bool = False
     user: tuple[str, ...] = ()
     phase: tuple[Phase, ...] = ()
-    name: str | None = None
+    name: Annotated[str | None, Field(longest=name_pattern.MOST_CHARACTERS)] = None
     array: str | None = None
-    limit: int = 100
+    limit: Annotated[int, Field(least=0, most=MAX_PAGE)] = 100
     before: int | None = None
     starts: bool = False
     queue: tuple[str, ...] = ()
@@ -193,7 +201,7 @@ class NewReplay:
     A policy is POLICY or POLICY/BACKFILL, such as sjf or fcfs/none, or "configured": each queue under its own.
     """
 
-    policies: tuple[str, ...]
+    policies: Annotated[tuple[str, ...], Field(shortest=1)]
     since: int | None = None
     until: int | None = None
 
@@ -238,9 +246,9 @@ class LogQuery:
     """
 
     follow: bool = False
-    offset: int = 0
+    offset: Annotated[int, Field(least=0)] = 0
     rank: str = "0"
-    tail: int | None = None
+    tail: Annotated[int | None, Field(least=0)] = None
     since: int | None = None
 
 
@@ -395,9 +403,9 @@ class NewSilence:
     them must fit, and * is any characters.
     """
 
-    match: str
-    duration_s: float
-    reason: str = ""
+    match: Annotated[str, Field(shortest=1, longest=MOST_CHARACTERS)]
+    duration_s: Annotated[float, Field(least=1, most=LONGEST_SILENCE_S)]
+    reason: Annotated[str, Field(longest=MOST_REASON_CHARACTERS)] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+from corral.api.shapes import MAX_PAGE
+from corral.control.tuning.task_checks import MOST_EXPERIMENTS
+from corral.model.field import Field
 from corral.model.tuning_task import TaskStatus
 
 MAX_MEASURED_PAGE = 1_000
@@ -14,7 +17,7 @@ MAX_MEASURED_PAGE = 1_000
 class TaskPlan:
     """How many experiments a task makes at most."""
 
-    experiments: int
+    experiments: Annotated[int, Field(least=0, most=MOST_EXPERIMENTS)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,8 @@ class ExperimentsQuery:
     """Which experiments of a task to list: those with numbers above `after`, at most `limit`, with their metrics."""
 
     task: str
-    after: int = 0
-    limit: int = 1000
+    after: Annotated[int, Field(least=0)] = 0
+    limit: Annotated[int, Field(least=1, most=MOST_EXPERIMENTS)] = 1000
     metrics: bool = False
 
 
@@ -49,8 +52,8 @@ class ExperimentsQuery:
 class AutotunerTasksQuery:
     """Which tasks to list by the names of another autotuner: of one status, leaving out the first `skip`."""
 
-    skip: int = 0
-    limit: int = 100
+    skip: Annotated[int, Field(least=0)] = 0
+    limit: Annotated[int, Field(least=1, most=MAX_PAGE)] = 100
     status_filter: TaskStatus | None = None
 
 
@@ -58,8 +61,8 @@ class AutotunerTasksQuery:
 class AutotunerPageQuery:
     """Which experiments to list by the names of another autotuner: leaving out the first `skip`, at most `limit`."""
 
-    skip: int = 0
-    limit: int = 1000
+    skip: Annotated[int, Field(least=0)] = 0
+    limit: Annotated[int, Field(least=1, most=MAX_MEASURED_PAGE)] = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +76,8 @@ class AutotunerTaskUpdate:
 class SummariesQuery:
     """Which experiments of a task to list in short: those with numbers above `after`, at most `limit`."""
 
-    after: int = 0
-    limit: int = 500
+    after: Annotated[int, Field(least=0)] = 0
+    limit: Annotated[int, Field(least=1, most=MOST_EXPERIMENTS)] = 500
 
 
 @dataclass(frozen=True, slots=True)

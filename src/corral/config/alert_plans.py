@@ -1,15 +1,16 @@
 """Reads the rules of `alerts`. What a rule leaves out is as Corral's own rule of that name has it, or the default."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from corral.config.groups import Key, one, several
-from corral.config.readers import duration, number, one_of, text
+from corral.config.groups import one, several
+from corral.config.keys import keys_of
+from corral.config.readers import text
 from corral.model.alert import Severity
 from corral.model.alert_condition import When, parse_when
 from corral.model.errors import Refused
+from corral.model.field import Field
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +29,8 @@ class AlertPlan:
 
     name: str
     when: When | None = None
-    for_s: float | None = None
-    clear: float | None = None
+    for_s: Annotated[float | None, Field(least=0, most=30 * _DAY_S)] = None
+    clear: Annotated[float | None, Field(least=-1e12, most=1e12)] = None
     severity: Severity | None = None
     to: tuple[str, ...] | None = None
 
@@ -53,12 +54,5 @@ def _to(path: "Path", node: "Node") -> tuple[str, ...]:
     return names
 
 
-ALERT_KEYS: Mapping[str, Key] = {
-    "name": Key("name", one(_name)),
-    "when": Key("when", one(_when)),
-    "for": Key("for_s", one(duration(0.0, 30 * _DAY_S))),
-    "clear": Key("clear", one(number(-1e12, 1e12))),
-    "severity": Key("severity", one(one_of(Severity))),
-    "to": Key("to", _to),
-}
+ALERT_KEYS = keys_of(AlertPlan, name=one(_name), when=one(_when), to=_to)
 """The keys of a rule."""

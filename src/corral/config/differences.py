@@ -9,7 +9,7 @@ from corral.config.docker import DockerSettings
 from corral.config.kubernetes import KubernetesSettings
 from corral.config.prices import price_in_words
 from corral.config.settings import KEY_OF, Settings
-from corral.config.site import KEYS_OF_GROUPS, KEYS_OF_QUOTAS, SECTIONS
+from corral.config.site import KEYS_OF_GROUPS, KEYS_OF_QUOTAS
 from corral.model.price import Price
 from corral.model.queue import Quota
 from corral.model.units import format_duration, format_memory, format_share
@@ -20,7 +20,6 @@ UNTOLD = frozenset({"places", "unbuilt"})
 """What is about the file itself."""
 
 _HOUR_S, _DAY_S = 3600.0, 86400.0
-_IN_SECTIONS = {key.sets: f"{name}.{word}" for name, keys in SECTIONS.items() for word, key in keys.items() if key.sets}
 
 
 class Difference(NamedTuple):
@@ -57,7 +56,7 @@ def told(settings: Settings, names: frozenset[str]) -> dict[str, str]:
         elif isinstance(value, KubernetesSettings | DockerSettings):
             words |= _of_group(field.name, value, {})
         elif value is not None:
-            key = KEY_OF.get(field.name) or _IN_SECTIONS.get(field.name) or field.name
+            key = KEY_OF[field.name]
             words[key] = f"{value / _HOUR_S:g}" if key.endswith("_hours") else _text(field.name, value)
     return words
 

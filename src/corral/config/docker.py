@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from corral.config.groups import Key, lines_of, one, read_group, several
-from corral.config.readers import absolute_path, integer, text, yes_or_no
+from corral.config.groups import lines_of, read_group, several
+from corral.config.keys import keys_of
+from corral.config.readers import absolute_path
+from corral.model.field import Field
 
 if TYPE_CHECKING:
     from yaml.nodes import Node
@@ -25,7 +27,7 @@ class DockerSettings:
     host_paths: tuple[str, ...] = ()
     networks: tuple[str, ...] = ("bridge", "none")
     any_user: bool = False
-    max_processes: int = 16384
+    max_processes: Annotated[int, Field(least=16, most=4_194_304)] = 16384
 
 
 def read_docker(path: Path, node: "Node") -> DockerSettings:
@@ -33,9 +35,4 @@ def read_docker(path: Path, node: "Node") -> DockerSettings:
     return DockerSettings(**read_group(path, lines_of(node), _KEYS, "docker.").values)
 
 
-_KEYS = {
-    "host_paths": Key("host_paths", several(absolute_path)),
-    "networks": Key("networks", several(text)),
-    "any_user": Key("any_user", one(yes_or_no)),
-    "max_processes": Key("max_processes", one(integer(16, 4_194_304))),
-}
+_KEYS = keys_of(DockerSettings, host_paths=several(absolute_path))

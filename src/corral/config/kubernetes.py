@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from corral.config.groups import Key, lines_of, one, read_group, several
-from corral.config.readers import absolute_path, text, yes_or_no
+from corral.config.groups import lines_of, one, read_group, several
+from corral.config.keys import keys_of
+from corral.config.readers import absolute_path, text
 from corral.model.errors import Refused
 
 if TYPE_CHECKING:
@@ -78,16 +79,11 @@ def _pod_user(node: "ScalarNode") -> tuple[str, str]:
     return whose, user
 
 
-_KEYS = {
-    "kubeconfig": Key("kubeconfig", one(absolute_path)),
-    "context": Key("context", one(text)),
-    "namespace": Key("namespace", one(text)),
-    "prometheus_url": Key("prometheus_url", one(_http_url)),
-    "exec_nvidia_smi": Key("exec_nvidia_smi", one(yes_or_no)),
-    "image": Key("image", one(text)),
-    "host_paths": Key("host_paths", several(absolute_path)),
-    "service_accounts": Key("service_accounts", several(text)),
-    "privileged_templates": Key("privileged_templates", one(yes_or_no)),
-    "scheduler_name": Key("scheduler_name", one(_scheduler_name)),
-    "pod_users": Key("pod_users", several(_pod_user)),
-}
+_KEYS = keys_of(
+    KubernetesSettings,
+    kubeconfig=one(absolute_path),
+    prometheus_url=one(_http_url),
+    host_paths=several(absolute_path),
+    scheduler_name=one(_scheduler_name),
+    pod_users=several(_pod_user),
+)

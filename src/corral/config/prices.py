@@ -24,7 +24,7 @@ _DAYS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M")
 _EXAMPLE = "such as `- {model: H100, gpu_hour: 2.50, from: 2026-07-01}`"
 
 
-def currency(node: "ScalarNode") -> str:
+def code_of_currency(node: "ScalarNode") -> str:
     """What stands behind amounts, such as EUR: a word, which nothing is calculated with."""
     word = str(node.value)
     if not word or len(word) > 12 or not word.isprintable() or " " in word or word[0] in "=+-@" or word[0].isdigit():

@@ -134,7 +134,7 @@ def text(node: "ScalarNode") -> str:
     return str(node.value)
 
 
-def cluster_name(node: "ScalarNode") -> str:
+def site_name(node: "ScalarNode") -> str:
     """What a site calls itself: it stands before messages and in titles."""
     name = text(node)
     if not name.isprintable() or name != name.strip() or len(name) > _LONGEST_NAME:

@@ -9,19 +9,27 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from corral.config.agreement import check_agreement
 from corral.config.alert_plans import AlertPlan
 from corral.config.channels import kind, network, read_channels
 from corral.config.docker import DockerSettings, read_docker
-from corral.config.groups import Key, KeyGroup, NodeReader, line_of, lines_of, one, read_group, several
+from corral.config.groups import Key, KeyGroup, line_of, lines_of, one, read_group, several
+from corral.config.keys import OF_THE_FILE, Reads, keys_of, words_of
 from corral.config.kubernetes import KubernetesSettings, read_kubernetes
-from corral.config.mistakes import Collecting, Placed
-from corral.config.prices import currency, read_prices
-from corral.config.readers import absolute_path, duration, integer, memory, number, one_of, text, version, yes_or_no
+from corral.config.lines import (
+    MAX_PRIORITY,
+    read_labels,
+    read_layers,
+    read_placement,
+    read_priority_range,
+    read_sharing,
+)
+from corral.config.mistakes import Collecting
+from corral.config.prices import code_of_currency, read_prices
+from corral.config.readers import absolute_path, number, site_name, yes_or_no
 from corral.config.site import (
-    SECTIONS,
     PoolPlan,
     PoolStrategy,
     places_of,
@@ -29,7 +37,7 @@ from corral.config.site import (
     read_pools,
     read_projects,
     read_queues,
-    read_section,
+    read_thresholds,
     read_user_quota,
     with_policies,
 )
@@ -37,14 +45,14 @@ from corral.files import read_whole
 from corral.model.channel import SAFE_KINDS, Channel
 from corral.model.device import MEMORY_WEIGHT, VirtualLayer
 from corral.model.errors import Refused
+from corral.model.field import Field
 from corral.model.means import Means
 from corral.model.price import Price
 from corral.model.queue import Project, Queue, Quota
 from corral.model.split import Strategy
-from corral.model.version_labels import VERSION_LABELS
 
 if TYPE_CHECKING:
-    from yaml.nodes import Node, ScalarNode
+    from yaml.nodes import Node
 
 
 class OnIsolation(StrEnum):
@@ -68,6 +76,10 @@ class Numa(StrEnum):
     OFF = "off"
 
 
+_HOUR_S = 3600.0
+_MOST_BYTES = 4 * 1024 * 1024
+_SAMPLES_BEFORE_STALE = 3
+
 HOST = "host"
 """The engine that is this machine alone."""
 
@@ -82,142 +94,216 @@ MOST_RUNNING_ON_HOSTS = 512
 class Settings:
     """All settings of a site. In the file, units are in the value and not in the key: `stale_after: 30m`.
 
-    Attributes:
-        sample_interval_s: how often the devices are sampled.
-        metrics_retention_days: how long their history is kept by the minute; 0 keeps the last hour alone.
-        stale_sample_s: a device whose last sample is older counts as unreadable, and nothing starts on it.
-        node_silent_after_s: a node that has not answered for so long has no readable devices, and nothing starts there.
-        node_gone_after_s: then its jobs are lost, or run again elsewhere where they may.
-        on_isolation: what an agent that its server has not asked for so long does with its jobs.
-        stale_after_s: a process outside Corral that has not used its device for so long makes the device stale.
-        lend_stale: jobs may use the free memory of a stale device.
-        accept_in_use: jobs may use a device that processes outside Corral use, if enough memory is free on it.
-        assume_available: `corral.gpu` treats GPUs that it cannot read as available.
-        max_temperature_c: a hotter device is unhealthy.
-        max_running_jobs: how many jobs may run at a time; None where the site does not say (`most_running_jobs`).
-        max_queue_size: how many jobs may be in the queue; further ones are refused.
-        default_priority: priority of a job that gives none; lower numbers run first.
-        priority_range: the lowest and highest that users may choose; administrators may choose any. None where the
-            site does not say (`priorities_of_users`).
-        pass_unknown_limit_s: jobs with at most this time limit may start before a job whose start nobody can predict;
-            0 lets none.
-        pass_unknown_until_s: until that job has waited so long.
-        log_max_mib: how much one launch may write to its job's log.
-        kill_grace_s: between SIGTERM and SIGKILL.
-        retry_backoff_s, retry_backoff_max_s: the pause before the second attempt, doubled for each further one up to
-            the largest.
-        fair_share_half_life_s: after so long, past usage counts half in fair shares.
-        sharing: how devices are shared, as (which, means) pairs; `which` is a UUID, index, model or "*".
-        split: how a share that no single device has room for is split; split_fragments allows parts of several devices.
-        resource_names: a file of resource names besides those that come with Corral.
-        guard_grace_s: how long a job may use more memory of a shared device than it was granted.
-        guard_reserve_mib: when less is free on the device, that grace is over.
-        reclaim_idle_after_s: after so long without use, GPUs are taken back if others wait; None is never.
-        reclaim_idle_grace_s: time between the warning and that.
-        mps_control: the program that starts MPS daemons; mps_multi_user lets several users share one daemon.
-        exclusive_process_mode: the driver allows only one process on a device that is allocated whole.
-        mig_changes: administrators may create and delete MIG slices through the server.
-        numa: whether the CPUs and the memory of jobs with whole devices are those nearest to the devices.
-        strict_cuda: refuse a CUDA runtime newer than the driver's, also within one major version.
-        min_compute: devices with a lower or unknown compute capability are not used.
-        vgpu: which virtual GPU layer is on which devices, (which, layer) pairs; `which` is as in `sharing`.
-        availability_memory_weight: weight of free memory in a device's availability; idle time has the rest.
-        labels: labels of this host's node for --label, (key, value) pairs sorted by key.
-        job_mapping_dir: where the node tells dcgm-exporter which jobs are on which GPU; None is nowhere.
-        dashboard_host: the name under which a reverse proxy on this machine shows the pages; None for no proxy.
-        metrics_hostname_label: the label of devices in `/metrics` that names their node.
-        prices, currency: what a GPU-hour costs, and in what.
-        channels: where people are told of alerts; their URLs are secrets.
-        user_channel_kinds: the kinds of URLs that users may be told through.
-        user_channel_networks: what these may reach besides public addresses, such as "10.1.0.0/16".
-        cluster_name, expected_gpus: the cluster's name, and how many GPUs it should have.
-        strategy, reserved_ratio: how pools keep GPUs, and the part of all GPUs for the pool that names none.
-        algorithm: the policy of all queues that name none, the queue `default` among them.
-        placement: the scores that choose a placement, each with its weight.
-        max_milli_per_user: how many milli-GPU each user may use at a time.
-        user_quota: the quota of each user.
-        max_job_duration_s: the longest time limit, and the default one.
-        enable_preemption: the first job of each queue that does not say otherwise may have less urgent jobs stopped.
-        auto_retry_failed_jobs, max_retries: whether jobs are retried by default, and how often.
-        engine: what brings the nodes, HOST being this machine; `kubernetes` is what the engine of that name needs.
-        docker: what jobs in containers may ask for on hosts.
-        queues, projects, pools: as the site defines them.
-        alerts: rules by which alerts fire, besides Corral's own; of a rule of the same name what differs.
-        alert_thresholds: above which readings of a device an alert fires: of temperature, utilization, memory, power.
-        unbuilt: keys that were given but have no effect yet.
-        places: file and line of each key that was given, and of each queue, project, pool and alert ("queue night").
+    A setting is declared here alone. Its key is its name without the unit, if the declaration names no other.
     """
 
-    sample_interval_s: float = 1.0
-    metrics_retention_days: int = 7
-    stale_sample_s: float = 10.0
-    node_silent_after_s: float = 10.0
-    node_gone_after_s: float = 300.0
+    sample_interval_s: Annotated[float, Field(least=0.1, most=_HOUR_S, also="monitoring.interval_seconds")] = 1.0
+    """How often the devices are sampled."""
+
+    metrics_retention_days: Annotated[int, Field(least=0, most=3650, also="monitoring.metrics_retention_days")] = 7
+    """How long their history is kept by the minute; 0 keeps the last hour alone."""
+
+    stale_sample_s: Annotated[float, Field(least=0.2, most=24 * _HOUR_S)] = 10.0
+    """A device whose last sample is older counts as unreadable, and nothing starts on it."""
+
+    node_silent_after_s: Annotated[float, Field(least=0.2, most=_HOUR_S)] = 10.0
+    """A node that has not answered for so long has no readable devices, and nothing starts there."""
+
+    node_gone_after_s: Annotated[float, Field(least=0.4, most=30 * 24 * _HOUR_S)] = 300.0
+    """The jobs of a node that has not answered for so long are lost, or run again elsewhere where they may."""
+
     on_isolation: OnIsolation = OnIsolation.RUN
-    stale_after_s: float = 1800.0
+    """What an agent that its server has not asked for so long does with its jobs."""
+
+    stale_after_s: Annotated[float, Field(least=1.0, most=365 * 24 * _HOUR_S)] = 1800.0
+    """A process outside Corral that has not used its device for so long makes the device stale."""
+
     lend_stale: bool = False
+    """Jobs may use the free memory of a stale device."""
+
     accept_in_use: bool = False
+    """Jobs may use a device that processes outside Corral use, if enough memory is free on it."""
+
     assume_available: bool = False
-    max_temperature_c: int = 95
-    max_running_jobs: int | None = None
-    max_queue_size: int = 100_000
-    default_priority: int = 5
-    priority_range: tuple[int, int] | None = None
-    pass_unknown_limit_s: float = 3600.0
-    pass_unknown_until_s: float = 4 * 3600.0
-    log_max_mib: int = 100
-    kill_grace_s: float = 10.0
-    retry_backoff_s: float = 1.0
-    retry_backoff_max_s: float = 300.0
-    fair_share_half_life_s: float = 7 * 86400.0
-    sharing: tuple[tuple[str, Means], ...] = ()
+    """`corral.gpu` treats GPUs that it cannot read as available."""
+
+    max_temperature_c: Annotated[int, Field(least=30, most=150)] = 95
+    """A hotter device is unhealthy."""
+
+    max_running_jobs: Annotated[int | None, Field(least=1, most=1_000_000)] = None
+    """How many jobs may run at a time; None where the site does not say (`most_running_jobs`)."""
+
+    max_queue_size: Annotated[int, Field(least=1, most=10_000_000, also="scheduling.max_queue_size")] = 100_000
+    """How many jobs may be in the queue; further ones are refused."""
+
+    default_priority: Annotated[
+        int, Field(least=-MAX_PRIORITY, most=MAX_PRIORITY, also="scheduling.default_priority")
+    ] = 5
+    """Priority of a job that gives none; lower numbers run first."""
+
+    priority_range: Annotated[tuple[int, int] | None, Reads(read_priority_range)] = None
+    """The lowest and highest that users may choose; administrators may choose any. None where the site does not say
+    (`priorities_of_users`)."""
+
+    pass_unknown_limit_s: Annotated[float, Field(least=0, most=30 * 24 * _HOUR_S)] = 3600.0
+    """Jobs with at most this time limit may start before a job whose start nobody can predict; 0 lets none."""
+
+    pass_unknown_until_s: Annotated[float, Field(least=0, most=365 * 24 * _HOUR_S)] = 4 * 3600.0
+    """They may pass it until it has waited so long."""
+
+    log_max_mib: Annotated[int, Field(least=1, most=1024 * 1024)] = 100
+    """How much one launch may write to its job's log."""
+
+    kill_grace_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 10.0
+    """The time between SIGTERM and SIGKILL."""
+
+    retry_backoff_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 1.0
+    retry_backoff_max_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 300.0
+    """The pause before the second attempt, doubled for each further one up to the largest."""
+
+    fair_share_half_life_s: Annotated[float, Field(least=60.0, most=366 * 24 * _HOUR_S)] = 7 * 86400.0
+    """After so long, past usage counts half in fair shares."""
+
+    sharing: Annotated[tuple[tuple[str, Means], ...], Reads(read_sharing)] = ()
+    """How devices are shared, as (which, means) pairs; `which` is a UUID, index, model or "*"."""
+
     split: Strategy | None = None
+    """How a share that no single device has room for is split."""
+
     split_fragments: bool = True
+    """A share may be split into parts of several devices."""
+
     resource_names: str | None = None
-    guard_grace_s: float = 10.0
-    guard_reserve_mib: int = 512
-    reclaim_idle_after_s: float | None = None
-    reclaim_idle_grace_s: float = 300.0
+    """A file of resource names besides those that come with Corral."""
+
+    guard_grace_s: Annotated[float, Field(least=0, most=_HOUR_S)] = 10.0
+    """How long a job may use more memory of a shared device than it was granted."""
+
+    guard_reserve_mib: Annotated[int, Field(least=1, most=1024 * 1024)] = 512
+    """When less is free on the device, the grace is over."""
+
+    reclaim_idle_after_s: Annotated[float | None, Field(least=60.0, most=7 * 24 * _HOUR_S)] = None
+    """After so long without use, GPUs are taken back if others wait; None is never."""
+
+    reclaim_idle_grace_s: Annotated[float, Field(least=0, most=24 * _HOUR_S)] = 300.0
+    """The time between the warning and that."""
+
     mps_control: str = "nvidia-cuda-mps-control"
+    """The program that starts MPS daemons."""
+
     mps_multi_user: bool = False
+    """Several users may share one daemon."""
+
     exclusive_process_mode: bool = False
+    """The driver allows only one process on a device that is allocated whole."""
+
     mig_changes: bool = False
+    """Administrators may create and delete MIG slices through the server."""
+
     numa: Numa = Numa.BIND
+    """Whether the CPUs and the memory of jobs with whole devices are those nearest to the devices."""
+
     strict_cuda: bool = False
-    min_compute: tuple[int, int] | None = None
-    vgpu: tuple[tuple[str, VirtualLayer], ...] = ()
-    availability_memory_weight: float = MEMORY_WEIGHT
-    labels: tuple[tuple[str, str], ...] = ()
-    job_mapping_dir: str | None = None
+    """Refuse a CUDA runtime newer than the driver's, also within one major version."""
+
+    min_compute: Annotated[tuple[int, int] | None, Field(key="min_compute_capability")] = None
+    """Devices with a lower or unknown compute capability are not used."""
+
+    vgpu: Annotated[tuple[tuple[str, VirtualLayer], ...], Reads(read_layers)] = ()
+    """Which virtual GPU layer is on which devices, (which, layer) pairs; `which` is as in `sharing`."""
+
+    availability_memory_weight: Annotated[float, Field(least=0, most=1)] = MEMORY_WEIGHT
+    """Weight of free memory in a device's availability; idle time has the rest."""
+
+    labels: Annotated[tuple[tuple[str, str], ...], Reads(read_labels)] = ()
+    """Labels of this host's node for --label, (key, value) pairs sorted by key."""
+
+    job_mapping_dir: Annotated[str | None, Reads(one(absolute_path))] = None
+    """Where the node tells dcgm-exporter which jobs are on which GPU; None is nowhere."""
+
     dashboard_host: str | None = None
+    """The name under which a reverse proxy on this machine shows the pages; None for no proxy."""
+
     metrics_hostname_label: HostnameLabel = HostnameLabel.HOSTNAME
-    prices: tuple[Price, ...] = ()
-    currency: str | None = None
-    channels: tuple[Channel, ...] = ()
-    user_channel_kinds: tuple[str, ...] = SAFE_KINDS
-    user_channel_networks: tuple[str, ...] = ()
-    cluster_name: str | None = None
-    expected_gpus: int | None = None
-    strategy: PoolStrategy | None = None
-    reserved_ratio: float = 0.3
-    algorithm: str = "priority"
-    placement: tuple[tuple[str, float], ...] = (("corral", 1.0),)
-    max_milli_per_user: int | None = None
-    user_quota: Quota = field(default_factory=Quota)
-    max_job_duration_s: float | None = None
-    enable_preemption: bool = False
-    auto_retry_failed_jobs: bool = False
-    max_retries: int = 3
+    """The label of devices in `/metrics` that names their node."""
+
+    prices: Annotated[tuple[Price, ...], Reads(read_prices)] = ()
+    """What a GPU-hour costs."""
+
+    currency: Annotated[str | None, Reads(one(code_of_currency))] = None
+    """The currency of the prices."""
+
+    channels: Annotated[tuple[Channel, ...], Reads(read_channels)] = ()
+    """Where people are told of alerts; their URLs are secrets."""
+
+    user_channel_kinds: Annotated[tuple[str, ...], Reads(several(kind))] = SAFE_KINDS
+    """The kinds of URLs that users may be told through."""
+
+    user_channel_networks: Annotated[tuple[str, ...], Reads(several(network))] = ()
+    """The networks that these may reach besides public addresses, such as "10.1.0.0/16"."""
+
+    cluster_name: Annotated[str | None, Field(key="cluster.name"), Reads(one(site_name))] = None
+    expected_gpus: Annotated[int | None, Field(least=0, most=1_000_000, key="cluster.total_gpus")] = None
+    """How many GPUs the cluster should have."""
+
+    strategy: Annotated[PoolStrategy | None, Field(key="allocation.strategy")] = None
+    """How pools keep GPUs."""
+
+    reserved_ratio: Annotated[float, Field(least=0, most=1, key="allocation.reserved_ratio")] = 0.3
+    """The part of all GPUs for the pool that names none."""
+
+    algorithm: Annotated[str, Field(key="scheduling.algorithm")] = "priority"
+    """The policy of all queues that name none, the queue `default` among them."""
+
+    placement: Annotated[tuple[tuple[str, float], ...], Reads(read_placement)] = (("corral", 1.0),)
+    """The scores that choose a placement, each with its weight."""
+
+    max_milli_per_user: Annotated[int | None, Field(key="policies.max_gpus_per_user")] = None
+    """How many milli-GPU each user may use at a time."""
+
+    user_quota: Annotated[Quota, Reads(read_user_quota)] = field(default_factory=Quota)
+    """The quota of each user."""
+
+    max_job_duration_s: Annotated[float | None, Field(least=3.6, most=3.6e9, key="policies.max_job_duration_hours")] = (
+        None
+    )
+    """The longest time limit, and the default one."""
+
+    enable_preemption: Annotated[bool, Field(key="policies.enable_preemption")] = False
+    """The first job of each queue that does not say otherwise may have less urgent jobs stopped."""
+
+    auto_retry_failed_jobs: Annotated[bool, Field(key="fault_tolerance.auto_retry_failed_jobs")] = False
+    """Whether jobs are retried by default."""
+
+    max_retries: Annotated[int, Field(least=0, most=1000, key="fault_tolerance.max_retries")] = 3
+    """How often."""
+
     engine: str = HOST
-    kubernetes: KubernetesSettings = field(default_factory=KubernetesSettings)
-    docker: DockerSettings = field(default_factory=DockerSettings)
-    queues: tuple[Queue, ...] = ()
-    projects: tuple[Project, ...] = ()
-    pools: tuple[PoolPlan, ...] = ()
-    alerts: tuple[AlertPlan, ...] = ()
-    alert_thresholds: tuple[tuple[str, float], ...] = ()
-    unbuilt: tuple[str, ...] = ()
-    places: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """What brings the nodes, HOST being this machine."""
+
+    kubernetes: Annotated[KubernetesSettings, Reads(read_kubernetes)] = field(default_factory=KubernetesSettings)
+    """What the engine of that name needs."""
+
+    docker: Annotated[DockerSettings, Reads(read_docker)] = field(default_factory=DockerSettings)
+    """What jobs in containers may ask for on hosts."""
+
+    queues: Annotated[tuple[Queue, ...], Reads(read_queues)] = ()
+    projects: Annotated[tuple[Project, ...], Reads(read_projects)] = ()
+    pools: Annotated[tuple[PoolPlan, ...], Reads(read_pools)] = ()
+
+    alerts: Annotated[tuple[AlertPlan, ...], Reads(read_alerts)] = ()
+    """Rules by which alerts fire, besides Corral's own; of a rule of the same name what differs."""
+
+    alert_thresholds: Annotated[
+        tuple[tuple[str, float], ...], Field(key="monitoring.alert_thresholds"), Reads(read_thresholds)
+    ] = ()
+    """Above which readings of a device an alert fires: of temperature, utilization, memory, power."""
+
+    unbuilt: Annotated[tuple[str, ...], OF_THE_FILE] = ()
+    """Keys that were given but have no effect yet."""
+
+    places: Annotated[Mapping[str, str], OF_THE_FILE] = field(default_factory=dict, compare=False)
+    """File and line of each key that was given, and of each queue, project, pool and alert ("queue night")."""
 
     @property
     def default_retries(self) -> int:
@@ -287,7 +373,7 @@ def _settings_of(path: Path, root: "Node | None") -> Settings:
 
 def _merge_sections(path: Path, found: KeyGroup) -> None:
     """Merge the values of sections with top-level ones. A value may be set only once."""
-    said = {_SETTINGS[key][0]: key for key in found.lines if key in _SETTINGS}
+    said = {SETTINGS[key].sets: key for key in found.lines if key in SETTINGS}
     wrong = Collecting()
     for name in SECTIONS:
         section = found.values.pop(name, None)
@@ -302,169 +388,36 @@ def _merge_sections(path: Path, found: KeyGroup) -> None:
                         f"{path}, {line}: {name}.{key} is already set in {before}; remove one of the two", field=key
                     )
             if sets is not None:
-                found.lines.setdefault(KEY_OF.get(sets, key), line)
+                found.lines.setdefault(KEY_OF[sets].rpartition(".")[2], line)
         found.values.update(section.values)
         found.unbuilt += section.unbuilt
     wrong.tell()
 
 
-def _priority_range(path: Path, node: "Node") -> tuple[int, int]:
-    """The least and the greatest, such as `[5, 10]`."""
-    ends = several(integer(-MAX_PRIORITY, MAX_PRIORITY))(path, node)
-    if len(ends) != 2 or ends[0] > ends[1]:
-        raise Refused("write the lowest and the highest priority, such as [5, 10]")
-    return ends[0], ends[1]
-
-
-def _sharing(_path: Path, node: "Node") -> tuple[tuple[str, Means], ...]:
-    """One means for all devices, or lines such as `0: mps`, `A100: timeslice`, `"*": exclusive`, in their order."""
-    from yaml.nodes import MappingNode, ScalarNode
-
-    if isinstance(node, ScalarNode):
-        return (("*", _shared_means(node)),)
-    if not isinstance(node, MappingNode):
-        raise Refused("write a single value or lines of DEVICE: VALUE, not a list")
-    rules = []
-    for which, means in node.value:
-        if not isinstance(which, ScalarNode) or not isinstance(means, ScalarNode):
-            raise Refused("write lines of DEVICE: VALUE, such as `0: mps`")
-        rules.append((str(which.value), _shared_means(means)))
-    return tuple(rules)
-
-
-def _vgpu(path: Path, node: "Node") -> tuple[tuple[str, VirtualLayer], ...]:
-    """A layer for all devices, `{layer: gpu-manager, cuda: 12.2}`, or lines of devices and their layers, in order."""
-    lines = lines_of(node).value
-    if {str(key.value) for key, _ in lines} & _VGPU.keys():
-        return (("*", _layer(path, node)),)
-    return tuple((str(which.value), _layer(path, layer)) for which, layer in lines)
-
-
-def _layer(path: Path, node: "Node") -> VirtualLayer:
-    said = read_group(path, lines_of(node), _VGPU, "vgpu.").values
-    if len(said) < len(_VGPU):
-        raise Refused("write the layer and the CUDA version it is built for: {layer: gpu-manager, cuda: 12.2}")
-    return VirtualLayer(said["layer"], said["cuda"])
-
-
-def _labels(path: Path, node: "Node") -> tuple[tuple[str, str], ...]:
-    """Lines such as `zone: a`. The labels that the driver sets cannot be set here."""
-    from yaml.nodes import ScalarNode
-
-    labels: dict[str, str] = {}
-    for key, value in lines_of(node).value:
-        place = f"{path}, {line_of(key)}: labels"
-        if not isinstance(key, ScalarNode) or not isinstance(value, ScalarNode):
-            raise Placed(f"{place}: write lines of KEY: VALUE, such as `zone: a`", field="labels")
-        for word in (str(key.value), str(value.value)):
-            if not word or len(word) > _LABEL_LENGTH or not word.isprintable() or "=" in key.value:
-                raise Placed(
-                    f"{place}: {word!r:.60} cannot be part of a label; write lines such as `zone: a`", field="labels"
-                )
-        if key.value in VERSION_LABELS:
-            raise Placed(f"{place}.{key.value} is set by the driver; choose another name", field="labels")
-        if key.value in labels:
-            raise Placed(f"{place}.{key.value} is given twice; remove one of the two", field="labels")
-        labels[str(key.value)] = str(value.value)
-    return tuple(sorted(labels.items()))
-
-
-def _placement(_path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
-    """The name of one score, or lines such as `pack: 1` and `topology: 0.5`."""
-    from yaml.nodes import MappingNode, ScalarNode
-
-    if isinstance(node, ScalarNode):
-        return ((text(node), 1.0),)
-    if not isinstance(node, MappingNode):
-        raise Refused("write the name of a score, or lines of SCORE: WEIGHT, not a list")
-    weights = []
-    for name, weight in node.value:
-        if not isinstance(name, ScalarNode) or not isinstance(weight, ScalarNode):
-            raise Refused("write lines of SCORE: WEIGHT, such as `pack: 1`")
-        weights.append((str(name.value), number(0.0, 1000.0)(weight)))
-    return tuple(weights)
-
-
-def _shared_means(node: "ScalarNode") -> Means:
-    means: Means = one_of(Means)(node)
-    if means is Means.MIG:
-        raise Refused("mig cannot be set here: a device in MIG mode is always shared by its slices; remove this line")
-    return means
-
-
-_MOST_BYTES = 4 * 1024 * 1024
-_LABEL_LENGTH = 200
-_SAMPLES_BEFORE_STALE = 3
-_VGPU = {"layer": Key("layer", one(text)), "cuda": Key("cuda", one(version))}
-MAX_PRIORITY = 1_000_000
-_HOUR_S = 3600.0
-_SETTINGS: dict[str, tuple[str, NodeReader]] = {
-    "sample_interval": ("sample_interval_s", one(duration(0.1, _HOUR_S))),
-    "metrics_retention_days": ("metrics_retention_days", one(integer(0, 3650))),
-    "stale_sample": ("stale_sample_s", one(duration(0.2, 24 * _HOUR_S))),
-    "node_silent_after": ("node_silent_after_s", one(duration(0.2, _HOUR_S))),
-    "node_gone_after": ("node_gone_after_s", one(duration(0.4, 30 * 24 * _HOUR_S))),
-    "on_isolation": ("on_isolation", one(one_of(OnIsolation))),
-    "stale_after": ("stale_after_s", one(duration(1.0, 365 * 24 * _HOUR_S))),
-    "lend_stale": ("lend_stale", one(yes_or_no)),
-    "accept_in_use": ("accept_in_use", one(yes_or_no)),
-    "assume_available": ("assume_available", one(yes_or_no)),
-    "max_temperature": ("max_temperature_c", one(integer(30, 150))),
-    "max_running_jobs": ("max_running_jobs", one(integer(1, 1_000_000))),
-    "max_queue_size": ("max_queue_size", one(integer(1, 10_000_000))),
-    "default_priority": ("default_priority", one(integer(-MAX_PRIORITY, MAX_PRIORITY))),
-    "priority_range": ("priority_range", _priority_range),
-    "pass_unknown_limit": ("pass_unknown_limit_s", one(duration(0.0, 30 * 24 * _HOUR_S))),
-    "pass_unknown_until": ("pass_unknown_until_s", one(duration(0.0, 365 * 24 * _HOUR_S))),
-    "log_max": ("log_max_mib", one(memory(1, 1024 * 1024))),
-    "kill_grace": ("kill_grace_s", one(duration(0.0, 24 * _HOUR_S))),
-    "retry_backoff": ("retry_backoff_s", one(duration(0.0, 24 * _HOUR_S))),
-    "retry_backoff_max": ("retry_backoff_max_s", one(duration(0.0, 24 * _HOUR_S))),
-    "fair_share_half_life": ("fair_share_half_life_s", one(duration(60.0, 366 * 24 * _HOUR_S))),
-    "placement": ("placement", _placement),
-    "sharing": ("sharing", _sharing),
-    "split": ("split", one(one_of(Strategy))),
-    "split_fragments": ("split_fragments", one(yes_or_no)),
-    "resource_names": ("resource_names", one(text)),
-    "guard_grace": ("guard_grace_s", one(duration(0.0, _HOUR_S))),
-    "guard_reserve": ("guard_reserve_mib", one(memory(1, 1024 * 1024))),
-    "reclaim_idle_after": ("reclaim_idle_after_s", one(duration(60.0, 7 * 24 * _HOUR_S))),
-    "reclaim_idle_grace": ("reclaim_idle_grace_s", one(duration(0.0, 24 * _HOUR_S))),
-    "mps_control": ("mps_control", one(text)),
-    "mps_multi_user": ("mps_multi_user", one(yes_or_no)),
-    "exclusive_process_mode": ("exclusive_process_mode", one(yes_or_no)),
-    "mig_changes": ("mig_changes", one(yes_or_no)),
-    "numa": ("numa", one(one_of(Numa))),
-    "strict_cuda": ("strict_cuda", one(yes_or_no)),
-    "min_compute_capability": ("min_compute", one(version)),
-    "vgpu": ("vgpu", _vgpu),
-    "availability_memory_weight": ("availability_memory_weight", one(number(0, 1))),
-    "labels": ("labels", _labels),
-    "channels": ("channels", read_channels),
-    "user_channel_kinds": ("user_channel_kinds", several(kind)),
-    "user_channel_networks": ("user_channel_networks", several(network)),
-    "job_mapping_dir": ("job_mapping_dir", one(absolute_path)),
-    "dashboard_host": ("dashboard_host", one(text)),
-    "metrics_hostname_label": ("metrics_hostname_label", one(one_of(HostnameLabel))),
-    "prices": ("prices", read_prices),
-    "currency": ("currency", one(currency)),
-    "engine": ("engine", one(text)),
-    "kubernetes": ("kubernetes", read_kubernetes),
-    "docker": ("docker", read_docker),
+_UNBUILT = {
+    "fault_tolerance.enable_checkpointing": Key(None, one(yes_or_no)),
+    "fault_tolerance.checkpoint_interval_minutes": Key(None, one(number(0, 1e6))),
 }
+_ALL = keys_of(Settings) | _UNBUILT
 
-KEY_OF = {sets: key for key, (sets, _) in _SETTINGS.items()}
-"""The key in the file of each setting that has one of its own."""
+KEY_OF = words_of(_ALL)
+"""The key of each setting, "SECTION.KEY" for one that is in a section alone."""
 
-_KEYS = {
-    **{key: Key(sets, read) for key, (sets, read) in _SETTINGS.items()},
-    **{name: Key(name, partial(read_section, name)) for name in SECTIONS},
-    "queues": Key("queues", read_queues),
-    "projects": Key("projects", read_projects),
-    "user_quota": Key("user_quota", read_user_quota),
-    "pools": Key("pools", read_pools),
-    "alerts": Key("alerts", read_alerts),
+SETTINGS = {word: key for word, key in _ALL.items() if "." not in word}
+"""The keys outside of sections."""
+
+SECTIONS = {
+    name: {word.removeprefix(f"{name}."): key for word, key in _ALL.items() if word.startswith(f"{name}.")}
+    for name in dict.fromkeys(word.partition(".")[0] for word in _ALL if "." in word)
 }
+"""The keys of each section."""
+
+
+def _read_section(name: str, path: Path, node: "Node") -> KeyGroup:
+    return read_group(path, lines_of(node), SECTIONS[name], f"{name}.")
+
+
+_KEYS = SETTINGS | {name: Key(name, partial(_read_section, name)) for name in SECTIONS}
 
 
 def _place_of(error: Exception) -> str:

@@ -11,20 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corral.config.alert_plans import ALERT_KEYS, MOST_RULES, AlertPlan
-from corral.config.groups import Key, KeyGroup, line_of, lines_of, one, read_group, several
+from corral.config.groups import Key, line_of, lines_of, one, read_group, several
+from corral.config.keys import keys_of, words_of
 from corral.config.mistakes import Collecting
 from corral.config.readers import (
     above_zero,
-    cluster_name,
-    duration,
-    gpus,
-    integer,
-    memory,
     number,
     one_of,
     pool_gpu,
-    text,
-    yes_or_no,
 )
 from corral.model.errors import Refused
 from corral.model.queue import Project, Queue, Quota
@@ -96,96 +90,27 @@ def read_user_quota(path: Path, node: "Node") -> Quota:
     return quota
 
 
-def _thresholds(path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
+def read_thresholds(path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
+    """The thresholds of device readings. Raises Refused with file and line."""
     found = read_group(path, lines_of(node), _THRESHOLDS, "monitoring.alert_thresholds.").values
     return tuple(sorted(found.items()))
 
 
-SECTIONS: Mapping[str, Mapping[str, Key]] = {
-    "cluster": {
-        "name": Key("cluster_name", one(cluster_name)),
-        "total_gpus": Key("expected_gpus", one(integer(0, 1_000_000))),
-    },
-    "allocation": {
-        "strategy": Key("strategy", one(one_of(PoolStrategy))),
-        "reserved_ratio": Key("reserved_ratio", one(number(0, 1))),
-    },
-    "scheduling": {
-        "algorithm": Key("algorithm", one(text)),
-        "max_queue_size": Key("max_queue_size", one(integer(1, 10_000_000))),
-        "default_priority": Key("default_priority", one(integer(-1_000_000, 1_000_000))),
-    },
-    "monitoring": {
-        "interval_seconds": Key("sample_interval_s", one(number(0.1, _HOUR_S))),
-        "metrics_retention_days": Key("metrics_retention_days", one(integer(0, 3650))),
-        "alert_thresholds": Key("alert_thresholds", _thresholds),
-    },
-    "policies": {
-        "max_gpus_per_user": Key("max_milli_per_user", one(gpus)),
-        "max_job_duration_hours": Key("max_job_duration_s", one(number(0.001, 1e6, factor=_HOUR_S))),
-        "enable_preemption": Key("enable_preemption", one(yes_or_no)),
-    },
-    "fault_tolerance": {
-        "enable_checkpointing": Key(None, one(yes_or_no)),
-        "checkpoint_interval_minutes": Key(None, one(number(0, 1e6))),
-        "auto_retry_failed_jobs": Key("auto_retry_failed_jobs", one(yes_or_no)),
-        "max_retries": Key("max_retries", one(integer(0, 1000))),
-    },
-}
-
 _THRESHOLDS = {name: Key(name, one(number(0, 1000))) for name in ("temperature", "utilization", "memory", "power")}
 
-_QUOTA = {
-    "gpus": Key("share_milli", one(gpus)),
-    "devices": Key("devices", one(integer(0, 1_000_000))),
-    "memory": Key("memory_mib", one(memory(1, 2**40))),
-    "running": Key("running", one(integer(0, 10_000_000))),
-    "waiting": Key("waiting", one(integer(0, 10_000_000))),
-    "gpu_hours": Key("gpu_hours", one(number(0, 1e9))),
-    "period": Key("period_s", one(duration(_HOUR_S, 31 * _DAY_S))),
-    "borrow": Key("borrow_milli", one(gpus)),
-}
+_QUOTA = keys_of(Quota)
+_QUEUE = keys_of(Queue, quota=_quota, backfill=one(one_of(BackfillName)))
+_PROJECT = keys_of(Project, quota=_quota_of_project, user_weights=_user_weights)
+_POOL = keys_of(PoolPlan, gpus=several(pool_gpu))
 
-_QUEUE = {
-    "name": Key("name", one(text)),
-    "policy": Key("policy", one(text)),
-    "weight": Key("weight", one(above_zero)),
-    "parent": Key("parent", one(text)),
-    "quota": Key("quota", _quota),
-    "preempts": Key("preempts", one(yes_or_no)),
-    "backfill": Key("backfill", one(one_of(BackfillName))),
-    "spared": Key("spared_s", one(duration(0.0, 365 * _DAY_S))),
-}
-
-_PROJECT = {
-    "name": Key("name", one(text)),
-    "weight": Key("weight", one(above_zero)),
-    "users": Key("users", several(text)),
-    "user_weights": Key("user_weights", _user_weights),
-    "quota": Key("quota", _quota_of_project),
-}
-
-_POOL = {
-    "name": Key("name", one(text)),
-    "gpus": Key("gpus", several(pool_gpu)),
-    "users": Key("users", several(text)),
-    "projects": Key("projects", several(text)),
-    "lends": Key("lends", one(yes_or_no)),
-}
-
-KEYS_OF_QUOTAS = {key.sets: word for word, key in _QUOTA.items() if key.sets is not None}
+KEYS_OF_QUOTAS = words_of(_QUOTA)
 """The key in the file of each field of a quota."""
 
 KEYS_OF_GROUPS = {
-    name: {key.sets: word for word, key in keys.items() if key.sets is not None}
+    name: words_of(keys)
     for name, keys in (("queues", _QUEUE), ("projects", _PROJECT), ("pools", _POOL), ("alerts", ALERT_KEYS))
 }
 """The same of each queue, project, pool and alert rule."""
-
-
-def read_section(name: str, path: Path, node: "Node") -> KeyGroup:
-    """What a section says. Raises Refused with file and line."""
-    return read_group(path, lines_of(node), SECTIONS[name], f"{name}.")
 
 
 def read_queues(path: Path, node: "Node") -> tuple[Queue, ...]:

@@ -17,17 +17,12 @@ from corral.model.answers.job_changes import ChangedJobs, UnchangedJob
 from corral.model.errors import Conflict, CorralError, LedgerFailed, Refused
 from corral.model.fact import AllocationEnded, Fact, JobChanged
 from corral.model.job import Job
-from corral.model.job_choice import OWN, JobChoice
+from corral.model.job_choice import LAST_SEQUENCE, MOST_AT_ONCE, OWN, JobChoice
 from corral.model.job_filter import JobFilter
 from corral.model.name_pattern import check_name_patterns
 from corral.model.phase import Phase
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import Decided, JobQuery, Ledger
-
-MOST_AT_ONCE = 10_000
-"""So many jobs are changed for one request; who asks for more asks again."""
-
-LAST_SEQUENCE = 2**63 - 1
 
 
 class Verb(StrEnum):

@@ -8,10 +8,10 @@ from corral.access.permissions import may_change, may_give_time
 from corral.clock import Clock
 from corral.control.named_jobs import as_it_is, named_jobs, no_such_job
 from corral.control.slices import cut_short, slices
-from corral.control.submitting.bounds import BOUNDS, between
 from corral.control.submitting.priorities import refuse_priority
 from corral.control.submitting.site_rules import LeastUse, obey, refuse_move
 from corral.control.submitting.submission_checks import check_checkpoint, check_time_limit, check_word
+from corral.declared.limits import check_ranges
 from corral.lifecycle.updating import may_go_on, update
 from corral.model.errors import Conflict, CorralError, Refused
 from corral.model.fact import JobUpdated
@@ -128,8 +128,7 @@ def check_update(asked: JobUpdate) -> None:
     """Raises Refused for an update of nothing, and for values that no job can have."""
     if asked == JobUpdate():
         raise Refused("nothing to change; give at least one of priority, time_limit_s, name and queue")
-    least, most, hint, _ = BOUNDS[Submission]["priority"]
-    between(asked.priority, least, most, "priority", hint)
+    check_ranges(asked)
     if asked.time_limit_s is not None:
         check_time_limit(asked.time_limit_s)
     for field, word in (("name", asked.name), ("queue", asked.queue)):

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated
 
 from corral.model.container import Container
 from corral.model.eviction import Eviction
+from corral.model.field import Field
 from corral.model.known_fields import known_fields
 from corral.model.means import Means
 from corral.model.named_values import named_values
@@ -15,11 +17,14 @@ from corral.model.pod_ref import PodRef
 from corral.model.split import Strategy
 from corral.model.sweep import Params
 from corral.model.terminal import TerminalSize
-from corral.model.units import MILLI_PER_DEVICE
+from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
 DEFAULT_PRIORITY = 5
 """A lower number runs first."""
 
+MAX_DEVICES = 100_000
+MAX_LABELS = 100
+MAX_MIB = 2**40
 MAX_TITLED_PARAMS = 60
 """Characters of the parameters of a job in a sentence; the rest is cut off."""
 
@@ -85,36 +90,38 @@ class Request:
         rules: what else it demands of a node: tolerated taints, labels by expressions, what runs there.
     """
 
-    devices: int = 1
-    share_milli: int = MILLI_PER_DEVICE
-    memory_mib: int | None = None
-    min_memory_mib: int | None = None
+    devices: Annotated[int, Field(least=0, most=MAX_DEVICES, hint="0 is a job without a GPU", called="gpus")] = 1
+    share_milli: Annotated[int, Field(least=1, most=MILLI_PER_DEVICE, hint="1000 is a whole device")] = MILLI_PER_DEVICE
+    memory_mib: Annotated[int | None, Field(least=1, most=MAX_MIB)] = None
+    min_memory_mib: Annotated[int | None, Field(least=1, most=MAX_MIB)] = None
     models: tuple[str, ...] = ()
     min_compute: tuple[int, int] | None = None
     min_driver: tuple[int, ...] | None = None
     min_cuda: tuple[int, int] | None = None
     device_uuids: tuple[str, ...] = ()
-    labels: tuple[tuple[str, str], ...] = ()
-    cpu_milli: int = 0
-    host_memory_mib: int = 0
-    gang_size: int = 1
+    labels: Annotated[tuple[tuple[str, str], ...], Field(longest=MAX_LABELS)] = ()
+    cpu_milli: Annotated[int, Field(least=0, most=10**9, hint="1000 is a whole core")] = 0
+    host_memory_mib: Annotated[int, Field(least=0, most=MAX_MIB)] = 0
+    gang_size: Annotated[int, Field(least=1, most=MAX_DEVICES, hint="1 is a job without a gang")] = 1
     one_node: bool = False
     spread: bool = False
     avoid_jobs: tuple[str, ...] = ()
-    accept_in_use: int | None = None
-    split_milli: int | None = None
+    accept_in_use: Annotated[int | None, Field(least=0, most=MAX_MIB, hint="MiB that must be free")] = None
+    split_milli: Annotated[
+        int | None, Field(least=SHARE_QUANTUM_MILLI, most=MAX_DEVICES * MILLI_PER_DEVICE, hint="1000 is a whole device")
+    ] = None
     split: Strategy | None = None
     may_fragment: bool = True
     share_of_memory: bool = False
-    memory_percent: int | None = None
-    cores_percent: int | None = None
+    memory_percent: Annotated[int | None, Field(least=1, most=100)] = None
+    cores_percent: Annotated[int | None, Field(least=1, most=100)] = None
     mig_profile: str | None = None
     means: Means | None = None
     tenant: str | None = None
     site_min_compute: tuple[int, int] | None = None
     node: str | None = None
-    prefers: tuple[tuple[str, str], ...] = ()
-    disk_mib: int = 0
+    prefers: Annotated[tuple[tuple[str, str], ...], Field(longest=MAX_LABELS)] = ()
+    disk_mib: Annotated[int, Field(least=0, most=MAX_MIB)] = 0
     rules: PlacementRules | None = None
     nodes: tuple[str, ...] = ()
     excluded_nodes: tuple[str, ...] = ()

@@ -1,9 +1,17 @@
 """Which jobs a change is for: those of some ids, or all that a user, a name, an array and phases choose."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from corral.model.field import Field
 from corral.model.job_filter import JobFilter
+from corral.model.name_pattern import MOST_CHARACTERS
 from corral.model.phase import Phase
+
+MOST_AT_ONCE = 10_000
+"""So many jobs are changed for one request; who asks for more asks again."""
+
+LAST_SEQUENCE = 2**63 - 1
 
 OWN = "me"
 """In the place of a user's name: the caller."""
@@ -23,12 +31,12 @@ class JobChoice:
         dry_run: only tell what would be changed.
     """
 
-    ids: tuple[str, ...] = ()
+    ids: Annotated[tuple[str, ...], Field(longest=MOST_AT_ONCE)] = ()
     user: str | None = None
-    name: str | None = None
+    name: Annotated[str | None, Field(longest=MOST_CHARACTERS)] = None
     array: str | None = None
     phase: tuple[Phase, ...] = ()
-    before: int | None = None
+    before: Annotated[int | None, Field(least=0, most=LAST_SEQUENCE)] = None
     dry_run: bool = False
 
     @property

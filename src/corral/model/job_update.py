@@ -3,9 +3,11 @@
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypedDict, cast
+from typing import Annotated, TypedDict, cast
 
+from corral.model.field import Field
 from corral.model.job import JobSpec
+from corral.model.submission import MAX_NAME_LENGTH, PRIORITY, TIME_LIMIT
 from corral.model.units import format_duration
 
 NOTES_KEPT = 20
@@ -27,10 +29,10 @@ class JobUpdate:
         time_limit_s: the job is ended after so long, counted from the start of each attempt.
     """
 
-    priority: int | None = None
-    time_limit_s: float | None = None
-    name: str | None = None
-    queue: str | None = None
+    priority: Annotated[int | None, PRIORITY] = None
+    time_limit_s: Annotated[float | None, TIME_LIMIT] = None
+    name: Annotated[str | None, Field(shortest=1, longest=MAX_NAME_LENGTH)] = None
+    queue: Annotated[str | None, Field(shortest=1, longest=MAX_NAME_LENGTH)] = None
 
 
 class SpecPatch(TypedDict, total=False):

@@ -1,6 +1,11 @@
 """Where jobs wait, and what the owner of a queue, a project or a user may hold."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from corral.model.field import Field
+
+DAY_S = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,13 +15,13 @@ class Quota:
     `gpu_hours` is per `period_s`. `borrow_milli` is how far above `share_milli` idle capacity may be borrowed.
     """
 
-    devices: int | None = None
-    share_milli: int | None = None
-    memory_mib: int | None = None
-    running: int | None = None
-    waiting: int | None = None
-    gpu_hours: float | None = None
-    period_s: float | None = None
+    devices: Annotated[int | None, Field(least=0, most=1_000_000)] = None
+    share_milli: Annotated[int | None, Field(key="gpus")] = None
+    memory_mib: Annotated[int | None, Field(least=1, most=2**40)] = None
+    running: Annotated[int | None, Field(least=0, most=10_000_000)] = None
+    waiting: Annotated[int | None, Field(least=0, most=10_000_000)] = None
+    gpu_hours: Annotated[float | None, Field(least=0, most=1e9)] = None
+    period_s: Annotated[float | None, Field(least=3600.0, most=31 * DAY_S)] = None
     borrow_milli: int | None = None
 
 
@@ -68,12 +73,12 @@ class Queue:
 
     name: str
     policy: str = "priority"
-    weight: float = 1.0
+    weight: Annotated[float, Field(above=0)] = 1.0
     parent: str | None = None
     quota: Quota = field(default_factory=Quota)
     preempts: bool | None = None
     backfill: str | None = None
-    spared_s: float | None = None
+    spared_s: Annotated[float | None, Field(least=0, most=365 * DAY_S)] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ class Project:
     """
 
     name: str
-    weight: float = 1.0
+    weight: Annotated[float, Field(above=0)] = 1.0
     users: tuple[str, ...] = ()
     quota: Quota = field(default_factory=Quota)
     user_weights: tuple[tuple[str, float], ...] = ()

@@ -2,21 +2,40 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from corral.model.array_indices import MAX_ARRAY_SIZE
+from corral.model.checkpoint_signal import WORDS
 from corral.model.container import Container
+from corral.model.field import Field
 from corral.model.job import ONE_DEVICE, JobKind, Request
 from corral.model.known_fields import known_fields
-from corral.model.notification import NotifyOn
+from corral.model.notification import MAX_COMMAND_LENGTH, NotifyOn
 from corral.model.sweep import Sweep
 from corral.model.terminal import TerminalSize
+
+MAX_BEGIN_AT = 1e10
+MAX_CHECKPOINT_GRACE_S = 3600.0
+MAX_INDEX = 2**31 - 1
+MAX_NAME_LENGTH = 200
+MAX_SPEEDS = 100
+MAX_TIME_LIMIT_S = 1e10
+
+NAME = Field(longest=MAX_NAME_LENGTH)
+PRIORITY = Field(least=-1_000_000_000, most=1_000_000_000, hint="a lower number runs first")
+TIME_LIMIT = Field(above=0, below=MAX_TIME_LIMIT_S)
+PID = Field(least=1, most=2**22)
+"""PID_MAX_LIMIT of Linux is the largest that there can be."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
     """Elements of an array and how many of them may run at once (`limit`, None is no limit)."""
 
-    indices: tuple[int, ...]
-    limit: int | None = None
+    indices: Annotated[tuple[int, ...], Field(shortest=1, longest=MAX_ARRAY_SIZE, least=0, most=MAX_INDEX)]
+    limit: Annotated[
+        int | None, Field(least=1, most=MAX_ARRAY_SIZE, hint="how many of its jobs run at a time", called="array")
+    ] = None
 
 
 @known_fields("client.submit(command, gpus=2) takes what `corral submit` does", gpus="request=Request(devices=2)")
@@ -60,38 +79,38 @@ class Submission:
     """
 
     command: tuple[str, ...] = ()
-    name: str = ""
+    name: Annotated[str, NAME] = ""
     kind: JobKind = JobKind.RUN
     request: Request = field(default_factory=lambda: ONE_DEVICE)
-    priority: int | None = None
-    queue: str = "default"
-    project: str = "default"
-    time_limit_s: float | None = None
-    retries: int | None = None
+    priority: Annotated[int | None, PRIORITY] = None
+    queue: Annotated[str, NAME] = "default"
+    project: Annotated[str, NAME] = "default"
+    time_limit_s: Annotated[float | None, TIME_LIMIT] = None
+    retries: Annotated[int | None, Field(least=0, most=1000, hint="0 tries once")] = None
     after: tuple[str, ...] = ()
-    begin_at: float | None = None
+    begin_at: Annotated[float | None, Field(least=0, most=MAX_BEGIN_AT)] = None
     output: str | None = None
     error: str | None = None
     open_mode: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
-    umask: int = 0o022
+    umask: Annotated[int, Field(least=0, most=0o777)] = 0o022
     rlimits: tuple[tuple[str, int], ...] = ()
-    checkpoint_signal: str | None = None
-    checkpoint_grace_s: float = 60.0
+    checkpoint_signal: Annotated[str | None, Field(among=WORDS)] = None
+    checkpoint_grace_s: Annotated[float, Field(above=0, most=MAX_CHECKPOINT_GRACE_S)] = 60.0
     array: ArraySpec | None = None
     held: bool = False
-    owner_pid: int | None = None
+    owner_pid: Annotated[int | None, PID] = None
     resources: Mapping[str, str] = field(default_factory=dict)
     force: bool = False
     exclusive: bool = False
-    speeds: tuple[tuple[str, float], ...] = ()
-    nice: int | None = None
+    speeds: Annotated[tuple[tuple[str, float], ...], Field(longest=MAX_SPEEDS)] = ()
+    nice: Annotated[int | None, Field(least=-(2**31), most=2**31, hint="100 is one step of priority")] = None
     script: bool = False
     script_text: str | None = None
     git_commit: str | None = None
     git_dirty: bool | None = None
-    notify: str | None = None
+    notify: Annotated[str | None, Field(shortest=1, longest=MAX_COMMAND_LENGTH)] = None
     notify_on: tuple[NotifyOn, ...] = ()
     sweep: Sweep | None = None
     stdin: bool = False

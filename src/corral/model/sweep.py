@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
+from typing import Annotated
+
+from corral.model.array_indices import MAX_ARRAY_SIZE
+from corral.model.field import Field
 
 Params = tuple[tuple[str, str], ...]
 """Name and value of each parameter of one job, in the order in which they were given."""
@@ -27,7 +31,9 @@ class Sweep:
 
     params: Mapping[str, tuple[str, ...]]
     zipped: bool = False
-    limit: int | None = None
+    limit: Annotated[
+        int | None, Field(least=1, most=MAX_ARRAY_SIZE, hint="how many of its jobs run at a time", called="max_running")
+    ] = None
 
     @property
     def size(self) -> int:

@@ -1,6 +1,9 @@
 """The size of a terminal."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from corral.model.field import Field
 
 MOST_CELLS = 10_000
 """The most rows, and the most columns: no screen has more, and the kernel keeps each in 16 bits."""
@@ -10,5 +13,5 @@ MOST_CELLS = 10_000
 class TerminalSize:
     """How many rows and columns a terminal has."""
 
-    rows: int = 24
-    columns: int = 80
+    rows: Annotated[int, Field(least=1, most=MOST_CELLS)] = 24
+    columns: Annotated[int, Field(least=1, most=MOST_CELLS)] = 80

@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from corral.model.field import Field
+
+MAX_TASK_NAME = 63
 
 
 class DeploymentMode(StrEnum):
@@ -92,7 +96,7 @@ class TuningSpec:
         env: variables of the inference server.
     """
 
-    task_name: str
+    task_name: Annotated[str, Field(shortest=1, longest=MAX_TASK_NAME)]
     model: ServedModel
     base_runtime: str
     parameters: Mapping[str, Any] = field(default_factory=dict)

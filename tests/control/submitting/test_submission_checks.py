@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from corral.control.submitting.bounds import MAX_DEVICES
-from corral.control.submitting.submission_checks import MAX_INDEX, check
+from corral.control.submitting.submission_checks import check
 from corral.model.errors import Refused
-from corral.model.job import JobKind, Request
+from corral.model.job import MAX_DEVICES, JobKind, Request
 from corral.model.means import Means
-from corral.model.submission import ArraySpec, Submission
+from corral.model.submission import MAX_INDEX, ArraySpec, Submission
 
 GOOD = Submission(command=("true",))
 

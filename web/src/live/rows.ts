@@ -1,17 +1,8 @@
 /** Rows of listings with what events say of them. Pure. */
 import type { Job, JobFilter } from "../api/queries";
+import { UNTOLD } from "../api/untold";
 
 export type Row = Record<string, unknown>;
-
-/** What the event of a new job leaves out of its row. */
-const NOT_TOLD = {
-  command: [],
-  params: {},
-  wait: null,
-  expected_start: null,
-  expected_start_is: null,
-  eviction: null,
-};
 
 /** Rows with the fields of those in `news` that have their key. Rows that there are not stay out. */
 export function withRows<T extends object>(news: readonly Row[], key: string) {
@@ -39,7 +30,7 @@ export function withJobs(news: readonly Row[], filter: JobFilter) {
     const ids = new Set(whole.length ? known.map((job) => job.id) : []);
     const added = whole
       .filter((row) => !ids.has(row.id as string))
-      .map((row) => ({ ...NOT_TOLD, ...row }) as unknown as Job);
+      .map((row) => ({ ...UNTOLD, ...row }) as unknown as Job);
     const newestFirst = (known[0]?.sequence ?? 0) > (known.at(-1)?.sequence ?? 0);
     const patched = patch(known) ?? known;
     const rows = !added.length

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from corral.control.querying.listing_rows import grant_rows, job_row
 from corral.control.tuning.experiment_summary import summary_of
+from corral.declared.event_rows import told_fields
 from corral.model.alert import Alert
 from corral.model.alert_fact import AlertFact, AlertForgotten, AlertsSilenced, SilenceEnded
 from corral.model.allocation import Allocation
@@ -45,12 +46,8 @@ class Told(NamedTuple):
     rows: tuple[Row, ...]
 
 
-JOB_FIELDS = (
-    *("id", "array_id", "array_index", "name", "user", "kind", "queue", "project", "phase", "held", "priority"),
-    *("gpus", "gpus_milli", "time_limit_s", "begin_at", "sequence", "submitted_at", "started_at", "ended_at"),
-    *("exit_code", "signal", "reason", "attempts", "devices", "nodes", "grants", "enforcement", "evictions", "lost_s"),
-)
-"""The fields of `JobRow` that an event may have. A command may be long, and is in the listing alone."""
+JOB_FIELDS = told_fields(JobRow)
+"""The fields of `JobRow` that an event may have."""
 
 _WHICH_JOB = ("id", "array_id", "array_index", "name", "user", "kind", "queue", "project")
 _HAS_NOTHING = {"nodes": (), "grants": (), "enforcement": None}

@@ -1,6 +1,6 @@
 """Checks of a submission whose program is sent input."""
 
-from corral.control.submitting.bounds import check_bounds
+from corral.declared.limits import check_ranges
 from corral.model.errors import Refused
 from corral.model.job import JobKind
 from corral.model.submission import Submission
@@ -21,7 +21,7 @@ def check_input(submission: Submission) -> None:
         raise Refused(f"{field}: input goes to one job, and an array is several; leave out one of them", field=field)
     if submission.terminal is None:
         return
-    check_bounds(submission.terminal)
+    check_ranges(submission.terminal)
     for name, path in (("output", submission.output), ("error", submission.error)):
         if path is not None:
             raise Refused(f"{name}: what a program writes goes to its terminal; leave out one of them", field=name)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from corral.access.caller import Caller
-from corral.control.submitting.bounds import BOUNDS, between
+from corral.declared.limits import between, ranges
 from corral.model.errors import Refused
 from corral.model.queue import Limits
 from corral.model.submission import Submission
@@ -21,7 +21,8 @@ def settle_priority(limits: Limits, asked: Submission, caller: Caller) -> tuple[
     if asked.nice is None:
         refuse_priority(limits, asked.priority, caller)
         return asked, ()
-    between(asked.nice, *BOUNDS[Submission]["nice"][:2], "nice")
+    least, most, *_ = ranges(Submission)["nice"]
+    between(asked.nice, least, most, "nice")
     if asked.priority is not None:
         raise Refused("priority and nice exclude each other; remove one of them", field="nice")
     steps = -(-asked.nice // NICE_PER_STEP) if asked.nice > 0 else asked.nice // NICE_PER_STEP

@@ -4,30 +4,33 @@ import resource
 from collections import Counter
 from math import isfinite
 
-from corral.control.submitting.bounds import MAX_ARRAY_ELEMENTS, MAX_DEVICES, between, check_bounds
 from corral.control.submitting.input_checks import check_input
 from corral.control.submitting.kept_scripts import check_script
 from corral.control.submitting.rule_checks import check_rules
 from corral.control.submitting.sweeps import check_sweep, check_text
+from corral.declared.limits import between, check_ranges
 from corral.model import checkpoint_signal
+from corral.model.array_indices import MAX_ARRAY_SIZE
 from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
 from corral.model.host_list import MOST_HOSTS
-from corral.model.job import JobKind, Request
+from corral.model.job import MAX_DEVICES, MAX_LABELS, JobKind, Request
 from corral.model.means import Means
 from corral.model.notification import MAX_COMMAND_LENGTH
 from corral.model.output import check_pattern
-from corral.model.submission import ArraySpec, Submission
+from corral.model.submission import (
+    MAX_BEGIN_AT,
+    MAX_CHECKPOINT_GRACE_S,
+    MAX_INDEX,
+    MAX_NAME_LENGTH,
+    MAX_SPEEDS,
+    MAX_TIME_LIMIT_S,
+    ArraySpec,
+    Submission,
+)
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_duration
 from corral.model.view import View
 
-MAX_NAME_LENGTH = 200
-MAX_SPEEDS = 100
-MAX_LABELS = 100
-MAX_TIME_LIMIT_S = 1e10
-MAX_BEGIN_AT = 1e10
-MAX_INDEX = 2**31 - 1
-MAX_CHECKPOINT_GRACE_S = 3600.0
 MAX_ENV_CHARACTERS = 4 * 1024 * 1024
 
 _MOST_NOTED = 3
@@ -50,7 +53,7 @@ def check(submission: Submission) -> None:
     _check_request(request)
     _check_gang(request)
     _check_speeds(submission.speeds)
-    check_bounds(submission)
+    check_ranges(submission)
     for field, word in (("name", submission.name), ("queue", submission.queue), ("project", submission.project)):
         check_word(word, field)
     if submission.time_limit_s is not None:
@@ -139,7 +142,7 @@ def _check_output(submission: Submission) -> None:
 
 
 def _check_request(request: Request) -> None:
-    check_bounds(request)
+    check_ranges(request)
     _check_share(request)
     _check_labels(request.labels, "labels")
     _check_labels(request.prefers, "prefers")
@@ -301,8 +304,8 @@ def _check_surroundings(submission: Submission) -> None:
 
 
 def _check_array(array: ArraySpec) -> None:
-    between(len(array.indices), 1, MAX_ARRAY_ELEMENTS, "array", "how many elements it has")
-    check_bounds(array)
+    between(len(array.indices), 1, MAX_ARRAY_SIZE, "array", "how many elements it has")
+    check_ranges(array)
     if len(set(array.indices)) != len(array.indices):
         raise Refused("array: an index is given twice; give each index once", field="array")
     for index in (min(array.indices), max(array.indices)):

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from corral.control.submitting.bounds import MAX_ARRAY_ELEMENTS, between, check_bounds
+from corral.declared.limits import between, check_ranges
+from corral.model.array_indices import MAX_ARRAY_SIZE
 from corral.model.errors import Refused
 from corral.model.job import JobKind, JobSpec
 from corral.model.submission import Submission
@@ -109,7 +110,7 @@ def check_sweep(submission: Submission, most_name_length: int) -> None:
         )
     if submission.kind is not JobKind.RUN:
         raise Refused("params: only jobs that run a command have parameters", field="params")
-    check_bounds(sweep)
+    check_ranges(sweep)
     between(len(sweep.params), 1, MAX_PARAMS, "params", "how many there are")
     for name, values in sweep.params.items():
         _check_name(name)
@@ -177,10 +178,10 @@ def _check_size(sweep: Sweep) -> None:
             "leave --zip out for all combinations",
             field="params",
         )
-    if sweep.size > MAX_ARRAY_ELEMENTS:
+    if sweep.size > MAX_ARRAY_SIZE:
         factors = "" if sweep.zipped or len(counts) == 1 else " (" + " x ".join(map(str, counts.values())) + ")"
         raise Refused(
-            f"--param: {sweep.size:,} jobs{factors} are {sweep.size - MAX_ARRAY_ELEMENTS:,} more than the "
-            f"{MAX_ARRAY_ELEMENTS:,} that a sweep may have; give fewer values",
+            f"--param: {sweep.size:,} jobs{factors} are {sweep.size - MAX_ARRAY_SIZE:,} more than the "
+            f"{MAX_ARRAY_SIZE:,} that a sweep may have; give fewer values",
             field="params",
         )

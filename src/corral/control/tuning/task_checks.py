@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from corral.model.errors import Refused
-from corral.model.tuning_spec import BenchmarkSpec, TuningSpec
+from corral.model.tuning_spec import MAX_TASK_NAME, BenchmarkSpec, TuningSpec
 
 MOST_EXPERIMENTS = 10_000
 MOST_PARALLEL = 64
@@ -16,7 +16,6 @@ MOST_CONCURRENCY = 10_000
 MOST_REQUESTS = 1_000_000
 MOST_MINUTES = 24 * 60.0
 LONGEST_S = 7 * 86400.0
-MAX_TASK_NAME = 63
 MAX_SCENARIO = 200
 
 

@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from corral.model.certainty import Certainty
 from corral.model.eviction import Eviction
+from corral.model.field import Field
 from corral.model.job import JobKind
 from corral.model.means import Enforcement
 from corral.model.phase import Phase
 from corral.model.row_traits import JobTraits
+
+_LISTED_ALONE = Field(told=False)
+"""A command may be long, and no fact tells why a job waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +67,19 @@ class JobRow(JobTraits):
     held: bool = False
     queue: str = "default"
     project: str = "default"
-    command: tuple[str, ...] = ()
+    command: Annotated[tuple[str, ...], _LISTED_ALONE] = ()
     gpus: int | None = None
     gpus_milli: int | None = None
     grants: tuple[GrantRow, ...] = ()
     enforcement: Enforcement | None = None
     time_limit_s: float | None = None
     sequence: int | None = None
-    wait: str | None = None
-    expected_start: float | None = None
+    wait: Annotated[str | None, _LISTED_ALONE] = None
+    expected_start: Annotated[float | None, _LISTED_ALONE] = None
     begin_at: float | None = None
-    expected_start_is: Certainty | None = None
-    eviction: Eviction | None = None
+    expected_start_is: Annotated[Certainty | None, _LISTED_ALONE] = None
+    eviction: Annotated[Eviction | None, _LISTED_ALONE] = None
     evictions: int = 0
     lost_s: float = 0.0
     nodes: tuple[str, ...] = ()
-    params: Mapping[str, str] = field(default_factory=dict)
+    params: Annotated[Mapping[str, str], _LISTED_ALONE] = field(default_factory=dict)

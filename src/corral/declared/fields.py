@@ -1,0 +1,57 @@
+"""Reads the declarations of a class: the type of each field, and what `Annotated` says of it."""
+
+import types
+from collections.abc import Hashable, Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
+
+from corral.model.field import Field
+
+_SAYS_NOTHING = Field()
+
+
+class Declared(NamedTuple):
+    """A field of a class.
+
+    Attributes:
+        kind: its type, without None and without annotations.
+        said: its declaration.
+        beside: what else it is annotated with.
+    """
+
+    kind: Any
+    said: Field
+    beside: tuple[Any, ...]
+
+
+def declarations(cls: type[Any]) -> Mapping[str, Declared]:
+    """The fields of a dataclass by name, in its order."""
+    return _declarations(cast(Hashable, cls))
+
+
+@cache
+def _declarations(cls: Any) -> Mapping[str, Declared]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {one.name: _declared(hints[one.name]) for one in fields(cls)}
+
+
+def _declared(hint: Any) -> Declared:
+    beside: tuple[Any, ...] = ()
+    if get_origin(hint) is Annotated:
+        hint, *said = get_args(hint)
+        beside = tuple(said)
+    if get_origin(hint) in (Union, types.UnionType):
+        (hint,) = (one for one in get_args(hint) if one is not type(None))
+    said_of = next((one for one in beside if isinstance(one, Field)), _SAYS_NOTHING)
+    return Declared(hint, said_of, tuple(one for one in beside if one is not said_of))
+
+
+def default_of(cls: type[Any], name: str) -> Any:
+    """The value of a field that is not given. Raises LookupError for one that has to be."""
+    one = next(one for one in fields(cls) if one.name == name)
+    if one.default is not MISSING:
+        return one.default
+    if one.default_factory is MISSING:
+        raise LookupError(f"{cls.__name__}.{name} has no default")
+    return one.default_factory()

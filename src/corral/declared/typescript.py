@@ -1,0 +1,25 @@
+"""Writes what the pages read of declarations, beside the types of the API: `make web-types`."""
+
+import json
+import sys
+from pathlib import Path
+
+from corral.declared.event_rows import untold_values
+from corral.model.answers.jobs import JobRow
+
+_HEAD = """\
+/** Fields of a job's row that events leave out, as a new row has them. By `make web-types` from `JobRow`. */
+import type { Schemas } from "./client";
+
+export const UNTOLD = {
+"""
+
+
+def source() -> str:
+    """The module of the pages, as it has to be."""
+    values = "".join(f"  {name}: {json.dumps(value)},\n" for name, value in untold_values(JobRow).items())
+    return f'{_HEAD}{values}}} satisfies Partial<Schemas["JobRow"]>;\n'
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(source())
