@@ -182,7 +182,7 @@ def test_a_server_without_a_file_of_settings_does_not_load_the_parser(path: Path
         "import sys; from pathlib import Path; from corral.config import load_settings; "
         f"load_settings(Path({os.fspath(path)!r})); sys.exit('yaml' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
 def test_what_a_place_is_chosen_by_is_one_score_or_several_with_weights(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -167,9 +168,15 @@ class LifeOfAServer(RuleBasedStateMachine):
 
     @invariant()
     def what_could_run_does_not_wait(self) -> None:
+        """The first job of the queue that uses least is the first of all. Others may wait because it does."""
         view = self.server.ledger.view()
+        used = Counter[str]()
+        for allocation in view.allocations.values():
+            used[view.jobs[allocation.job_id].spec.queue] += sum(
+                grant.share_milli for grant in allocation.placement.grants
+            )
         waiting = [j for j in view.jobs.values() if j.phase is Phase.PENDING and not j.held and not j.waits_for]
-        for head in sorted(waiting, key=lambda j: (j.spec.priority, j.sequence))[:1]:
+        for head in sorted(waiting, key=lambda j: (used[j.spec.queue], j.spec.queue, j.spec.priority, j.sequence))[:1]:
             assert isinstance(fit(head.spec.request, node_state(view, "box")), Misfit), f"{head.id} could run"
 
     @invariant()

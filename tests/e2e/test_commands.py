@@ -493,6 +493,7 @@ def test_the_demonstration_shows_waiting_priority_and_failure_and_leaves_nothing
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     done = subprocess.run([CORRAL, "demo"], capture_output=True, text=True, env=env, timeout=COMMAND_S)
     assert done.returncode == 0, done.stderr
+    assert "evaluate waits: it needs 8 GPUs" in done.stdout
     assert "urgent (priority 1) started before evaluate (priority 5)" in done.stdout
     assert "broken) failed with exit code 3" in done.stdout
     assert re.search(r"what to type next\n.*corral up --detach", done.stdout)

@@ -88,7 +88,7 @@ def test_a_session_whose_window_is_closed_ends(box: Box) -> None:
     with corral(box, "run", "--name", "closed", *SHELL[1:]) as screen:
         screen.after(b"bash-")
         screen.close()
-        assert screen.process.wait(30) == 128 + signal.SIGHUP
+        assert screen.process.wait(60) == 128 + signal.SIGHUP
     (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == "closed")
     assert box.ended(row["id"])["phase"] == "CANCELLED"
 

@@ -62,10 +62,10 @@ def test_a_command_that_nobody_asks_after_is_ended(world: World, monkeypatch: py
     monkeypatch.setattr(module, "UNHEARD_S", 0.2)
     monkeypatch.setattr(module, "_LOOK_S", 0.01)
     world.executions.begin("x", "1.1", COMMAND)
-    assert world.begun[0].closed.wait(20)
+    assert world.begun[0].closed.wait(60)
     assert world.executions.read("x", 0) is None
     world.executions.begin("y", "1.1", COMMAND)
-    assert world.begun[1].closed.wait(20)
+    assert world.begun[1].closed.wait(60)
 
 
 def test_a_command_that_is_asked_after_goes_on_until_it_is_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,6 +79,11 @@ class Visit:
         self.page.keyboard.press("Enter")
         self.page.get_by_role("heading", name="Overview").wait_for()
 
+    def leave(self) -> None:
+        """Show no page: what was still being read for the last one is an error of nobody's who comes after."""
+        self.page.goto("about:blank")
+        self.errors.clear()
+
     def go(self, path: str) -> Page:
         self.page.goto(self.base + path)
         self.page.locator("h1").first.wait_for()

@@ -41,7 +41,7 @@ def _shared_visit(chromium: Browser, pool: Box) -> Iterator[Visit]:
 @pytest.fixture
 def pool_visit(_shared_visit: Visit) -> Visit:
     """An administrator's visit."""
-    _shared_visit.errors.clear()
+    _shared_visit.leave()
     return _shared_visit
 
 

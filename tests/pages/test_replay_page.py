@@ -29,7 +29,7 @@ def _shared_visit(chromium: Browser, past: Box) -> Iterator[Visit]:
 
 @pytest.fixture
 def replay_visit(_shared_visit: Visit) -> Visit:
-    _shared_visit.errors.clear()
+    _shared_visit.leave()
     return _shared_visit
 
 

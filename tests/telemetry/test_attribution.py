@@ -222,7 +222,7 @@ def test_a_process_that_answered_late_is_known_by_what_it_answered(
     (first,) = joined(join, DeviceProcess(200))
     assert (first.job_id, first.command) == (None, "short")
     pipe.write_bytes(b"train\0--slow")
-    deadline = time.monotonic() + 30.0
+    deadline = time.monotonic() + 60.0
     while (found := joined(join, DeviceProcess(200))[0]).job_id is None and time.monotonic() < deadline:
         time.sleep(0.01)
     assert (found.job_id, found.command) == ("17", "train --slow")

@@ -27,13 +27,14 @@ from corral.client.request import submission
 from corral.formatting.job_words import Place, job_place, places_of
 from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home
+from corral.model.plan import WaitReason
 from corral.model.submission import Submission
 from corral.model.units import count_of
 
-LONGEST_S = 60.0
+LONGEST_S = 300.0
 _LOOK_S = 0.25
-_ALL_QUEUED = "all-queued"
-"""A file in the home: the first job does not end before it, or on a slow machine nothing would wait behind it."""
+_WAITED = "waited"
+"""A file in the home. The first job ends after it: until then others wait, also on a slow machine."""
 
 app = command_group()
 
@@ -54,7 +55,7 @@ ACTS = (
     Act(
         "train",
         'for i in 1 2 3; do echo "step $i on $CUDA_VISIBLE_DEVICES"; sleep 1; done; '
-        f'until [ -e "$CORRAL_HOME/{_ALL_QUEUED}" ]; do sleep 0.1; done',
+        f'until [ -e "$CORRAL_HOME/{_WAITED}" ]; do sleep 0.1; done',
         gpus=None,
     ),
     Act("evaluate", "echo evaluating; sleep 1", gpus=None),
@@ -79,8 +80,8 @@ def demo(
     home = Home(Path(tempfile.mkdtemp(prefix="corral-demo-")))
     with _server(home, keep=keep) as described, Client(home.root) as client:
         ids = _submit_all(client)
-        (home.root / _ALL_QUEUED).touch()
         _tell_why_it_waits(client, ids["evaluate"])
+        (home.root / _WAITED).touch()
         _show_until_ended(client)
         _tell_what_was_seen(client, ids)
     _say_what_next(home, keep=keep, described=described)
@@ -151,7 +152,9 @@ def _submission_of(act: Act, whole_machine: int, ids: Mapping[str, str]) -> Subm
 
 def _tell_why_it_waits(client: Client, job_id: str) -> None:
     """What `why` says of a job while it waits, once the scheduler has looked at it."""
-    time.sleep(_LOOK_S)
+    deadline = time.monotonic() + LONGEST_S
+    while client.jobs.get(job_id).wait in (None, WaitReason.NOT_REACHED) and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
     explanation = client.jobs.why(job_id)
     _write(f"{typed()} why {job_id}")
     _write(*(f"  {line}" for reason in explained(explanation) for line in wrapped(reason, width() - 2)), "")

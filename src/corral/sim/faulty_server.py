@@ -20,7 +20,7 @@ from corral.ports.node import NodeAgent
 from corral.sim.faulty_node import Cable, FaultyNode, NodeLink
 from corral.telemetry.hub import Hub
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 _HESITATION_S = 0.03
 """Starts that were decided and are not made after so long cannot be made now."""
 

@@ -20,7 +20,7 @@ from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided, Ledger
 from corral.ports.telemetry import Contact, NodeContact, NodeListener
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class QuietHub:

@@ -32,7 +32,7 @@ class CountingNode(SimulatedNode):
     """
 
     def __init__(self, clock: Clock) -> None:
-        super().__init__(SimulatedRuntime(clock), clock, answer_within_s=20.0)
+        super().__init__(SimulatedRuntime(clock), clock, answer_within_s=60.0)
         self.asked: list[tuple[FileQuery, Credentials | None]] = []
         self.missing: set[str] = set()
         self.finds_nothing = False

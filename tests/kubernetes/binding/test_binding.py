@@ -185,7 +185,7 @@ def test_a_server_that_dies_while_a_gang_is_bound_ends_with_all_of_it_bound_or_n
     monkeypatch.setattr(cluster, "bind", bind_and_hang)
     for name in ("a", "b"):
         cluster.create(PODS, pod_of_others(name, namespace, gpus=8, annotations=GANG), namespace)
-    assert seen.wait(30)
+    assert seen.wait(60)
     place.eventually(lambda: place.node_of("a", namespace) is not None)
     place.restart()
 

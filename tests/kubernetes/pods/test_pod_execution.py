@@ -19,7 +19,7 @@ from corral.kubernetes.pods.pod_execution import PodExecution, failure_code
 from corral.model.terminal import TerminalSize
 from corral.ports.runtime import InnerCommand, InnerOutput
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Other:
