@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -13,8 +13,6 @@ from corral.ledger.table_rows import Row, journal_rows
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.slice import SliceType, Snapshot, SnapshotDraft
 from corral.ports.ledger import Decided
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -68,9 +66,11 @@ class Batch:
         match operation:
             case Observe(observations=observations):
                 try:
-                    self._advance(lambda draft: draft.apply(observations))
+                    # Nodes come thousands at a time, an operation each, and what pools have is cut from all of them.
+                    self._draft.apply(observations)
                     self.deltas += observations
                 except Exception:
+                    self._undo()
                     _log.exception("observations that nobody waits for could not be applied")
             case Commit(future=future) if future.running() or future.set_running_or_notify_cancel():
                 try:
@@ -99,22 +99,17 @@ class Batch:
     def _decide(self, commit: Commit) -> Any:
         self._draft.of_view.cut_pools()
         decided = commit.decide(self._draft.view if commit.over is None else self._draft.of(commit.over))
-        # Nodes come thousands at a time, an operation each, and what pools have is cut from all nodes there are.
-        entries, facts = self._advance(lambda draft: self._taken(draft, decided.facts))
-        self._entries += entries
+        try:
+            facts = self._draft.take(decided.facts)
+            self._entries += journal_rows(self._last_entry + len(self.facts) + 1, facts)
+        except Exception:
+            self._undo()
+            raise
         self.facts += facts
         self.deltas += facts
         return decided.value
 
-    def _taken(self, draft: SnapshotDraft, decided: Sequence[Fact]) -> tuple[Sequence[Row], Sequence[Fact]]:
-        facts = draft.take(decided)
-        return journal_rows(self._last_entry + len(self.facts) + 1, facts), facts
-
-    def _advance(self, step: Callable[[SnapshotDraft], T]) -> T:
-        try:
-            return step(self._draft)
-        except Exception:
-            # Half of it may have been applied: start again from what stood before.
-            self._draft = SnapshotDraft(self._base)
-            self._draft.apply(self.deltas)
-            raise
+    def _undo(self) -> None:
+        """Half of an operation may have been applied: start again from what stood before."""
+        self._draft = SnapshotDraft(self._base)
+        self._draft.apply(self.deltas)

@@ -53,10 +53,15 @@ SliceType = type[Slice]
 
 
 class _FoldedInto(dict[type[Delta], tuple[SliceType, ...]]):
-    """The slices that each class of deltas is folded into: looked up for every delta, found out once."""
+    """The slices that each class of deltas is folded into: looked up for every delta, found out once.
+
+    Attributes:
+        followers: the slices from which facts may follow.
+    """
 
     def __init__(self, kinds: tuple[SliceType, ...]) -> None:
         self._kinds = kinds
+        self.followers = tuple(kind for kind in kinds if kind.follows is not Slice.follows)
 
     def __missing__(self, delta: type[Delta]) -> tuple[SliceType, ...]:
         found = self[delta] = tuple(kind for kind in self._kinds if issubclass(delta, kind.deltas))
@@ -95,19 +100,15 @@ class SnapshotDraft:
 
     Attributes:
         of_view: the draft of its view.
+        view: the view so far; only good until the next delta.
     """
 
     def __init__(self, base: Snapshot) -> None:
         self.of_view = ViewDraft(base.view)
+        self.view = self.of_view.view
         self._base = base
-        self._kinds = tuple(base.slices)
-        self._folded_into = _folded_into(self._kinds)
+        self._folded_into = _folded_into(tuple(base.slices))
         self._drafts: dict[SliceType, Draft[Any]] = {}
-
-    @property
-    def view(self) -> View:
-        """The view so far; only good until the next delta."""
-        return self.of_view.view
 
     def of(self, kind: type[S]) -> S:
         """The slice so far; only good until the next delta."""
@@ -124,7 +125,7 @@ class SnapshotDraft:
     def take(self, facts: Sequence[Fact]) -> Sequence[Fact]:
         """Advance by the facts of one decision and by what follows from them. All of these facts, in order."""
         self.apply(facts)
-        for kind in self._kinds:
+        for kind in self._folded_into.followers:
             more = self.of(kind).follows(self.view, facts)
             if more:
                 self.apply(more)

@@ -42,13 +42,14 @@ class NoticesSlice(Slice):
 
     def follows(self, view: View, facts: Sequence[Fact]) -> Sequence[Fact]:
         """What is due of the first start of a job, and of an end after which it is not tried again."""
-        return [due for fact in facts if isinstance(fact, JobChanged) for due in _due(fact, view)]
+        due: list[Fact] = []
+        for fact in facts:
+            if isinstance(fact, JobChanged) and (phase := fact.changes.get("phase")) is not None:
+                due += _due(fact, phase, view.jobs[fact.job_id])
+        return due
 
 
-def _due(fact: JobChanged, view: View) -> Iterator[Fact]:
-    phase, job = fact.changes.get("phase"), view.jobs.get(fact.job_id)
-    if phase is None or job is None:
-        return
+def _due(fact: JobChanged, phase: Phase, job: Job) -> Iterator[Fact]:
     if phase is Phase.RUNNING and fact.changes.get("attempts") == 1 and NotifyOn.STARTED in job.spec.notify_on:
         yield _notice(job, fact, started=True)
     if phase.terminal and job.phase.terminal:
