@@ -61,7 +61,7 @@ def a_year(home: Path) -> int:
     """Jobs of a few hours, a tenth of them tried three times, into ledger and meter. How many hours were metered."""
     ledger = open_ledger(f"sqlite:///{home}/ledger.db")
     table, written = MeterTable(HistoryFile(home / "history.db")), 0
-    with ledger._database.writing() as connection:
+    with ledger.database.writing() as connection:
         for first in range(1, JOBS + 1, BATCH):
             jobs = [a_job(number) for number in range(first, first + BATCH)]
             connection.execute(insert(tables.jobs), [job_row(job, spec_row(job.spec)) for job in jobs])

@@ -13,13 +13,15 @@ from corral.clock import ManualClock
 from corral.config import Settings
 from corral.control.alerting.alert_watch import WORK_INTERVAL_S, AlertSources, AlertWatch
 from corral.control.site.alert_rules import alert_rules
+from corral.features.alerts.facts import AlertRulesArranged
+from corral.features.slices import SLICES
 from corral.ledger.store import open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
 from corral.model.fact import AllocationMade, ConditionObserved, Delta, JobSubmitted, NodeObserved, SiteArranged
 from corral.model.job import Job, JobSpec
 from corral.model.queue import Queue
-from corral.model.view import View
+from corral.model.slice import empty_snapshot
 from corral.ports.ledger import Decided
 from corral.ports.telemetry import NodeContact
 
@@ -66,9 +68,9 @@ def main() -> None:
     clock, nobody = ManualClock(NOW), Nobody()
     telemetry = Telemetry(clock)
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as home:
-        ledger = open_ledger(f"sqlite:///{Path(home)}/ledger.db")
-        view = View().advance(site(telemetry.uuids))
-        ledger.view = lambda: view  # type: ignore[method-assign]
+        ledger = open_ledger(f"sqlite:///{Path(home)}/ledger.db", slices=SLICES)
+        snapshot = empty_snapshot(SLICES).advance(site(telemetry.uuids))
+        ledger.snapshot = lambda: snapshot  # type: ignore[method-assign]
         sources = AlertSources(
             telemetry=telemetry,  # type: ignore[arg-type]
             stale_after_s=10.0,
@@ -105,7 +107,7 @@ def timed(call: Callable[[], object], times: int) -> float:
 
 def site(uuids: list[str]) -> list[Delta]:
     """Nodes with their devices, a job on each, and more that wait."""
-    found: list[Delta] = [SiteArranged((Queue("default"),), alert_rules=alert_rules(Settings()))]
+    found: list[Delta] = [SiteArranged((Queue("default"),)), AlertRulesArranged(alert_rules(Settings()))]
     for node in range(NODES):
         here = uuids[node * DEVICES_EACH : (node + 1) * DEVICES_EACH]
         devices = tuple(Device(uuid, index, "H100", 81_920) for index, uuid in enumerate(here))

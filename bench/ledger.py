@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corral.accounting.gpu_hours import usage
+from corral.features.slices import SLICES
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
@@ -28,7 +29,7 @@ ENV = tuple((f"VARIABLE_{i}", f"/some/value/of/it/number/{i}") for i in range(60
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as home:
         url = f"sqlite:///{Path(home) / 'ledger.db'}"
-        ledger = open_ledger(url)
+        ledger = open_ledger(url, slices=SLICES)
         one_by_one(ledger)
         in_a_batch(ledger)
         job_lives(ledger)
@@ -111,7 +112,7 @@ def ended(job: Job) -> tuple[Fact, ...]:
 
 
 def with_many_jobs(url: str) -> None:
-    ledger = open_ledger(url)
+    ledger = open_ledger(url, slices=SLICES)
     for start in range(0, FINISHED, 1_000):
         jobs = new_jobs(ledger, 1_000, start)
         facts = [
@@ -125,7 +126,7 @@ def with_many_jobs(url: str) -> None:
     ledger.close()
 
     began = time.perf_counter()
-    ledger = open_ledger(url)
+    ledger = open_ledger(url, slices=SLICES)
     boot_s = time.perf_counter() - began
     print(f"boot with {FINISHED:,} finished and {WAITING:,} waiting jobs: {boot_s:.2f} s (goal, the whole server: 5 s)")
     for what, query in (

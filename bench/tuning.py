@@ -11,11 +11,12 @@ import time
 from pathlib import Path
 
 from bench.server import RunningServer, throw_away
+from corral.features.slices import SLICES
+from corral.features.tuner.facts import ExperimentEnded, TaskCreated
 from corral.ledger.store import open_ledger
 from corral.model.experiment import Experiment, ExperimentStatus
 from corral.model.fact import Fact
 from corral.model.home import Home
-from corral.model.tuning_fact import ExperimentEnded, TaskCreated
 from corral.model.tuning_spec import ServedModel, TuningSpec
 from corral.model.tuning_task import TaskStatus, TuningTask
 from corral.ports.ledger import Decided
@@ -71,7 +72,7 @@ def _ask(connection: http.client.HTTPConnection, path: str) -> int:
 
 def _fill(root: Path) -> None:
     """Write the task down, before the server starts."""
-    ledger = open_ledger(Home(root).ledger_url)
+    ledger = open_ledger(Home(root).ledger_url, slices=SLICES)
     spec = TuningSpec("large", ServedModel("llama-3-8b"), "vllm", {"max-num-seqs": list(range(EXPERIMENTS))})
     task = TuningTask(TASK, "root", spec, 1.0, TaskStatus.COMPLETED, 2.0, 9e4, EXPERIMENTS)
     ids = ledger.next_ids(EXPERIMENTS + 1)

@@ -48,6 +48,9 @@ from corral.control.tuning.task_access import TaskAccess
 from corral.control.tuning.task_insight import TaskInsight, TuningSense
 from corral.control.watching.job_patrols import job_patrols
 from corral.control.watching.patrol import Patrol
+from corral.features.slices import SLICES
+from corral.features.tuner.experiment_table import ExperimentTable
+from corral.features.tuner.slice import TunerSlice
 from corral.history.file import HistoryFile
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ServerInfo
@@ -107,8 +110,9 @@ class Server:
         self._settings = settings
         policies = placed_by(settings.placement, load_policies())
         self._ledger: SqlLedger = open_ledger(
-            home.ledger_url, first_view(settings), partial(refuse_without_ledger, home)
+            home.ledger_url, first_view(settings), partial(refuse_without_ledger, home), slices=SLICES
         )
+        self._experiment_table = ExperimentTable(self._ledger.database)
         # Before anything here is tidied up.
         self._skip_numbers([highest_number(home, self._ledger.last_fact_at)])
         # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
@@ -132,8 +136,8 @@ class Server:
             renew=self._renew_certificate,
             applied=self._alerting.delivery.apply,
         )
-        self._tasks = TaskAccess(self._ledger, self._ledger.experiments, self._clock, _check_task)
-        self._experiments = ExperimentAccess(self._ledger, self._ledger.experiments, self._clock)
+        self._tasks = TaskAccess(self._ledger, self._experiment_table, self._clock, _check_task)
+        self._experiments = ExperimentAccess(self._ledger, self._experiment_table, self._clock)
         self._tuners = TunerProcesses(home.root, self._tasks_to_run, self._give_task_up)
         self._patrols = self._make_patrols()
         runner = ReplayProcess(home.ledger_url)
@@ -303,14 +307,14 @@ class Server:
         return served
 
     def _make_insight(self) -> TaskInsight:
-        ledger, store = self._ledger, self._ledger.experiments
+        ledger, store = self._ledger, self._experiment_table
         return TaskInsight(ledger, store, self._clock, self._tasks, self._experiments, sense=_tuning_sense)
 
     def _make_metrics(self) -> Metrics:
         jobs = JobCounts(self._ledger.view())
         self._ledger.subscribe(jobs.on_change)
         return Metrics(
-            view=self._ledger.view,
+            snapshot=self._ledger.snapshot,
             telemetry=self._hub,
             clock=self._clock,
             stale_after_s=self._settings.stale_sample_s,
@@ -357,11 +361,11 @@ class Server:
 
     def _tasks_to_run(self) -> tuple[TaskOfUser, ...]:
         """Those that run, and those of which experiments are left to be stopped."""
-        view = self._ledger.view()
-        left = {experiment.task_id for experiment in view.experiments.values()}
+        tuner = self._ledger.snapshot().of(TunerSlice)
+        left = {experiment.task_id for experiment in tuner.experiments.values()}
         return tuple(
             TaskOfUser(task.id, task.user)
-            for task in view.tuning_tasks.values()
+            for task in tuner.tasks.values()
             if task.status is TaskStatus.RUNNING or task.id in left
         )
 

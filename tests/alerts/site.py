@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from corral.alerts.message import AlertMessage
 from corral.alerts.state import Judged, Memory, Step, Subject, advance
+from corral.features.alerts.facts import AlertFired, AlertResolved
+from corral.features.alerts.slice import AlertsSlice
 from corral.model.alert import Alert, Severity
 from corral.model.alert_condition import SubjectKind, parse_when
-from corral.model.alert_fact import AlertFired, AlertResolved
 from corral.model.alert_rule import AlertRule
 from corral.model.fact import Fact
-from corral.model.view import View
 
 
 def hot(*, for_s: float = 0.0, clear: float | None = 80, to: tuple[str, ...] = ("ops",)) -> AlertRule:
@@ -27,7 +27,7 @@ class Site:
 
     rules: Sequence[AlertRule]
     now: float = 1000.0
-    view: View = field(default_factory=View)
+    known: AlertsSlice = field(default_factory=AlertsSlice)
     memory: Memory = field(default_factory=Memory)
     facts: list[Fact] = field(default_factory=list)
     told: list[AlertMessage] = field(default_factory=list)
@@ -43,8 +43,8 @@ class Site:
             rules,
             seen,
             self.now,
-            alerts=self.view.alerts.values(),
-            silences=self.view.alert_silences.values(),
+            alerts=self.known.alerts.values(),
+            silences=self.known.silences.values(),
         )
         self.memory = step.memory
         self.commit(*step.facts)
@@ -53,14 +53,14 @@ class Site:
 
     def commit(self, *facts: Fact) -> None:
         self.facts += facts
-        self.view = self.view.advance(facts)
+        self.known = self.known.advance(facts)
 
     def restart(self) -> None:
         self.memory = Memory()
 
     @property
     def firing(self) -> list[Alert]:
-        return [alert for alert in self.view.alerts.values() if alert.fires]
+        return [alert for alert in self.known.alerts.values() if alert.fires]
 
     @property
     def fired(self) -> list[Alert]:

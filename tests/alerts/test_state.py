@@ -15,9 +15,9 @@ from corral.alerts.state import (
     UNHEARD_S,
     Subject,
 )
+from corral.features.alerts.facts import AlertAcknowledged, AlertsSilenced, SilenceEnded
 from corral.model.alert import AlertSilence, AlertState
 from corral.model.alert_condition import SubjectKind, parse_when
-from corral.model.alert_fact import AlertAcknowledged, AlertsSilenced, SilenceEnded
 from corral.model.alert_rule import AlertRule
 from tests.alerts.site import Site, hot
 
@@ -172,7 +172,7 @@ def test_what_is_silenced_is_listed_and_told_when_the_silence_is_over_if_it_stil
     site.look({"1": 91, "2": 70}, after_s=30)
     assert site.sentences[1:] == [("device 2", "resolved"), ("device 1", "fired")]
     assert any(isinstance(fact, SilenceEnded) for fact in site.facts)
-    assert not site.view.alert_silences
+    assert not site.known.silences
 
 
 def test_what_fires_and_ends_within_a_silence_is_never_told() -> None:
@@ -271,6 +271,6 @@ def test_alerts_that_are_over_are_kept_for_a_time_and_not_more_than_some() -> No
     for _ in range(MOST_KEPT + 20):
         site.look({"1": 91}, after_s=AGAIN_AFTER_S)
         site.look({"1": 70})
-    assert len(site.view.alerts) == MOST_KEPT
+    assert len(site.known.alerts) == MOST_KEPT
     site.look({"1": 70}, after_s=KEPT_S)
-    assert site.view.alerts == {}
+    assert site.known.alerts == {}

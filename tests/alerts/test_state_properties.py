@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.features.alerts.facts import AlertAcknowledged, AlertsSilenced, SilenceEnded
 from corral.model.alert import AlertSilence, AlertState
-from corral.model.alert_fact import AlertAcknowledged, AlertsSilenced, SilenceEnded
 from tests.alerts.site import Site, hot
 
 DEGREES = st.one_of(st.none(), st.sampled_from([60.0, 80.0, 81.0, 85.0, 86.0, 95.0]))
@@ -22,7 +22,7 @@ def live(site: Site, moments: list[tuple[float | None, float | None, str, float]
         elif action == "silence":
             silence = AlertSilence("s", "gpu=1", "root", site.now, site.now + 30)
             site.commit(AlertsSilenced(silence, by="root", at=site.now))
-        elif action == "speak" and site.view.alert_silences:
+        elif action == "speak" and site.known.silences:
             site.commit(SilenceEnded("s", by="root", at=site.now))
         elif action == "acknowledge":
             for alert in site.firing:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from corral.features.alerts.facts import AlertFired, AlertResolved
 from corral.model.alert import Alert, Severity
-from corral.model.alert_fact import AlertFired, AlertResolved
 from corral.ports.ledger import Decided
 from tests.api.world import Served
 

@@ -118,7 +118,7 @@ def test_experiments_have_the_same_fields_with_their_metrics_in_every_list(serve
 def test_a_list_with_large_metrics_ends_early_and_goes_on_where_it_ended(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("corral.ledger.experiments.PAGE_METRICS_BYTES", 1)
+    monkeypatch.setattr("corral.features.tuner.experiment_table.PAGE_METRICS_BYTES", 1)
     one, other = (a_task(served, started=True) for _ in range(2))
     for task, number in ((one, 1), (one, 2), (other, 1)):
         tried(served, task, number, status="success", metrics={"mean_ttft": 0.1})

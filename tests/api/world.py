@@ -45,6 +45,8 @@ from corral.control.token_issuer import TokenIssuer
 from corral.control.tuning.experiment_access import ExperimentAccess
 from corral.control.tuning.task_access import TaskAccess
 from corral.control.tuning.task_insight import TaskInsight
+from corral.features.slices import SLICES
+from corral.features.tuner.experiment_table import ExperimentTable
 from corral.history.file import HistoryFile
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers.site import ServerInfo
@@ -102,7 +104,7 @@ class World:
         self.home.scratch.mkdir(exist_ok=True)
         self.node = NodeOfThisHost(self.home) if node is None else node
         self.ends = EndSignal()
-        self.ledger: SqlLedger = open_ledger(self.home.ledger_url)
+        self.ledger: SqlLedger = open_ledger(self.home.ledger_url, slices=SLICES)
         self.ledger.subscribe(self.ends.on_change)
         self.samples: dict[str, DeviceSample] = {}
         file, view = HistoryFile(self.home.history_file), self.ledger.view
@@ -137,15 +139,14 @@ class World:
             monitoring=self.history.queries.monitoring,
         )
         self.service = core.service
-        self.tasks = TaskAccess(self.ledger, self.ledger.experiments, clock, lambda spec: ())
-        self.experiments = ExperimentAccess(self.ledger, self.ledger.experiments, clock)
-        self.tuning = TaskInsight(
-            self.ledger, self.ledger.experiments, clock, self.tasks, self.experiments, sense=tuning_sense
-        )
+        table = ExperimentTable(self.ledger.database)
+        self.tasks = TaskAccess(self.ledger, table, clock, lambda spec: ())
+        self.experiments = ExperimentAccess(self.ledger, table, clock)
+        self.tuning = TaskInsight(self.ledger, table, clock, self.tasks, self.experiments, sense=tuning_sense)
         self.alerts = AlertAccess(self.ledger, clock, lambda: {"hot": 3})
         self.cluster_name: str | None = None
         self.metrics = Metrics(
-            view=self.ledger.view,
+            snapshot=self.ledger.snapshot,
             telemetry=hub,
             clock=clock,
             stale_after_s=10.0,

@@ -10,6 +10,7 @@ from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launches_of
 from corral.control.node_registry import Nodes
 from corral.control.recovery import Recovery
+from corral.features.slices import SLICES
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.lifecycle import starting
 from corral.lifecycle.step import Backoff
@@ -42,7 +43,7 @@ class Cluster:
         self.clock = SystemClock()
         self.url = f"sqlite:///{root / 'ledger.db'}"
         self.nodes = {name: self._node() for name in names}
-        self.ledger: SqlLedger = open_ledger(self.url)
+        self.ledger: SqlLedger = open_ledger(self.url, slices=SLICES)
         for name in names:
             devices = tuple(Device(f"{name}-{index}", index, "GPU", 81_920) for index in range(4))
             idle = [ConditionObserved(DeviceCondition(device.uuid, memory_free_mib=81_920)) for device in devices]

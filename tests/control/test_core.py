@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from corral.access.caller import Caller
 from corral.clock import SystemClock
 from corral.control.job_changes import Verb
+from corral.features.slices import SLICES
 from corral.ledger.fold import check
 from corral.model.errors import Conflict
 from corral.model.fact import ConditionObserved, NodeObserved
@@ -181,7 +182,7 @@ class LifeOfAServer(RuleBasedStateMachine):
 
     @invariant()
     def the_journal_folds_to_the_tables(self) -> None:
-        assert check(self.home.ledger_url) == ()
+        assert check(self.home.ledger_url, SLICES) == ()
 
 
 def test_a_server_that_starts_again_expects_the_like_of_what_came_before(tmp_path: Path) -> None:

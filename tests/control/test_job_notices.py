@@ -12,6 +12,7 @@ from corral.alerts.delivery import Delivery
 from corral.alerts.outbox import Outbox, UserChannel
 from corral.config import Settings
 from corral.control.job_notices import JobNotices
+from corral.features.channels.slice import NoticesSlice
 from corral.lifecycle import commands, ending, starting
 from corral.lifecycle.step import Backoff
 from corral.model.allocation import Grant, Member, Placement
@@ -70,7 +71,7 @@ class Told:
 
     @property
     def due(self) -> list[str]:
-        return sorted(self.cluster.ledger.view().notices)
+        return sorted(self.cluster.ledger.snapshot().of(NoticesSlice).notices)
 
     def close(self) -> None:
         self.delivery.close()
@@ -135,7 +136,7 @@ def test_a_server_killed_before_it_recorded_that_tells_nothing_twice_even_if_it_
     job = told.submit(1, NotifyOn.DONE)
     told.start(job)
     told.end(job)
-    due = told.cluster.ledger.view().notices["end of 1"]
+    due = told.cluster.ledger.snapshot().of(NoticesSlice).notices["end of 1"]
     message = told.notices._message("end of 1", due)
     assert message is not None
     told.delivery.send_to_user("alice", message)

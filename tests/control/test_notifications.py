@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from corral.control.notifications import Notifications
+from corral.features.channels.slice import NoticesSlice
 from corral.lifecycle import commands, ending, starting
 from corral.lifecycle.step import Backoff
 from corral.model.allocation import Grant, Member, Placement
@@ -77,7 +78,7 @@ class Ends:
 
     @property
     def due(self) -> list[str]:
-        return sorted(self.cluster.ledger.view().notifications)
+        return sorted(self.cluster.ledger.snapshot().of(NoticesSlice).notifications)
 
     def silence(self, node: str, silence: Silence | None) -> None:
         self.cluster.ledger.observe([SilenceObserved(node, silence)])
@@ -145,7 +146,7 @@ def test_a_node_that_may_have_it_is_the_only_one_that_is_asked_again(ends: Ends)
 
 def test_a_server_that_was_killed_before_it_recorded_that_asks_again_for_the_same(ends: Ends) -> None:
     ends.ended(1, "a")
-    due = dict(ends.cluster.ledger.view().notifications)
+    due = dict(ends.cluster.ledger.snapshot().of(NoticesSlice).notifications)
     again = Notifications(ends.cluster.ledger, ends.cluster.registry, ends.cluster.clock)
     one = ends.notifications._notification("a", ("1", due["1"]))
     ends.look()

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from corral.client import Client
+from corral.features.slices import SLICES
 from corral.ledger.fold import check
 from corral.model.home import Home
 from tests.e2e.box import Box
@@ -70,7 +71,7 @@ class AgentLife:
             self._go_on()
             broken = self._ended()
             self._box.down()
-            return [*broken, *self._told(), *self._still_held(), *check(Home(self._box.home).ledger_url)]
+            return [*broken, *self._told(), *self._still_held(), *check(Home(self._box.home).ledger_url, SLICES)]
         finally:
             self._go_on()
             self._box.discard()

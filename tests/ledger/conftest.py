@@ -3,12 +3,13 @@ from pathlib import Path
 
 import pytest
 
+from corral.features.slices import SLICES
 from corral.ledger.store import SqlLedger, open_ledger
 from tests.ledger.making import url_of
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
-    opened = open_ledger(url_of(tmp_path))
+    opened = open_ledger(url_of(tmp_path), slices=SLICES)
     yield opened
     opened.close()

@@ -16,6 +16,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
+from corral.features.slices import SLICES
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.fact import JobChanged
 from corral.model.phase import Phase
@@ -31,10 +32,10 @@ class Promises:
 
 
 def a_life(ledger: SqlLedger, promises: Promises) -> None:
-    """Two jobs submitted together; the first runs to its end."""
+    """Two jobs submitted together; the first runs to its end, of which its user is to be told."""
     ids = ledger.next_ids(2)
     promises.note("given", *ids)
-    write(ledger, *(submitted(a_job(int(job_id))) for job_id in ids))
+    write(ledger, *(submitted(a_job(int(job_id), notify="mail me")) for job_id in ids))
     promises.note("submitted", *ids)
     job_id = ids[0]
     write(ledger, made(job_id, f"GPU-{job_id}"), JobChanged(job_id, {"phase": Phase.RUNNING}, at=2000.0, by="test"))
@@ -63,7 +64,7 @@ def one_history(home: Path, step: int) -> None:
     hook = die_at(step)
     event.listen(Engine, "before_cursor_execute", hook)
     event.listen(Engine, "commit", hook)
-    ledger = open_ledger(url_of(home))
+    ledger = open_ledger(url_of(home), slices=SLICES)
     ledger.subscribe(hook)
     for _ in range(2):
         a_life(ledger, promises)
@@ -83,7 +84,7 @@ def steps(home: Path) -> None:
 
 
 def traffic(home: Path) -> None:
-    ledger, promises = open_ledger(url_of(home)), Promises(home)
+    ledger, promises = open_ledger(url_of(home), slices=SLICES), Promises(home)
 
     def client() -> None:
         while True:

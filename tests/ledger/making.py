@@ -19,7 +19,8 @@ def url_of(home: Path, query: str = "") -> str:
 
 def a_job(number: int, *, user: str = "alice", name: str = "", **fields: Any) -> Job:
     env = fields.pop("env", (("HOME", "/home/alice"), ("WORD", "two words")))
-    spec = JobSpec(user=user, name=name, command=("true",), env=env)
+    told = {key: fields.pop(key) for key in ("notify", "notify_on") if key in fields}
+    spec = JobSpec(user=user, name=name, command=("true",), env=env, **told)
     return Job(**{"id": str(number), "sequence": number, "spec": spec, "submitted_at": 1000.5 + number, **fields})
 
 

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from corral.features.channels.facts import NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
+from corral.features.channels.slice import NoticesSlice
+from corral.features.slices import SLICES
 from corral.ledger.fold import check, fold
 from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.fact import NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
 from corral.model.notification import DueNotice, DueNotification
 from tests.ledger.making import a_job, ended, submitted, url_of, write
 
@@ -18,11 +20,11 @@ def given(job_id: str) -> NotificationGiven:
 
 
 def reopened(tmp_path: Path) -> dict[str, DueNotification]:
-    again = open_ledger(url_of(tmp_path))
-    found = dict(again.view().notifications)
-    assert dict(fold(again.journal()).notifications) == found
+    again = open_ledger(url_of(tmp_path), slices=SLICES)
+    found = dict(again.snapshot().of(NoticesSlice).notifications)
+    assert dict(fold(again.journal(), SLICES).of(NoticesSlice).notifications) == found
     again.close()
-    assert check(url_of(tmp_path)) == ()
+    assert check(url_of(tmp_path), SLICES) == ()
     return found
 
 
@@ -50,8 +52,8 @@ def test_a_notice_of_a_start_and_one_of_an_end_are_due_on_their_own(ledger: SqlL
     write(ledger, submitted(a_job(1)), start, end)
     write(ledger, NoticeGiven(start.key, at=3001.0, by="test"))
     ledger.close()
-    again = open_ledger(url_of(tmp_path))
-    found, folded = dict(again.view().notices), dict(fold(again.journal()).notices)
+    again = open_ledger(url_of(tmp_path), slices=SLICES)
+    found, folded = (dict(one.of(NoticesSlice).notices) for one in (again.snapshot(), fold(again.journal(), SLICES)))
     again.close()
     assert found == folded == {"end of 1": DueNotice("1", "alice", False, 3000.0)}
-    assert check(url_of(tmp_path)) == ()
+    assert check(url_of(tmp_path), SLICES) == ()

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from corral.features.channels.slice import NoticesSlice
+from corral.features.slices import SLICES
 from corral.ledger.fold import check
 from corral.ledger.ids import RESERVE
 from corral.ledger.store import open_ledger
 from corral.model.phase import Phase
+from corral.ports.ledger import JobQuery
 from tests.ledger.making import a_job, submitted, url_of, write
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +43,7 @@ def promises_of(home: Path) -> dict[str, list[str]]:
 def assert_kept(home: Path) -> None:
     """Reopen what a dead server left, and go on with it."""
     promised = promises_of(home)
-    ledger = open_ledger(url_of(home))
+    ledger = open_ledger(url_of(home), slices=SLICES)
     view = ledger.view()
     for job_id in promised["submitted"]:
         assert ledger.find_job(job_id) is not None
@@ -53,6 +56,8 @@ def assert_kept(home: Path) -> None:
         assert job is not None
         assert job.phase is Phase.SUCCEEDED
     # Each operation is there whole or not at all.
+    over = {job.id for job in ledger.jobs(JobQuery(phases=(Phase.SUCCEEDED,)))}
+    assert set(ledger.snapshot().of(NoticesSlice).notifications) == over
     running = {job.id for job in view.jobs.values() if job.phase is Phase.RUNNING}
     assert {allocation.job_id for allocation in view.allocations.values()} == running
     fresh = ledger.next_ids(1)[0]
@@ -60,7 +65,7 @@ def assert_kept(home: Path) -> None:
     assert int(fresh) <= max(map(int, promised["given"]), default=0) + RESERVE + 8
     write(ledger, submitted(a_job(int(fresh))))
     ledger.close()
-    assert check(url_of(home)) == ()
+    assert check(url_of(home), SLICES) == ()
 
 
 def test_whatever_step_towards_the_disk_a_server_dies_at_its_promises_are_kept(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def ledger(home: Path) -> Iterator[SqlLedger]:
     """With two jobs that were acknowledged, of which the file itself has one at most."""
     ledger = open_ledger(url_of(home))
     write(ledger, submitted(a_job(1)))
-    ledger._database.checkpoint()
+    ledger.database.checkpoint()
     write(ledger, submitted(a_job(2)))
     yield ledger
     ledger.close()
@@ -226,7 +226,7 @@ def test_a_loss_is_noticed_while_nobody_submits(ledger: SqlLedger, home: Path, t
 
 def test_nobody_is_answered_out_of_another_file(ledger: SqlLedger, home: Path, tmp_path: Path) -> None:
     """Readers open connections as they need them."""
-    ledger._database._readers.dispose()
+    ledger.database._readers.dispose()
     (home / LEDGER).rename(tmp_path / "elsewhere.db")
     with pytest.raises(Exception, match="is not there: it was moved or removed"):
         ledger.journal()
@@ -248,7 +248,7 @@ def test_others_may_read_copy_and_fold_a_ledger_that_runs(ledger: SqlLedger, hom
 
 def during_the_commit(ledger: SqlLedger, happens: Callable[[], object]) -> None:
     """Of the next transaction: after the look before it, and before the look after it."""
-    event.listen(ledger._database._writer, "commit", lambda connection: happens(), once=True)
+    event.listen(ledger.database._writer, "commit", lambda connection: happens(), once=True)
 
 
 def test_what_is_on_disk_is_acknowledged_though_no_look_is_possible_after_the_commit(

@@ -110,7 +110,7 @@ def test_the_live_view_the_reopened_one_and_the_folded_journal_are_equal(operati
         ledger = open_ledger(url)
         for future in [send(ledger, *facts) for facts in operations]:
             future.result()
-        live, folded = ledger.view(), fold(ledger.journal())
+        live, folded = ledger.view(), fold(ledger.journal()).view
         ledger.close()
         ledger = open_ledger(url)
         reopened = ledger.view()

@@ -33,7 +33,7 @@ def test_a_changed_spec_survives_tables_journal_and_fold(ledger: SqlLedger, tmp_
     again.close()
     assert check(url_of(tmp_path)) == ()
     assert found is not None
-    for job in (live.jobs["1"], fold(journal).jobs["1"], reopened.jobs["1"], found):
+    for job in (live.jobs["1"], fold(journal).view.jobs["1"], reopened.jobs["1"], found):
         assert (job.spec.name, job.spec.time_limit_s) == ("new", 60.0)
         assert job.spec.env == first.spec.env
     submissions = [entry.fact for entry in journal if isinstance(entry.fact, JobSubmitted)]

@@ -59,6 +59,6 @@ def test_a_new_fact_survives_journal_tables_fold_and_view(ledger: SqlLedger, tmp
     again.close()
     assert tuple(entry.fact for entry in journal) == facts
     assert check(url_of(tmp_path)) == ()
-    for view in (live, fold(journal), reopened):
+    for view in (live, fold(journal).view, reopened):
         assert (view.jobs["1"].reason, view.jobs["1"].evictions) == ("because", 2)
         assert view.cordons == {"all of r2": "no power"}

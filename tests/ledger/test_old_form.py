@@ -27,7 +27,7 @@ def url(tmp_path: Path) -> str:
 
 def test_its_tables_and_its_journal_still_agree(url: str) -> None:
     ledger = open_ledger(url)
-    live, folded = ledger.view(), fold(ledger.journal())
+    live, folded = ledger.view(), fold(ledger.journal()).view
     ledger.close()
     assert check(url) == ()
     for view in (live, folded):

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corral.ledger.fold import check, fold
-from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.experiment import Experiment, ExperimentStatus
-from corral.model.fact import Fact
-from corral.model.tuning_fact import (
+from corral.features.slices import SLICES
+from corral.features.tuner.experiment_table import ExperimentTable
+from corral.features.tuner.facts import (
     ExperimentChanged,
     ExperimentCreated,
     ExperimentEnded,
@@ -22,6 +20,11 @@ from corral.model.tuning_fact import (
     TaskDeleted,
     TaskStarted,
 )
+from corral.features.tuner.slice import TunerSlice
+from corral.ledger.fold import check, fold
+from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.experiment import Experiment, ExperimentStatus
+from corral.model.fact import Fact
 from corral.model.tuning_spec import ServedModel, TuningSpec
 from corral.model.tuning_task import TaskStatus, TuningTask
 from corral.ports.ledger import ExperimentSums
@@ -97,22 +100,21 @@ def lives(draw: st.DrawFn) -> list[tuple[Fact, ...]]:
 def test_journal_table_and_views_agree_after_any_life(operations: list[tuple[Fact, ...]]) -> None:
     with TemporaryDirectory(prefix="corral-") as home:
         url = url_of(Path(home))
-        ledger = open_ledger(url)
+        ledger = open_ledger(url, slices=SLICES)
         for future in [send(ledger, *facts) for facts in operations]:
             future.result()
-        live, folded = ledger.view(), fold(ledger.journal())
+        live, folded = (one.of(TunerSlice) for one in (ledger.snapshot(), fold(ledger.journal(), SLICES)))
         kept = {
             one.id: one
             for task_id in ("1", "2")
-            for one in ledger.experiments.of_task(task_id, after=0, limit=100, metrics=True)
+            for one in ExperimentTable(ledger.database).of_task(task_id, after=0, limit=100, metrics=True)
         }
         ledger.close()
-        reopened = open_ledger(url)
-        again = reopened.view()
+        reopened = open_ledger(url, slices=SLICES)
+        again = reopened.snapshot().of(TunerSlice)
         reopened.close()
-        assert check(url) == ()
-    for view in (folded, again):
-        assert (view.tuning_tasks, view.experiments) == (live.tuning_tasks, live.experiments)
+        assert check(url, SLICES) == ()
+    assert folded == again == live
     assert {key: one for key, one in kept.items() if not one.status.over} == live.experiments
 
 
@@ -122,18 +124,18 @@ def test_the_best_experiment_has_the_lowest_score_of_those_that_succeeded(ledger
     for number, (status, score) in enumerate(scores, 1):
         write(ledger, ExperimentEnded(an_experiment("1", number, status=status, objective_score=score), **WHO))
     write(ledger, ExperimentCreated(an_experiment("2", 1), **WHO))
-    assert ledger.experiments.sums() == {
+    assert ExperimentTable(ledger.database).sums() == {
         "1": ExperimentSums(4, 3, "102", -2.0),
         "2": ExperimentSums(1, 0),
     }
-    assert ledger.experiments.sums("2") == {"2": ExperimentSums(1, 0)}
-    assert [ledger.experiments.last_number(task_id) for task_id in ("1", "2", "3")] == [4, 1, 0]
+    assert ExperimentTable(ledger.database).sums("2") == {"2": ExperimentSums(1, 0)}
+    assert [ExperimentTable(ledger.database).last_number(task_id) for task_id in ("1", "2", "3")] == [4, 1, 0]
 
 
 def test_a_page_of_experiments_comes_without_metrics_unless_they_are_wanted(ledger: SqlLedger) -> None:
     measured = an_experiment("1", 2, status=ExperimentStatus.SUCCESS, metrics={"mean_ttft": 0.1})
     write(ledger, ExperimentCreated(an_experiment("1", 1), **WHO), ExperimentEnded(measured, **WHO))
-    store = ledger.experiments
+    store = ExperimentTable(ledger.database)
     assert store.of_task("1", after=1, limit=9, metrics=False) == (replace(measured, metrics=None),)
     assert store.of_task("1", after=1, limit=9, metrics=True) == (measured,)
     assert store.find("102") == measured
@@ -143,15 +145,15 @@ def test_a_page_of_experiments_comes_without_metrics_unless_they_are_wanted(ledg
 def test_a_page_with_large_metrics_ends_early_and_the_next_begins_there(
     ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("corral.ledger.experiments.PAGE_METRICS_BYTES", 250)
+    monkeypatch.setattr("corral.features.tuner.experiment_table.PAGE_METRICS_BYTES", 250)
     for number, size in enumerate((100, 100, 300, 1), 1):
         ended = an_experiment(
             "1", number, status=ExperimentStatus.SUCCESS, metrics={"": "x" * (size - len('{"": ""}'))}
         )
         write(ledger, ExperimentEnded(ended, **WHO))
     pages, after = [], 0
-    while page := ledger.experiments.of_task("1", after=after, limit=3, metrics=True):
+    while page := ExperimentTable(ledger.database).of_task("1", after=after, limit=3, metrics=True):
         after = page[-1].experiment_id
         pages.append([one.experiment_id for one in page])
     assert pages == [[1, 2], [3], [4]]
-    assert len(ledger.experiments.of_task("1", after=0, limit=3, metrics=False)) == 3
+    assert len(ExperimentTable(ledger.database).of_task("1", after=0, limit=3, metrics=False)) == 3

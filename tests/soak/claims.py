@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from corral.features.slices import SLICES
 from corral.ledger.fold import check
 from corral.ledger.store import open_ledger
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobSubmitted
@@ -43,7 +44,7 @@ class Claim:
 
 def of_journal(home: Home) -> Iterator[Claim]:
     """What the ledger says of itself, once no server writes to it."""
-    differences = check(home.ledger_url)
+    differences = check(home.ledger_url, SLICES)
     yield Claim("the journal folded is the tables", not differences, "; ".join(differences) or "no difference")
     facts = _facts(home)
     over = _given_away_twice(facts)

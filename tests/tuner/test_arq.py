@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from corral.model.tuning_fact import TaskStarted
+from corral.features.tuner.facts import TaskStarted
 from tests.api.conftest import home, served, world  # noqa: F401
 from tests.api.test_tuning_routes import a_task, row_of, tried
 from tests.api.world import PATIENCE_S, Served

@@ -10,9 +10,9 @@ from hashlib import blake2s
 
 from corral.alerts.judging import Judge, Readings, judge_of, reasons
 from corral.alerts.message import AlertMessage
+from corral.features.alerts.facts import AlertFired, AlertForgotten, AlertResolved, AlertTold, SilenceEnded
 from corral.model.alert import Alert, AlertSilence, AlertState
 from corral.model.alert_condition import SubjectKind, clearing_at
-from corral.model.alert_fact import AlertFired, AlertForgotten, AlertResolved, AlertTold, SilenceEnded
 from corral.model.alert_match import silenced
 from corral.model.alert_rule import AlertRule
 from corral.model.fact import Fact, ServerPart

@@ -15,14 +15,15 @@ from corral.alerts.delivery import Delivery
 from corral.alerts.wording import harmless
 from corral.clock import Clock
 from corral.control.notifications import outcome
+from corral.features.channels.facts import NoticeGiven
+from corral.features.channels.slice import NoticesSlice
 from corral.model.errors import BackendFailed, LedgerFailed
-from corral.model.fact import Fact, NoticeGiven, ServerPart
+from corral.model.fact import Fact, ServerPart
 from corral.model.job import Job
 from corral.model.notification import DueNotice, NotifyOn
 from corral.model.phase import Phase
 from corral.model.printable import printable
 from corral.model.units import format_duration
-from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
 
 log = logging.getLogger(__name__)
@@ -42,11 +43,12 @@ class JobNotices:
 
     def look(self) -> None:
         """One round: what is due is handed to the users' channels. What the disk does not take stays due."""
-        view = self._ledger.view()
-        if not view.notices:
+        snapshot = self._ledger.snapshot()
+        notices = snapshot.of(NoticesSlice).notices
+        if not notices:
             return
-        live_arrays = {job.array_id for job in view.jobs.values() if job.array_id is not None}
-        oldest = sorted(view.notices.items(), key=lambda item: (item[1].at, item[0]))
+        live_arrays = {job.array_id for job in snapshot.view.jobs.values() if job.array_id is not None}
+        oldest = sorted(notices.items(), key=lambda item: (item[1].at, item[0]))
         ready = [(key, due) for key, due in oldest if due.started or _array_of(key) not in live_arrays]
         given: list[tuple[str, DueNotice]] = []
         try:
@@ -62,16 +64,16 @@ class JobNotices:
             self._failed = True
         for one in given:
             try:
-                self._ledger.commit(partial(self._given, one)).result()
+                self._ledger.commit_in(NoticesSlice, partial(self._given, one)).result()
             except LedgerFailed as error:
                 # It is still due, and is not taken twice.
                 log.warning("it is not recorded yet that user %s was told: %s", one[1].user, error)
                 return
 
-    def _given(self, one: tuple[str, DueNotice], view: View) -> Decided[None]:
+    def _given(self, one: tuple[str, DueNotice], known: NoticesSlice) -> Decided[None]:
         key, due = one
         facts: tuple[Fact, ...] = ()
-        if view.notices.get(key) == due:
+        if known.notices.get(key) == due:
             facts = (NoticeGiven(key, at=self._clock.now(), by=ServerPart.NOTIFICATIONS),)
         return Decided(facts, None)
 

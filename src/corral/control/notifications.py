@@ -14,8 +14,10 @@ from typing import Any
 from corral.clock import Clock
 from corral.control.environment import submitted_with
 from corral.control.node_registry import Nodes
+from corral.features.channels.facts import NotificationGiven
+from corral.features.channels.slice import NoticesSlice
 from corral.model.errors import BackendFailed, CorralError, NodeUnreachable, Refused
-from corral.model.fact import Fact, NotificationGiven, ServerPart
+from corral.model.fact import Fact, ServerPart
 from corral.model.job import Job
 from corral.model.notification import DueNotification, Notification
 from corral.model.phase import Phase
@@ -53,8 +55,8 @@ class Notifications:
 
     def look(self) -> None:
         """One round: have what is due given to nodes that answer."""
-        view = self._ledger.view()
-        due = view.notifications
+        snapshot = self._ledger.snapshot()
+        view, due = snapshot.view, snapshot.of(NoticesSlice).notifications
         self._prune(set(due.items()))
         if not due:
             return
@@ -113,7 +115,7 @@ class Notifications:
             self._say(due, f"node {node} does not take the notification of job {due[0]}: {error}")
             self._asked[due] = node
         finally:
-            for done in [self._ledger.commit(partial(self._given, due)) for due in given]:
+            for done in [self._ledger.commit_in(NoticesSlice, partial(self._given, due)) for due in given]:
                 _settle(done)
             self._busy.discard(node)
 
@@ -156,10 +158,10 @@ class Notifications:
             groups=spec.groups,
         )
 
-    def _given(self, due: Due, view: View) -> Decided[None]:
+    def _given(self, due: Due, known: NoticesSlice) -> Decided[None]:
         key, end = due
         facts: tuple[Fact, ...] = ()
-        if view.notifications.get(key) == end:
+        if known.notifications.get(key) == end:
             facts = (NotificationGiven(key, at=self._clock.now(), by=ServerPart.NOTIFICATIONS),)
         return Decided(facts, None)
 

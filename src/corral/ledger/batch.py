@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from corral.ledger.changes import write_changes
 from corral.ledger.table_rows import Row, journal_rows
 from corral.model.fact import Delta, Fact, Observation
-from corral.model.view import View, ViewDraft
+from corral.model.slice import SliceType, Snapshot, SnapshotDraft
 from corral.ports.ledger import Decided
 
 _log = logging.getLogger(__name__)
@@ -19,11 +19,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Run `decide`, which is about so many jobs, write what it decided, resolve `future`."""
+    """Run `decide`, which is about so many jobs, write what it decided, resolve `future`.
 
-    decide: Callable[[View], Decided[Any]]
+    It decides over the view, or over the slice of the class `over`.
+    """
+
+    decide: Callable[[Any], Decided[Any]]
     future: "Future[Any]"
     jobs: int = 1
+    over: SliceType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ Operation = Commit | Observe
 
 
 class Batch:
-    """What a run of operations makes of a view.
+    """What a run of operations makes of a snapshot.
 
     An operation that raises leaves no trace but its outcome. Outcomes are kept until `resolve`, the refusals too: one
     that was founded on a decision of the same batch must not be told when that decision is never written.
@@ -48,9 +52,9 @@ class Batch:
         facts: those to write.
     """
 
-    def __init__(self, base: View, last_entry: int) -> None:
+    def __init__(self, base: Snapshot, last_entry: int) -> None:
         self._base = base
-        self._draft = ViewDraft(base)
+        self._draft = SnapshotDraft(base)
         self._last_entry = last_entry
         self._outcomes: list[tuple[Future[Any], Any, Exception | None]] = []
         self._entries: list[Row] = []
@@ -62,21 +66,25 @@ class Batch:
         match operation:
             case Observe(observations=observations):
                 try:
-                    self._advance(observations)
+                    # Nodes come thousands at a time, an operation each, and what pools have is cut from all of them.
+                    self._draft.apply(observations)
+                    self.deltas += observations
                 except Exception:
+                    self._undo()
                     _log.exception("observations that nobody waits for could not be applied")
-            case Commit(decide=decide, future=future) if future.running() or future.set_running_or_notify_cancel():
+            case Commit(future=future) if future.running() or future.set_running_or_notify_cancel():
                 try:
-                    self._outcomes.append((future, self._decide(decide), None))
+                    self._outcomes.append((future, self._decide(operation), None))
                 except Exception as error:
                     self._outcomes.append((future, None, error))
 
     def write(self, connection: Connection) -> None:
         """Write the facts, in the journal and in the tables. Before `freeze`: it needs the jobs that ended."""
-        write_changes(connection, self.facts, self._entries, self._draft.view)
+        rows = [kind.rows() for kind in self._base.slices if kind.rows is not None]
+        write_changes(connection, self.facts, self._entries, self._draft.view, rows)
 
-    def freeze(self) -> View:
-        """The view that the batch makes."""
+    def freeze(self) -> Snapshot:
+        """The snapshot that the batch makes."""
         return self._draft.freeze()
 
     def resolve(self, failure: Exception | None = None) -> None:
@@ -88,22 +96,20 @@ class Batch:
             else:
                 future.set_result(value)
 
-    def _decide(self, decide: Callable[[View], Decided[Any]]) -> Any:
-        self._draft.cut_pools()
-        decided = decide(self._draft.view)
-        entries = journal_rows(self._last_entry + len(self.facts) + 1, decided.facts)
-        self._advance(decided.facts)
-        self._entries += entries
-        self.facts += decided.facts
+    def _decide(self, commit: Commit) -> Any:
+        self._draft.of_view.cut_pools()
+        decided = commit.decide(self._draft.view if commit.over is None else self._draft.of(commit.over))
+        try:
+            facts = self._draft.take(decided.facts)
+            self._entries += journal_rows(self._last_entry + len(self.facts) + 1, facts)
+        except Exception:
+            self._undo()
+            raise
+        self.facts += facts
+        self.deltas += facts
         return decided.value
 
-    def _advance(self, deltas: Sequence[Delta]) -> None:
-        try:
-            # Nodes come thousands at a time, an operation each, and what pools have is cut from all nodes there are.
-            self._draft.apply_uncut(deltas)
-        except Exception:
-            # Half of them may have been applied: start again from what stood before.
-            self._draft = ViewDraft(self._base)
-            self._draft.apply_uncut(self.deltas)
-            raise
-        self.deltas += deltas
+    def _undo(self) -> None:
+        """Half of an operation may have been applied: start again from what stood before."""
+        self._draft = SnapshotDraft(self._base)
+        self._draft.apply(self.deltas)

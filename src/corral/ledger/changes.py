@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from corral.ledger import tables
-from corral.ledger.experiments import ExperimentRows
+from corral.ledger.own_rows import OwnRows
 from corral.ledger.row_statement import RowStatement
 from corral.ledger.table_rows import (
     Row,
@@ -38,7 +38,6 @@ class Changes:
         made: rows of allocations, by the journal sequence of their beginning; also of those that have ended since.
         ended: for allocations that were made before, their ends.
         latest: the journal sequence of the last fact, by subject; None where that closed the subject.
-        experiments: what becomes of the experiments of tasks.
     """
 
     new_jobs: dict[str, Row] = field(default_factory=dict)
@@ -47,7 +46,6 @@ class Changes:
     made: dict[int, Row] = field(default_factory=dict)
     ended: list[Row] = field(default_factory=list)
     latest: dict[str, int | None] = field(default_factory=dict)
-    experiments: ExperimentRows = field(default_factory=ExperimentRows)
     _active: dict[str, Row] = field(default_factory=dict)
     _made_of: dict[str, list[Row]] = field(default_factory=dict)
 
@@ -59,7 +57,6 @@ class Changes:
             self.changed_jobs[fact.about] = None
         if fact.subject is not None:
             self.latest[fact.subject] = None if fact.closes else entry["sequence"]
-        self.experiments.add(fact)
         match fact:
             case AllocationMade(allocation=allocation):
                 job = view.jobs.get(allocation.job_id)
@@ -79,8 +76,13 @@ class Changes:
                     self.ended.append({"of_id": allocation_id, "ended_at": at, "lost_from": lost_from})
 
 
-def write_changes(connection: Connection, facts: Sequence[Fact], entries: Sequence[Row], view: View) -> None:
-    """Write `entries`, the journal rows of `facts` in order, and bring the tables to where `view` is."""
+def write_changes(
+    connection: Connection, facts: Sequence[Fact], entries: Sequence[Row], view: View, own: Sequence[OwnRows]
+) -> None:
+    """Write `entries`, the journal rows of `facts` in order, and bring the tables to where `view` is.
+
+    `own` are the tables of features.
+    """
     changes = Changes()
     for fact, entry in zip(facts, entries, strict=True):
         changes.add(fact, entry, view)
@@ -91,7 +93,10 @@ def write_changes(connection: Connection, facts: Sequence[Fact], entries: Sequen
     _END_ALLOCATION.run(connection, changes.ended)
     _ADD_ALLOCATION.run(connection, list(changes.made.values()))
     _write_latest(connection, changes.latest)
-    changes.experiments.write(connection)
+    for rows in own:
+        for fact in facts:
+            rows.add(fact)
+        rows.write(connection)
 
 
 def _write_latest(connection: Connection, latest: Mapping[str, int | None]) -> None:

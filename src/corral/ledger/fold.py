@@ -1,6 +1,6 @@
 """The journal folded from its start, and whether it leads to what the tables say."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -9,24 +9,27 @@ from sqlalchemy import Connection, Table, select
 from corral.ledger import tables
 from corral.ledger.changes import Changes
 from corral.ledger.database import Database
+from corral.ledger.own_rows import OwnRows
 from corral.ledger.reader import Reader
 from corral.ledger.schema import revision
 from corral.ledger.table_rows import Row, job_row, spec_row
 from corral.model.errors import LedgerFailed
+from corral.model.slice import SliceType, Snapshot, empty_snapshot
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import JournalEntry
 
 MOST_DIFFERENCES = 100
 
 
-def fold(entries: Iterable[JournalEntry]) -> View:
-    """The view that the facts of a whole journal lead to."""
-    return View().advance(entry.fact for entry in entries)
+def fold(entries: Iterable[JournalEntry], slices: Sequence[SliceType] = ()) -> Snapshot:
+    """The view and the slices that the facts of a whole journal lead to."""
+    return empty_snapshot(slices).advance(entry.fact for entry in entries)
 
 
-def check(url: str) -> tuple[str, ...]:
+def check(url: str, slices: Sequence[SliceType] = ()) -> tuple[str, ...]:
     """Compare the ledger's journal with its tables; a sentence per difference, () when they agree.
 
+    Tables of features are compared where the slices of these are given.
     Reads one state of the database, also while a server writes it; keeps every job in memory.
     Raises LedgerFailed when the ledger cannot be read at all.
     """
@@ -41,7 +44,9 @@ def check(url: str) -> tuple[str, ...]:
                     f"{database.path} is of format {found}, not {tables.REVISION}; "
                     "start this version's server on it once, which migrates it or says why it cannot"
                 )
-            differences = _differences(connection, Reader(database))
+            differences = _differences(
+                connection, Reader(database), [kind.rows() for kind in slices if kind.rows is not None]
+            )
             first = [text for _, text in zip(range(MOST_DIFFERENCES), differences, strict=False)]
             more = sum(1 for _ in differences)
     finally:
@@ -49,8 +54,8 @@ def check(url: str) -> tuple[str, ...]:
     return (*first, f"and {more} more differences") if more else tuple(first)
 
 
-def _differences(connection: Connection, reader: Reader) -> Iterator[str]:
-    state = _Folded()
+def _differences(connection: Connection, reader: Reader, own: Sequence[OwnRows]) -> Iterator[str]:
+    state = _Folded(own)
     expected = 1
     for entry in reader.entries(connection):
         if entry.sequence != expected:
@@ -67,14 +72,17 @@ def _differences(connection: Connection, reader: Reader) -> Iterator[str]:
 class _Folded:
     """Rows of the tables as the journal has them."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: Sequence[OwnRows]) -> None:
         self._draft = ViewDraft(View())
         self._changes = Changes()
+        self._own = own
 
     def add(self, entry: JournalEntry) -> None:
         """Fold one more entry. Raises KeyError for one that cannot follow."""
         self._draft.apply((entry.fact,))
         self._changes.add(entry.fact, {"sequence": entry.sequence}, self._draft.view)
+        for rows in self._own:
+            rows.add(entry.fact)
 
     def rows(self) -> Iterator[tuple[Table, str, dict[Any, Row]]]:
         """For each table its key and its rows by key."""
@@ -85,7 +93,8 @@ class _Folded:
         latest_entries = [(subject, entry) for subject, entry in self._changes.latest.items() if entry is not None]
         latest = {subject: {"subject": subject, "entry": entry} for subject, entry in latest_entries}
         yield tables.latest_facts, "subject", latest
-        yield tables.experiments, "id", self._changes.experiments.rows
+        for own in self._own:
+            yield own.table, own.key, dict(own.rows)
 
 
 def _stored(connection: Connection, table: Table, key: str) -> dict[Any, Row]:

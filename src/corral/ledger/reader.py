@@ -1,7 +1,7 @@
 """Questions to the tables, from any thread, each over one state of the database."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection, Select, func, or_, select
@@ -26,7 +26,7 @@ from corral.model.fact import AllocationMade, Fact, JobSubmitted, ServerPart
 from corral.model.job import Job
 from corral.model.phase import Phase
 from corral.model.run_history import PastRun
-from corral.model.view import View
+from corral.model.slice import Snapshot
 from corral.ports.ledger import JobQuery, JournalEntry
 
 ENVIRONMENTS_KEPT = 1_000
@@ -39,7 +39,7 @@ ACTIVE_PHASES = tuple(phase for phase in Phase if not phase.terminal)
 class Boot:
     """What has not ended, the journal's length, and the least number that no id was made of."""
 
-    view: View
+    snapshot: Snapshot
     last_entry: int
     next_id: int
 
@@ -159,7 +159,7 @@ class Reader:
             yield from (entry_of(row, environments) for row in rows)
             last = rows[-1]["sequence"]
 
-    def boot(self, empty: View) -> Boot:
+    def boot(self, empty: Snapshot) -> Boot:
         """What a server begins with, built upon `empty`."""
         active = select(tables.jobs).where(tables.jobs.c.phase.in_(ACTIVE_PHASES)).order_by(tables.jobs.c.sequence)
         allocated = select(tables.allocations).where(tables.allocations.c.ended_at.is_(None))
@@ -173,7 +173,8 @@ class Reader:
             last_entry = connection.scalar(select(func.max(tables.journal.c.sequence))) or 0
             next_id = connection.scalars(select(tables.meta.c.value).where(tables.meta.c.name == tables.NEXT_ID)).one()
             past, given = self._past(connection), self._given(connection)
-        return Boot(empty.advance(facts).remembering(past, given), last_entry, next_id)
+        found = empty.advance(facts)
+        return Boot(replace(found, view=found.view.remembering(past, given)), last_entry, next_id)
 
     @staticmethod
     def _given(connection: Connection) -> list[Placement]:

@@ -9,7 +9,6 @@ from corral.fair_queue import SERVER
 from corral.ledger.batch import Commit, Observe
 from corral.ledger.database import Database
 from corral.ledger.ended_jobs import ended_jobs
-from corral.ledger.experiments import ExperimentTable
 from corral.ledger.held_time import HeldTime
 from corral.ledger.ids import IdCounter
 from corral.ledger.reader import Reader
@@ -22,17 +21,24 @@ from corral.model.fact import Observation
 from corral.model.group_use import EndedJobSums, KpiBy
 from corral.model.job import Job
 from corral.model.run_history import AllocatedTime, HeldAllocation
+from corral.model.slice import S, SliceType, Snapshot, empty_snapshot
 from corral.model.view import View
 from corral.ports.ledger import Decided, JobQuery, JournalEntry
 
 T = TypeVar("T")
 
 
-def open_ledger(url: str, empty: View | None = None, before_making: Callable[[], None] = lambda: None) -> "SqlLedger":
+def open_ledger(
+    url: str,
+    empty: View | None = None,
+    before_making: Callable[[], None] = lambda: None,
+    *,
+    slices: Sequence[SliceType] = (),
+) -> "SqlLedger":
     """Open the ledger at `url` (sqlite:////path/ledger.db), making or migrating it as needed.
 
     `empty` is what the view is built upon: it says how fast what was used is forgiven. `before_making` is called where
-    there is none, and nothing is made where it raises.
+    there is none, and nothing is made where it raises. `slices` are those of the features that this process has.
     Raises LedgerFailed for a missing directory, a locked or damaged file, one that is no ledger or a newer Corral's.
     """
     database = Database(url)
@@ -41,7 +47,7 @@ def open_ledger(url: str, empty: View | None = None, before_making: Callable[[],
     database.create()
     try:
         prepare(database, before_making)
-        return SqlLedger(database, empty or View())
+        return SqlLedger(database, empty_snapshot(slices, empty))
     except BaseException:
         database.close()
         raise
@@ -55,29 +61,28 @@ class SqlLedger:
 
     Attributes:
         tokens: see `corral.ports.ledger.TokenStore`.
-        experiments: see `corral.ports.ledger.ExperimentStore`.
+        database: for the tables that features have of their own.
         commits: figures of its transactions since it was opened.
     """
 
-    def __init__(self, database: Database, empty: View) -> None:
-        self._database = database
+    def __init__(self, database: Database, empty: Snapshot) -> None:
+        self.database = database
         self._reader = Reader(database)
         self._held = HeldTime(database)
         boot = self._reader.boot(empty)
         self._ids = IdCounter(boot.next_id)
-        self._writer = Writer(database, boot.view, boot.last_entry, self._ids)
+        self._writer = Writer(database, boot.snapshot, boot.last_entry, self._ids)
         database.watch(lambda: self._writer.last_entry)
         self.tokens = TokenTable(database)
-        self.experiments = ExperimentTable(database)
         self.commits = self._writer.figures
 
     @property
     def lost(self) -> str | None:
         """What became of its files, where they are not what and where they were; None while they are. Looks."""
-        if self._database.lost is None:
+        if self.database.lost is None:
             with suppress(LedgerFailed):
-                self._database.look()
-        return self._database.lost
+                self.database.look()
+        return self.database.lost
 
     @property
     def position(self) -> int:
@@ -86,12 +91,22 @@ class SqlLedger:
 
     def view(self) -> View:
         """The newest published view."""
-        return self._writer.view
+        return self._writer.snapshot.view
+
+    def snapshot(self) -> Snapshot:
+        """The newest published view with the slices of its version."""
+        return self._writer.snapshot
 
     def commit(self, decide: Callable[[View], Decided[T]], *, user: str = SERVER, jobs: int = 1) -> "Future[T]":
         """Decide on the writer's thread when it is the user's turn, write, publish, then resolve."""
         future: Future[T] = Future()
         self._writer.put(Commit(decide, future, jobs), user)
+        return future
+
+    def commit_in(self, kind: type[S], decide: Callable[[S], Decided[T]], *, user: str = SERVER) -> "Future[T]":
+        """As `commit`, deciding over the slice of a feature."""
+        future: Future[T] = Future()
+        self._writer.put(Commit(decide, future, over=kind), user)
         return future
 
     def observe(self, observations: Sequence[Observation]) -> None:
@@ -156,7 +171,7 @@ class SqlLedger:
 
     def ended_jobs(self, since: float, until: float, by: KpiBy | None = None) -> Mapping[str | None, EndedJobSums]:
         """What jobs came to that ended between two moments."""
-        return ended_jobs(self._database, since, until, by)
+        return ended_jobs(self.database, since, until, by)
 
     def journal(
         self, *, job_id: str | None = None, after: int = 0, limit: int | None = None
@@ -172,4 +187,4 @@ class SqlLedger:
         """Finish what was accepted, then stop."""
         self.tokens.write_uses()
         self._writer.close()
-        self._database.close()
+        self.database.close()

@@ -12,6 +12,7 @@ from corral.ledger.database import Database, RowsRefused
 from corral.ledger.ids import IdCounter
 from corral.model.errors import LedgerFailed
 from corral.model.fact import Delta
+from corral.model.slice import Snapshot
 from corral.model.view import View
 from corral.ports.ledger import CommitFigures
 
@@ -31,11 +32,11 @@ _log = logging.getLogger(__name__)
 class Writer:
     """Runs operations, for which users take turns; those for one user in the order in which they were put.
 
-    After a batch: its transaction is on disk, then the view is published, listeners are called, futures resolve.
+    After a batch: its transaction is on disk, then the snapshot is published, listeners are called, futures resolve.
     """
 
-    def __init__(self, database: Database, view: View, last_entry: int, ids: IdCounter) -> None:
-        self.view = view
+    def __init__(self, database: Database, snapshot: Snapshot, last_entry: int, ids: IdCounter) -> None:
+        self.snapshot = snapshot
         self.position = last_entry
         self.listeners: tuple[Listener, ...] = ()
         self.figures = CommitFigures()
@@ -137,7 +138,7 @@ class Writer:
             batch.resolve()
 
     def _decided(self, operations: Sequence[Operation]) -> Batch:
-        batch = Batch(self.view, self.last_entry)
+        batch = Batch(self.snapshot, self.last_entry)
         for operation in operations:
             batch.run(operation)
         return batch
@@ -159,13 +160,13 @@ class Writer:
         if ceiling is not None:
             self._ids.reserved(ceiling)
 
-    def _publish(self, view: View, deltas: Sequence[Delta]) -> None:
+    def _publish(self, snapshot: Snapshot, deltas: Sequence[Delta]) -> None:
         if not deltas:
             return
-        self.view = view
+        self.snapshot = snapshot
         self.position = self.last_entry
         for listener in self.listeners:
             try:
-                listener(view, deltas)
+                listener(snapshot.view, deltas)
             except Exception:
                 _log.exception("a listener of the ledger failed")

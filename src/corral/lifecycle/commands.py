@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from corral.lifecycle.following import after_end
+from corral.lifecycle.following import followers
 from corral.lifecycle.input import spent
 from corral.lifecycle.step import change, give_back
 from corral.lifecycle.stopping import stop
@@ -19,7 +19,7 @@ def cancel(view: View, job: Job, *, by: str, at: float, reason: str | None = Non
     reason = reason or f"cancelled by {by}"
     if job.phase is Phase.PENDING:
         first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)
-        return [first, *after_end(view, job, Phase.CANCELLED, by=by, at=at)]
+        return [first, *followers(view, job, Phase.CANCELLED, by=by, at=at)]
     if job.phase in (Phase.STARTING, Phase.RUNNING):
         return [change(job, JobPatch(phase=Phase.STOPPING, stop_reason=Phase.CANCELLED, reason=reason), by=by, at=at)]
     if job.phase is Phase.STOPPING:
@@ -66,6 +66,6 @@ def release(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
         return [
             first,
             *give_back(view, job, by=by, at=at),
-            *after_end(view, job, Phase.SUCCEEDED, by=by, at=at),
+            *followers(view, job, Phase.SUCCEEDED, by=by, at=at),
         ]
     return hold(job, False, by=by, at=at)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from corral.lifecycle.following import after_end
+from corral.lifecycle.following import followers
 from corral.lifecycle.input import spent
 from corral.lifecycle.step import Backoff, back_to_queue, change, closed_eviction, give_back, measured
 from corral.model.fact import Fact, JobChanged
@@ -40,7 +40,7 @@ def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, bac
     if phase in (Phase.FAILED, Phase.LOST) and attempts <= job.spec.retries and not final:
         again = replace(job, phase=phase)
         return [first, back_to_queue(again, {"eligible_at": at + backoff.after(attempts)}, by=by, at=at), *freed]
-    return [first, *freed, *after_end(view, job, phase, by=by, at=at)]
+    return [first, *freed, *followers(view, job, phase, by=by, at=at)]
 
 
 def stopped_at_once(view: View, job: Job, stop: Sequence[Fact], *, by: str, at: float) -> list[Fact]:

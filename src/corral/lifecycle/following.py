@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from corral.lifecycle.notifying import notification
 from corral.lifecycle.step import change
 from corral.model.dependency import (
     Condition,
@@ -26,11 +25,6 @@ LONG_WAIT = 64
 the end of each of ten thousand would fill the disk."""
 
 
-def after_end(view: View, job: Job, phase: Phase, *, by: str, at: float) -> list[Fact]:
-    """What goes with the end for good of a job: that its user is to be told, and what it means for its followers."""
-    return [*notification(job, by=by, at=at), *followers(view, job, phase, by=by, at=at)]
-
-
 def followers(view: View, job: Job, phase: Phase, *, by: str, at: float) -> list[Fact]:
     """What a start or an end means for the jobs that wait for it: one parent fewer, or cancelled; and so on down the
     line.
@@ -51,7 +45,7 @@ def followers(view: View, job: Job, phase: Phase, *, by: str, at: float) -> list
             settled = _settled(view, child, parent, moved, informed)
             if settled.lost is not None:
                 moved[child_id] = replace(child, phase=Phase.CANCELLED)
-                facts += [follow_no_more(child, settled.lost, by=by, at=at), *notification(child, by=by, at=at)]
+                facts.append(follow_no_more(child, settled.lost, by=by, at=at))
                 pending.append(moved[child_id])
             elif changes := _to_wait_for(child, settled):
                 moved[child_id] = patched(child, changes)

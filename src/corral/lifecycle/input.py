@@ -1,6 +1,6 @@
 """What input means for a job: it can be given once, and somebody has to send it."""
 
-from corral.lifecycle.following import after_end
+from corral.lifecycle.following import followers
 from corral.lifecycle.step import change
 from corral.lifecycle.stopping import stop
 from corral.model.fact import Fact, JobChanged
@@ -28,5 +28,5 @@ def give_up(view: View, job: Job, reason: str, *, by: str, at: float) -> list[Fa
     """Nobody sends the job its input any more: PENDING -> CANCELLED, a live job -> STOPPING; nothing once it ends."""
     if job.phase is Phase.PENDING:
         first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)
-        return [first, *after_end(view, job, Phase.CANCELLED, by=by, at=at)]
+        return [first, *followers(view, job, Phase.CANCELLED, by=by, at=at)]
     return stop(job, Phase.CANCELLED, reason, by=by, at=at)

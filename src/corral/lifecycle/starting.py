@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from corral.lifecycle.following import after_end, followers
-from corral.lifecycle.notifying import start_notice
+from corral.lifecycle.following import followers
 from corral.lifecycle.step import Backoff, back_to_queue, change, closed_eviction, give_back, measured
 from corral.model.allocation import Allocation, GpuInfo, Placement
 from corral.model.fact import AllocationMade, Fact, JobChanged
@@ -43,7 +42,7 @@ def running(view: View, job: Job, started_at: float | None, *, by: str, at: floa
     if job.phase is Phase.STARTING:
         begun = replace(job, started_at=at if started_at is None else started_at)
         first = change(job, _running(job, begun.started_at), by=by, at=at)
-        return [first, *start_notice(job, by=by, at=at), *followers(view, begun, Phase.RUNNING, by=by, at=at)]
+        return [first, *followers(view, begun, Phase.RUNNING, by=by, at=at)]
     if job.started_at is None and started_at is not None:
         return [JobChanged(job.id, {"started_at": started_at}, at=at, by=by)]
     return []
@@ -113,7 +112,7 @@ def launch_failed(
         first = change(
             job, JobPatch(phase=Phase.FAILED, ended_at=at, reason=reason, launch_failures=failures), by=by, at=at
         )
-        return [first, *freed, *after_end(view, job, Phase.FAILED, by=by, at=at)]
+        return [first, *freed, *followers(view, job, Phase.FAILED, by=by, at=at)]
     later = JobPatch(reason=message, launch_failures=failures, eligible_at=at + backoff.after(failures))
     return [back_to_queue(job, later, by=by, at=at), *freed]
 
@@ -131,4 +130,4 @@ def _stopped_before_it_ran(view: View, job: Job, *, by: str, at: float) -> list[
     if ending is Phase.PENDING:
         return [back_to_queue(job, closed_eviction(job, 0.0, at), by=by, at=at), *freed]
     first = change(job, JobPatch(phase=ending, ended_at=at, reason=job.reason), by=by, at=at)
-    return [first, *freed, *after_end(view, job, ending, by=by, at=at)]
+    return [first, *freed, *followers(view, job, ending, by=by, at=at)]

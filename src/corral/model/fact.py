@@ -2,22 +2,21 @@
 
 A journal entry is a fact; folding the journal from the start gives the ledger's tables again.
 
-A new fact is one class here. Its fields are what the journal keeps (`corral.wire` encodes them), `apply` is what it
-does to a view, `about` and `subject` are what the ledger has to write beside the entry.
+A new fact about jobs, nodes or devices is one class here, one of a feature is in its folder. Its fields are what the
+journal keeps (`corral.wire` encodes them), `apply` is what it does to a view, `about` and `subject` are what the ledger
+has to write beside the entry.
 """
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from corral.model.alert_rule import AlertRule
 from corral.model.allocation import Allocation, Promise
 from corral.model.attempt import MemberEnd
 from corral.model.device import DeviceCondition, Node, NodeCordon, Silence
 from corral.model.job import Job
 from corral.model.job_patch import JobPatch, patched
 from corral.model.job_update import SpecPatch, may_start_later, with_changes
-from corral.model.notification import DueNotice, DueNotification
 from corral.model.queue import Limits, Pool, Project, Queue
 
 if TYPE_CHECKING:
@@ -46,17 +45,15 @@ class ServerPart(StrEnum):
 
 
 class Delta:
-    """One step of a view: a fact or an observation.
-
-    No ABC, though `apply` is abstract: matching an object against a class of an ABC takes five times as long, and every
-    delta is matched against a dozen classes.
-    """
+    """One step of a view, or of the slice of a feature: a fact or an observation."""
 
     __slots__ = ()
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Do to the view what happened. Raises KeyError when it is about something that the view does not know."""
-        raise NotImplementedError
+        """Do to the view what happened; nothing where the view does not have that.
+
+        Raises KeyError when it is about something that the view does not know.
+        """
 
 
 _facts: dict[str, type["Fact"]] = {}
@@ -191,9 +188,6 @@ class CommandExecuted(Fact):
         """The job."""
         return self.job_id
 
-    def apply(self, draft: "ViewDraft") -> None:
-        """The job is as it was."""
-
 
 @dataclass(frozen=True, slots=True)
 class AllocationMade(Fact):
@@ -233,100 +227,6 @@ class AllocationEnded(Fact):
     def apply(self, draft: "ViewDraft") -> None:
         """They are free."""
         draft.free(self.allocation_id, self.at)
-
-
-@dataclass(frozen=True, slots=True)
-class NotificationDue(Fact):
-    """A job has ended for good, and its user is to be told; of an array once none of its elements is left."""
-
-    job_id: str
-    user: str
-    array_id: str | None = None
-
-    @property
-    def about(self) -> str:
-        """The job."""
-        return self.job_id
-
-    @property
-    def subject(self) -> str:
-        """Whether its user was told."""
-        return f"notification of job {self.array_id or self.job_id}"
-
-    def apply(self, draft: "ViewDraft") -> None:
-        """It is due."""
-        draft.put("notifications", self.array_id or self.job_id, DueNotification(self.job_id, self.user, self.at))
-
-
-@dataclass(frozen=True, slots=True)
-class NotificationGiven(Fact):
-    """A node has the notification of a job or an array to run, and runs it no second time."""
-
-    job_id: str
-
-    @property
-    def subject(self) -> str:
-        """Whether its user was told."""
-        return f"notification of job {self.job_id}"
-
-    @property
-    def closes(self) -> bool:
-        """It is done."""
-        return True
-
-    def apply(self, draft: "ViewDraft") -> None:
-        """It is due no more."""
-        draft.drop("notifications", self.job_id)
-
-
-@dataclass(frozen=True, slots=True)
-class NoticeDue(Fact):
-    """A job has started, or ended for good, and its user is to be told through their channel; of an array once."""
-
-    job_id: str
-    user: str
-    started: bool
-    array_id: str | None = None
-
-    @property
-    def about(self) -> str:
-        """The job."""
-        return self.job_id
-
-    @property
-    def key(self) -> str:
-        """What it is known by in a view."""
-        return f"{'start' if self.started else 'end'} of {self.array_id or self.job_id}"
-
-    @property
-    def subject(self) -> str:
-        """Whether its user was told."""
-        return f"notice of the {self.key}"
-
-    def apply(self, draft: "ViewDraft") -> None:
-        """It is due."""
-        draft.put("notices", self.key, DueNotice(self.job_id, self.user, self.started, self.at))
-
-
-@dataclass(frozen=True, slots=True)
-class NoticeGiven(Fact):
-    """What was due is written down where messages wait to be sent. `key` is the one of `NoticeDue`."""
-
-    key: str
-
-    @property
-    def subject(self) -> str:
-        """Whether its user was told."""
-        return f"notice of the {self.key}"
-
-    @property
-    def closes(self) -> bool:
-        """It is done."""
-        return True
-
-    def apply(self, draft: "ViewDraft") -> None:
-        """It is due no more."""
-        draft.drop("notices", self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,13 +385,12 @@ class StartsPromised(Observation):
 
 @dataclass(frozen=True, slots=True)
 class SiteArranged(Observation):
-    """How the site has set up its queues, projects, pools, limits and alert rules; replaces how it was."""
+    """How the site has set up its queues, projects, pools and limits; replaces how it was."""
 
     queues: tuple[Queue, ...] = ()
     projects: tuple[Project, ...] = ()
     pools: tuple[Pool, ...] = ()
     limits: Limits = field(default_factory=Limits)
-    alert_rules: tuple[AlertRule, ...] = ()
 
     def apply(self, draft: "ViewDraft") -> None:
         """The site is set up so."""
@@ -499,6 +398,5 @@ class SiteArranged(Observation):
             queues={queue.name: queue for queue in self.queues},
             projects={project.name: project for project in self.projects},
             limits=self.limits,
-            alert_rules=self.alert_rules,
         )
         draft.set_pools({pool.name: pool for pool in self.pools})

@@ -1,6 +1,7 @@
-"""The cluster at one version: an immutable value, advanced by deltas.
+"""The cluster at one version: an immutable value, advanced by deltas. It holds what a decision about jobs reads.
 
-Jobs that have ended are not in it, nor are measurements over time: those are in the ledger and in the history.
+Jobs that have ended are not in it, nor are measurements over time: those are in the ledger and in the history. Features
+keep what they know in slices of their own (`corral.model.slice`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,19 +9,15 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from corral.model.alert import Alert, AlertSilence
-from corral.model.alert_rule import AlertRule
 from corral.model.allocation import Allocation, Placement, Promise
 from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, NodeCordon, NodeStatus, Silence
-from corral.model.experiment import Experiment
+from corral.model.draft import Draft
 from corral.model.fact import Delta
 from corral.model.job import Job
-from corral.model.notification import DueNotice, DueNotification
 from corral.model.phase import Phase
 from corral.model.queue import Limits, Pool, Project, Queue
 from corral.model.run_history import RUNS_KEPT, DecayedUsage, PastRun, Spent, spend
 from corral.model.set_apart import SetApart, set_apart
-from corral.model.tuning_task import TuningTask
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -43,16 +40,11 @@ class View:
         dependants: ids of waiting jobs, as the keys of a mapping, by the id of the job they wait for.
         queues, projects, pools: by name; `limits` are those of the site and of each user.
         set_apart: UUIDs of the devices of each pool, by its name and by node; it follows the nodes and pools.
-        notifications: ends of jobs that are still to be told, by the id of the job or array.
-        notices: starts and ends of jobs that users are still to be told through their channels, by `NoticeDue.key`.
         usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
         spent: GPU-seconds by the hour, of each ("user" | "project" | "queue", name).
         served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
         promises: what the last plan reserved, by job id; a plan with conservative backfill breaks none of them.
         availability_memory_weight: what free memory counts in the availability of a device; the rest is for idle time.
-        alert_rules: by which alerts fire.
-        alerts: that fire, and the last that are over, by id; `alert_silences` keep some from being told, by id.
-        tuning_tasks: of the autotuner, by id; `experiments` are those of them that are not over, by id.
         given: UUIDs of the devices that were allocated last on each node, by node; the node of the newest last.
         durations: the last run times in seconds, newest last, by (user, job name).
     """
@@ -73,19 +65,12 @@ class View:
     pools: Mapping[str, Pool] = field(default_factory=lambda: EMPTY)
     set_apart: SetApart = field(default_factory=lambda: EMPTY)
     limits: Limits = field(default_factory=Limits)
-    notifications: Mapping[str, DueNotification] = field(default_factory=lambda: EMPTY)
-    notices: Mapping[str, DueNotice] = field(default_factory=lambda: EMPTY)
     usage: Mapping[tuple[str, str], DecayedUsage] = field(default_factory=lambda: EMPTY)
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=lambda: EMPTY)
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     durations: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=lambda: EMPTY)
     given: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
     promises: Mapping[str, Promise] = field(default_factory=lambda: EMPTY)
-    alert_rules: tuple[AlertRule, ...] = ()
-    alerts: Mapping[str, Alert] = field(default_factory=lambda: EMPTY)
-    alert_silences: Mapping[str, AlertSilence] = field(default_factory=lambda: EMPTY)
-    tuning_tasks: Mapping[str, TuningTask] = field(default_factory=lambda: EMPTY)
-    experiments: Mapping[str, Experiment] = field(default_factory=lambda: EMPTY)
     usage_half_life_s: float = 7 * 86400.0
     availability_memory_weight: float = MEMORY_WEIGHT
 
@@ -168,23 +153,15 @@ class View:
         return None
 
 
-def _copy(view: View) -> View:
-    """`dataclasses.replace` without its walk over every field."""
-    copy = object.__new__(View)
-    vars(copy).update(vars(view))
-    return copy
+class ViewDraft(Draft[View]):
+    """A view being advanced; `view`, the view so far, is its `value`.
 
-
-class ViewDraft:
-    """A view being advanced: copies a mapping the first time it changes, so that a batch of deltas costs one copy.
-
-    `view`, the view so far, may be read between deltas; it is only good until the next one. `freeze` ends the draft.
     What pools have of nodes that came, changed or left is cut once for many of them: before anyone reads the view.
     """
 
     def __init__(self, base: View) -> None:
-        self.view = _copy(base)
-        self._owned: dict[str, dict[Any, Any]] = {}
+        super().__init__(base)
+        self.view = self.value
         self._owned_ids: dict[tuple[str, str], dict[str, None]] = {}
         self._ended: list[str] = []
         self._uncut: set[str] = set()
@@ -216,9 +193,8 @@ class ViewDraft:
         """The finished view, without the jobs that ended."""
         self.cut_pools()
         self.forget_ended()
-        self._owned = {}
         self._owned_ids = {}
-        return self.view
+        return super().freeze()
 
     def forget_ended(self) -> None:
         """Drop the jobs that ended, and go on: for a draft that is never frozen."""
@@ -230,13 +206,6 @@ class ViewDraft:
                 if job_id in self.view.served:
                     del self._own("served")[job_id]
         self._ended = []
-
-    def _own(self, name: str) -> dict[Any, Any]:
-        owned = self._owned.get(name)
-        if owned is None:
-            owned = self._owned[name] = dict(getattr(self.view, name))
-            vars(self.view)[name] = owned
-        return owned
 
     def set_job(self, job: Job) -> None:
         """A job is new, or is now like this."""
@@ -292,20 +261,6 @@ class ViewDraft:
         """These are the pools, of the nodes there are and those that will come."""
         self.amend(pools=pools, set_apart=set_apart(pools, self.view.nodes))
         self._uncut = set()
-
-    def put(self, mapping: str, key: Any, value: Any) -> None:
-        """Put something into one of the view's mappings that no other one depends on."""
-        self._own(mapping)[key] = value
-
-    def drop(self, mapping: str, key: Any) -> None:
-        """Take something out of such a mapping; nothing when it is not there."""
-        self._own(mapping).pop(key, None)
-
-    def amend(self, **attributes: Any) -> None:
-        """Replace whole attributes of the view."""
-        for name in attributes:
-            self._owned.pop(name, None)
-        vars(self.view).update(attributes)
 
     def _depend_on(self, job: Job, waited_for: tuple[str, ...]) -> None:
         # Sets, because a job may follow an array of a hundred thousand, and each end of an element comes by here.

@@ -16,6 +16,7 @@ from corral.model.job_filter import JobFilter
 from corral.model.job_sort import JobSort
 from corral.model.means import Means
 from corral.model.run_history import AllocatedTime, HeldAllocation
+from corral.model.slice import S, Snapshot
 from corral.model.token import Token
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
@@ -85,6 +86,10 @@ class Ledger(Protocol):
         """The newest published view."""
         ...
 
+    def snapshot(self) -> Snapshot:
+        """The newest published view with the slices of its version."""
+        ...
+
     def commit(self, decide: Callable[[View], Decided[T]], *, user: str = SERVER, jobs: int = 1) -> "Future[T]":
         """Run `decide` on the writer's thread over the newest view, write its facts, and resolve with its value.
 
@@ -94,6 +99,10 @@ class Ledger(Protocol):
         The future resolves after the facts are on disk and the view they make is published. What `decide` raises
         (Refused, Conflict) the future raises, and nothing is written. LedgerFailed when the disk or database fails.
         """
+        ...
+
+    def commit_in(self, kind: type[S], decide: Callable[[S], Decided[T]], *, user: str = SERVER) -> "Future[T]":
+        """As `commit`, for a feature: `decide` is given its slice, which has all that was decided before."""
         ...
 
     def observe(self, observations: Sequence[Observation]) -> None:

@@ -11,6 +11,9 @@ from corral.alerts.message import AlertMessage
 from corral.clock import ManualClock
 from corral.control.alerting.alert_access import AlertAccess
 from corral.control.alerting.alert_watch import HANDED_AGAIN_S, WORK_INTERVAL_S, AlertSources, AlertWatch
+from corral.features.alerts.facts import AlertRulesArranged
+from corral.features.alerts.slice import AlertsSlice
+from corral.features.slices import SLICES
 from corral.ledger.fold import check
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.alert import Severity
@@ -18,7 +21,7 @@ from corral.model.alert_condition import parse_when
 from corral.model.alert_rule import AlertRule
 from corral.model.device import Device, DeviceSample, Node
 from corral.model.errors import LedgerFailed
-from corral.model.fact import NodeObserved, Observation, SiteArranged
+from corral.model.fact import NodeObserved, Observation
 from corral.model.view import View
 from corral.ports.ledger import Decided
 from corral.ports.telemetry import NodeContact
@@ -68,9 +71,9 @@ class Box:
     def restart(self) -> None:
         if self.ledger is not None:
             self.ledger.close()
-        self.ledger = open_ledger(self.url)
+        self.ledger = open_ledger(self.url, slices=SLICES)
         node = Node("one", (Device("GPU-a", 0, "H100", 80_000),), 8000, 8000)
-        self.ledger.observe([NodeObserved(node), SiteArranged(alert_rules=RULES)])
+        self.ledger.observe([NodeObserved(node), AlertRulesArranged(RULES)])
         self.ledger.commit(lambda _: Decided((), None)).result()
         sources = AlertSources(
             telemetry=self.telemetry,
@@ -163,12 +166,12 @@ def test_the_journal_leads_to_what_the_tables_say(box: Box) -> None:
     box.access.unsilence(box.access.silence("hot", 60, "", ROOT).id, ROOT)
     box.look(70)
     assert box.ledger is not None
-    folded = View().advance(entry.fact for entry in box.ledger.journal())
-    assert folded.alerts == box.ledger.view().alerts
+    folded = AlertsSlice().advance(entry.fact for entry in box.ledger.journal())
+    assert folded.alerts == box.ledger.snapshot().of(AlertsSlice).alerts
     assert next(iter(folded.alerts.values())).acknowledged_by == "root"
     box.restart()
-    assert box.ledger.view().alerts == folded.alerts
-    assert check(box.url) == ()
+    assert box.ledger.snapshot().of(AlertsSlice).alerts == folded.alerts
+    assert check(box.url, SLICES) == ()
 
 
 def test_a_stopped_history_and_its_return_are_told(box: Box) -> None:
@@ -191,12 +194,12 @@ def test_while_the_ledger_takes_nothing_alerts_are_told_all_the_same_and_written
         box.look(91)
         box.look(91)
         assert box.ledger is not None
-        assert box.ledger.view().alerts == {}
+        assert box.ledger.snapshot().of(AlertsSlice).alerts == {}
         box.look(70)
     assert [state for _, _, state in box.said] == ["fired", "fired", "resolved", "resolved"]
     box.look(70)
     assert [one.state for one in box.access.alerts(history=True).alerts] == ["resolved"]
-    assert check(box.url) == ()
+    assert check(box.url, SLICES) == ()
 
 
 def test_a_disk_that_cannot_be_asked_is_not_low(box: Box) -> None:
@@ -215,7 +218,7 @@ def test_rules_that_are_reloaded_are_in_force_at_the_next_look(box: Box) -> None
     box.look(82)
     assert box.ledger is not None
     stricter = replace(RULES[0], when=parse_when("temperature_c > 81"), clear=None)
-    box.ledger.observe([SiteArranged(alert_rules=(stricter,))])
+    box.ledger.observe([AlertRulesArranged((stricter,))])
     box.ledger.commit(lambda _: Decided((), None)).result()
     box.look(82)
     assert box.said[0] == ("ops", "hot", "fired")

@@ -7,8 +7,8 @@ from corral.clock import ManualClock
 from corral.control.events.journal_events import PAGE_ENTRIES, JournalEvents, Published
 from corral.control.events.rows_of_facts import JOB_FIELDS, MOST_CHARACTERS, Row, of_alerts, of_devices, of_jobs
 from corral.control.querying.listing_rows import job_row
+from corral.features.alerts.facts import AlertFired, AlertForgotten, AlertResolved, AlertsSilenced, SilenceEnded
 from corral.model.alert import Alert, AlertSilence, Severity
-from corral.model.alert_fact import AlertFired, AlertForgotten, AlertResolved, AlertsSilenced, SilenceEnded
 from corral.model.answers.alerts import AlertRow
 from corral.model.answers.jobs import JobRow
 from corral.model.fact import (

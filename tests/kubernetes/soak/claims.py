@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from corral.features.slices import SLICES
 from corral.ledger.store import open_ledger
 from corral.model.home import Home
 from corral.model.job import Job
@@ -15,7 +16,7 @@ from tests.soak.claims import Claim
 
 def of_cluster(home: Home, pods: Mapping[str, SeenPod]) -> Iterator[Claim]:
     """`pods` are all that the API server ever told of, by UID."""
-    ledger = open_ledger(home.ledger_url)
+    ledger = open_ledger(home.ledger_url, slices=SLICES)
     try:
         jobs = ledger.jobs(JobQuery())
         held = list(ledger.view().allocations)

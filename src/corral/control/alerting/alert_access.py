@@ -10,14 +10,14 @@ from corral.access.alert_permissions import may_acknowledge, may_end_silence, si
 from corral.access.caller import Caller
 from corral.clock import Clock
 from corral.control.querying.wall_times import in_wall_time
+from corral.features.alerts.facts import AlertAcknowledged, AlertsSilenced, SilenceEnded
+from corral.features.alerts.slice import AlertsSlice
 from corral.model.alert import Alert, AlertSilence, Severity
-from corral.model.alert_fact import AlertAcknowledged, AlertsSilenced, SilenceEnded
 from corral.model.alert_match import check_match, silenced
 from corral.model.answers.alerts import AlertList, AlertRow, SilenceList, SilenceRow
 from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.printable import printable
 from corral.model.units import format_duration
-from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
 
 log = logging.getLogger(__name__)
@@ -40,17 +40,17 @@ class AlertAccess:
 
     def alerts(self, *, history: bool = False) -> AlertList:
         """The alerts that fire; with `history` also the last that are over, newest first."""
-        view, now = self._ledger.view(), self._clock.now()
-        wanted = [alert for alert in view.alerts.values() if history or alert.fires]
-        rows = tuple(_row(alert, view, now) for alert in sorted(wanted, key=_order))
+        known, now = self._known(), self._clock.now()
+        wanted = [alert for alert in known.alerts.values() if history or alert.fires]
+        rows = tuple(_row(alert, known, now) for alert in sorted(wanted, key=_order))
         return AlertList(in_wall_time(rows, self._clock), dict(self._left_out()))
 
     def acknowledge(self, alert_id: str, caller: Caller) -> AlertRow:
         """Say that the caller takes care of it. Raises NotFound, Forbidden, and Conflict where it is over."""
         at = self._clock.now()
 
-        def decide(view: View) -> Decided[Alert]:
-            alert = view.alerts.get(alert_id)
+        def decide(known: AlertsSlice) -> Decided[Alert]:
+            alert = known.alerts.get(alert_id)
             if alert is None:
                 raise NotFound(f"there is no alert {alert_id:.60}; `corral alerts` lists them", field="id")
             may_acknowledge(caller, alert)
@@ -58,18 +58,18 @@ class AlertAccess:
                 raise Conflict(f"alert {alert_id} is over already: {alert.resolved_by}")
             if alert.acknowledged_by is not None:
                 return Decided((), alert)
-            known = replace(alert, acknowledged_by=caller.user, acknowledged_at=at)
-            return Decided((AlertAcknowledged(known, by=caller.user, at=at),), known)
+            taken = replace(alert, acknowledged_by=caller.user, acknowledged_at=at)
+            return Decided((AlertAcknowledged(taken, by=caller.user, at=at),), taken)
 
-        alert = self._ledger.commit(decide, user=caller.user).result()
+        alert = self._ledger.commit_in(AlertsSlice, decide, user=caller.user).result()
         log.info("alert %s was acknowledged by %s", alert.id, alert.acknowledged_by)
-        return in_wall_time(_row(alert, self._ledger.view(), self._clock.now()), self._clock)
+        return in_wall_time(_row(alert, self._known(), self._clock.now()), self._clock)
 
     def silences(self) -> SilenceList:
         """The silences that are in force."""
-        view, now = self._ledger.view(), self._clock.now()
-        alive = [silence for silence in view.alert_silences.values() if now < silence.until]
-        rows = tuple(_silence_row(one, view, now) for one in sorted(alive, key=lambda one: (one.until, one.id)))
+        known, now = self._known(), self._clock.now()
+        alive = [silence for silence in known.silences.values() if now < silence.until]
+        rows = tuple(_silence_row(one, known, now) for one in sorted(alive, key=lambda one: (one.until, one.id)))
         return SilenceList(in_wall_time(rows, self._clock))
 
     def silence(self, match: str, duration_s: float, reason: str, caller: Caller) -> SilenceRow:
@@ -97,31 +97,34 @@ class AlertAccess:
             silence_user(caller),
         )
 
-        def decide(view: View) -> Decided[None]:
-            own = sum(silence.by == caller.user for silence in view.alert_silences.values())
-            if len(view.alert_silences) >= MOST_SILENCES or (not caller.admin and own >= MOST_OF_A_USER):
+        def decide(known: AlertsSlice) -> Decided[None]:
+            own = sum(silence.by == caller.user for silence in known.silences.values())
+            if len(known.silences) >= MOST_SILENCES or (not caller.admin and own >= MOST_OF_A_USER):
                 most = MOST_SILENCES if caller.admin else MOST_OF_A_USER
                 raise Conflict(f"there are {most} silences, the most allowed; end some: corral alerts unsilence ID")
             return Decided((AlertsSilenced(made, by=caller.user, at=at),), None)
 
-        self._ledger.commit(decide, user=caller.user).result()
+        self._ledger.commit_in(AlertsSlice, decide, user=caller.user).result()
         log.info("%s silenced alerts that match %s for %s", made.by, made.match, format_duration(duration_s))
-        return in_wall_time(_silence_row(made, self._ledger.view(), at), self._clock)
+        return in_wall_time(_silence_row(made, self._known(), at), self._clock)
 
     def unsilence(self, silence_id: str, caller: Caller) -> SilenceRow:
         """End a silence: what it kept back and still fires is told. Raises NotFound and Forbidden."""
         at = self._clock.now()
 
-        def decide(view: View) -> Decided[tuple[AlertSilence, View]]:
-            silence = view.alert_silences.get(silence_id)
+        def decide(known: AlertsSlice) -> Decided[SilenceRow]:
+            silence = known.silences.get(silence_id)
             if silence is None:
                 raise NotFound(f"there is no silence {silence_id:.60}; `corral alerts silences` lists them", field="id")
             may_end_silence(caller, silence)
-            return Decided((SilenceEnded(silence_id, by=caller.user, at=at),), (silence, view))
+            return Decided((SilenceEnded(silence_id, by=caller.user, at=at),), _silence_row(silence, known, at))
 
-        silence, before = self._ledger.commit(decide, user=caller.user).result()
+        row = self._ledger.commit_in(AlertsSlice, decide, user=caller.user).result()
         log.info("silence %s was ended by %s", silence_id, caller.user)
-        return in_wall_time(_silence_row(silence, before, at), self._clock)
+        return in_wall_time(row, self._clock)
+
+    def _known(self) -> AlertsSlice:
+        return self._ledger.snapshot().of(AlertsSlice)
 
 
 def _order(alert: Alert) -> tuple[bool, int, float, str]:
@@ -130,19 +133,19 @@ def _order(alert: Alert) -> tuple[bool, int, float, str]:
     return True, 0, -(alert.resolved_at or 0.0), alert.subject
 
 
-def is_silenced(alert: Alert, view: View, now: float) -> bool:
+def is_silenced(alert: Alert, known: AlertsSlice, now: float) -> bool:
     """Whether any silence keeps the alert from being told at `now` (Unix seconds)."""
-    return any(silenced(silence, alert, now) for silence in view.alert_silences.values())
+    return any(silenced(silence, alert, now) for silence in known.silences.values())
 
 
-def unattended(view: View, now: float) -> dict[str, int]:
+def unattended(known: AlertsSlice, now: float) -> dict[str, int]:
     """How many alerts fire that nobody takes care of or has silenced, by severity, the worst first."""
-    alerts = [alert for alert in view.alerts.values() if alert.fires and alert.acknowledged_by is None]
-    counts = Counter(alert.severity for alert in alerts if not is_silenced(alert, view, now))
+    alerts = [alert for alert in known.alerts.values() if alert.fires and alert.acknowledged_by is None]
+    counts = Counter(alert.severity for alert in alerts if not is_silenced(alert, known, now))
     return {severity.value: counts[severity] for severity in sorted(counts, key=_WORST_FIRST.__getitem__)}
 
 
-def _row(alert: Alert, view: View, now: float) -> AlertRow:
+def _row(alert: Alert, known: AlertsSlice, now: float) -> AlertRow:
     return AlertRow(
         id=alert.id,
         rule=alert.rule,
@@ -157,7 +160,7 @@ def _row(alert: Alert, view: View, now: float) -> AlertRow:
         labels=dict(alert.labels),
         group=alert.group,
         to=alert.to,
-        silenced=alert.fires and is_silenced(alert, view, now),
+        silenced=alert.fires and is_silenced(alert, known, now),
         told_at=alert.told_at,
         acknowledged_by=alert.acknowledged_by,
         acknowledged_at=alert.acknowledged_at,
@@ -166,7 +169,7 @@ def _row(alert: Alert, view: View, now: float) -> AlertRow:
     )
 
 
-def _silence_row(silence: AlertSilence, view: View, now: float) -> SilenceRow:
-    count = sum(alert.fires and silenced(silence, alert, now) for alert in view.alerts.values())
+def _silence_row(silence: AlertSilence, known: AlertsSlice, now: float) -> SilenceRow:
+    count = sum(alert.fires and silenced(silence, alert, now) for alert in known.alerts.values())
     made_at, until = silence.made_at, silence.until
     return SilenceRow(silence.id, silence.match, silence.by, made_at, until, silence.reason, silence.user, count)

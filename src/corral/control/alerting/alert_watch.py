@@ -10,9 +10,10 @@ from corral.alerts.state import Judged, Memory, Seen, Subject, advance, message_
 from corral.clock import Clock
 from corral.control.alerting.device_subjects import DeviceSubjects, device_subject, node_subjects
 from corral.control.alerting.work_subjects import job_subjects, queue_subjects, quota_subjects
+from corral.features.alerts.facts import AlertFact, AlertFired, AlertResolved
+from corral.features.alerts.slice import AlertsSlice
 from corral.model.alert import Alert, AlertState
 from corral.model.alert_condition import SubjectKind
-from corral.model.alert_fact import AlertFact, AlertFired, AlertResolved
 from corral.model.alert_rule import AlertRule
 from corral.model.errors import LedgerFailed
 from corral.model.fact import Fact
@@ -53,7 +54,7 @@ class AlertSources:
 
 
 class AlertWatch:
-    """Looks at what rules judge. For one thread; what it decides is in the view, and told by `sender`."""
+    """Looks at what rules judge. For one thread; what it decides is in the ledger, and told by `sender`."""
 
     def __init__(self, ledger: Ledger, clock: Clock, sources: AlertSources, sender: Sender) -> None:
         self._ledger = ledger
@@ -77,15 +78,19 @@ class AlertWatch:
 
     def look(self) -> None:
         """One round."""
-        view, now = self._ledger.view(), self._clock.now()
-        if view.alert_rules != self._rules:
-            self._rules = view.alert_rules
-            self._judged = tuple(Judged.of(rule) for rule in view.alert_rules)
+        snapshot, now = self._ledger.snapshot(), self._clock.now()
+        known = snapshot.of(AlertsSlice)
+        if known.rules != self._rules:
+            self._rules = known.rules
+            self._judged = tuple(Judged.of(rule) for rule in known.rules)
         if not self._told_again:
-            self._tell_again(view.alerts.values(), now)
-        alerts = self._alerts(view)
-        silences = view.alert_silences.values()
-        step = advance(self._memory, self._judged, self._see(view, now), now, alerts=alerts, silences=silences)
+            self._tell_again(known.alerts.values(), now)
+        if self._devices is None:
+            self._devices = DeviceSubjects(_known_xids(known))
+        seen = self._see(snapshot.view, self._devices, now)
+        # As alerts are after what could not be written.
+        alerts = list(known.advance(self._unwritten.values()).alerts.values())
+        step = advance(self._memory, self._judged, seen, now, alerts=alerts, silences=known.silences.values())
         self._memory = step.memory
         if step.facts or self._unwritten:
             self._write(step.facts)
@@ -109,13 +114,11 @@ class AlertWatch:
             for channel, message in product(alert.to, messages):
                 self._sender.send(channel, message)
 
-    def _see(self, view: View, now: float) -> Seen:
-        if self._devices is None:
-            self._devices = DeviceSubjects(_known_xids(view))
+    def _see(self, view: View, devices: DeviceSubjects, now: float) -> Seen:
         samples, oldest = self._sources.telemetry.latest(), now - self._sources.stale_after_s
         contacts = self._sources.telemetry.contacts()
         seen: dict[SubjectKind, Sequence[Subject]] = {
-            SubjectKind.DEVICE: self._devices.subjects(view, samples, oldest),
+            SubjectKind.DEVICE: devices.subjects(view, samples, oldest),
             SubjectKind.NODE: list(node_subjects(view, contacts, self._sources.obstacles(), now)),
         }
         if self._clock.monotonic() >= self._work_at:
@@ -142,11 +145,6 @@ class AlertWatch:
         readings = {"history_stopped": int(stopped is not None)}
         return Subject("history", "the history of the devices", readings, group="server")
 
-    def _alerts(self, view: View) -> list[Alert]:
-        """The alerts of the view, as they are after what could not be written."""
-        after = view.advance(self._unwritten.values()) if self._unwritten else view
-        return list(after.alerts.values())
-
     def _write(self, facts: Sequence[Fact]) -> None:
         """Have the ledger take the facts; what it cannot take now is told all the same, and tried at the next look."""
         for fact in facts:
@@ -154,7 +152,9 @@ class AlertWatch:
             self._unwritten[fact.subject] = fact
         waiting = tuple(self._unwritten.values())
         try:
-            self._ledger.commit(lambda view: Decided(tuple(_onto(view, fact) for fact in waiting), None)).result()
+            self._ledger.commit_in(
+                AlertsSlice, lambda known: Decided(tuple(_onto(known, fact) for fact in waiting), None)
+            ).result()
         except LedgerFailed as error:
             log.error("%d changes of alerts are not written yet: %s", len(waiting), error)
             while len(self._unwritten) > MOST_UNWRITTEN:
@@ -170,16 +170,16 @@ def _log(fact: Fact) -> None:
         log.info("alert %s (%s, %s): %s", fact.alert.id, fact.alert.rule, fact.alert.subject, fact.alert.resolved_by)
 
 
-def _onto(view: View, fact: Fact) -> Fact:
+def _onto(known: AlertsSlice, fact: Fact) -> Fact:
     """The fact over what people have said of its alert meanwhile."""
-    if not isinstance(fact, AlertFact) or (now := view.alerts.get(fact.alert.id)) is None:
+    if not isinstance(fact, AlertFact) or (now := known.alerts.get(fact.alert.id)) is None:
         return fact
     by, at = now.acknowledged_by, now.acknowledged_at
     return replace(fact, alert=replace(fact.alert, acknowledged_by=by, acknowledged_at=at))
 
 
-def _known_xids(view: View) -> dict[str, int]:
+def _known_xids(known: AlertsSlice) -> dict[str, int]:
     """The last Xid error of each device that was told before the server was restarted, by UUID."""
     prefix = device_subject("")
-    told = sorted((alert for alert in view.alerts.values() if alert.rule == "xid"), key=lambda alert: alert.fired_at)
+    told = sorted((alert for alert in known.alerts.values() if alert.rule == "xid"), key=lambda alert: alert.fired_at)
     return {alert.subject.removeprefix(prefix): int(alert.value) for alert in told if alert.value is not None}

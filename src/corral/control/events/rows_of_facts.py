@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 from corral.control.querying.listing_rows import grant_rows, job_row
 from corral.control.tuning.experiment_summary import summary_of
 from corral.declared.event_rows import told_fields
+from corral.features.alerts.facts import AlertFact, AlertForgotten, AlertsSilenced, SilenceEnded
+from corral.features.tuner.facts import ExperimentFact, ExperimentsCleared, TaskDeleted, TaskFact
 from corral.model.alert import Alert
-from corral.model.alert_fact import AlertFact, AlertForgotten, AlertsSilenced, SilenceEnded
 from corral.model.allocation import Allocation
 from corral.model.answers.jobs import JobRow
 from corral.model.fact import (
@@ -28,7 +29,6 @@ from corral.model.fact import (
 from corral.model.job import Job
 from corral.model.phase import Phase
 from corral.model.tuning_error import for_everybody
-from corral.model.tuning_fact import ExperimentFact, ExperimentsCleared, TaskDeleted, TaskFact
 from corral.model.tuning_task import TuningTask
 from corral.wire import to_plain
 

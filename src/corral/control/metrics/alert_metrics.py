@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from corral.control.alerting.alert_access import is_silenced
 from corral.control.metrics.exposition import Row, family, labelled
+from corral.features.alerts.slice import AlertsSlice
 from corral.model.alert import Alert
-from corral.model.view import View
 
 
-def alert_metrics(view: View, now: float) -> Iterator[str]:
+def alert_metrics(known: AlertsSlice, now: float) -> Iterator[str]:
     """How many alerts fire, by rule, and whether anybody is told of them or takes care of them."""
     counts = Counter(
-        (alert.rule, alert.severity.value, _state(alert, view, now)) for alert in view.alerts.values() if alert.fires
+        (alert.rule, alert.severity.value, _state(alert, known, now)) for alert in known.alerts.values() if alert.fires
     )
     yield from family(
         "corral_alerts",
@@ -25,7 +25,7 @@ def alert_metrics(view: View, now: float) -> Iterator[str]:
     )
 
 
-def _state(alert: Alert, view: View, now: float) -> str:
+def _state(alert: Alert, known: AlertsSlice, now: float) -> str:
     if alert.acknowledged_by is not None:
         return "acknowledged"
-    return "silenced" if is_silenced(alert, view, now) else "firing"
+    return "silenced" if is_silenced(alert, known, now) else "firing"

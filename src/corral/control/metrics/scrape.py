@@ -10,8 +10,10 @@ from corral.control.metrics.exposition import Row, family, histograms, labelled,
 from corral.control.metrics.job_counts import JobCounts
 from corral.control.metrics.request_counts import RequestCounts
 from corral.control.metrics.work_metrics import job_metrics, node_metrics
+from corral.features.alerts.slice import AlertsSlice
 from corral.histogram import WAIT_SECONDS, Histogram
 from corral.model.phase import TERMINAL_PHASES, Phase
+from corral.model.slice import Snapshot
 from corral.model.view import View
 from corral.ports.ledger import CommitFigures
 from corral.ports.telemetry import NodeTelemetry
@@ -35,7 +37,7 @@ class Metrics:
         started_at: when the server began, Unix seconds.
     """
 
-    view: Callable[[], View]
+    snapshot: Callable[[], Snapshot]
     telemetry: NodeTelemetry
     clock: Clock
     stale_after_s: float
@@ -57,13 +59,14 @@ class Metrics:
         return text_of(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        view, now = self.view(), self.clock.now()
+        snapshot, now = self.snapshot(), self.clock.now()
+        view = snapshot.view
         samples = self.telemetry.latest()
         yield from device_metrics(view, samples, now - self.stale_after_s, self.hostname_label)
         yield from job_metrics(view, now)
         contacts = [contact.node for contact in self.telemetry.contacts()]
         yield from node_metrics(view, contacts, self.obstacles())
-        yield from alert_metrics(view, now)
+        yield from alert_metrics(snapshot.of(AlertsSlice), now)
         yield from self._of_jobs(view)
         yield from self._of_the_server()
         yield from self._of_deliveries()

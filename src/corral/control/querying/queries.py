@@ -15,6 +15,7 @@ from corral.control.submitting.new_jobs import completed, program_of, still_to_f
 from corral.control.submitting.site_rules import LeastUse, obey
 from corral.control.submitting.submission_checks import check
 from corral.control.submitting.sweeps import first_of
+from corral.features.alerts.slice import AlertsSlice
 from corral.lifecycle.following import follows_no_more
 from corral.model.allocation import Allocation
 from corral.model.answers.devices import DeviceRow
@@ -249,9 +250,10 @@ class Queries:
 
     def server(self) -> ServerInfo:
         """What this server says of itself."""
-        view = self._ledger.view()
+        snapshot = self._ledger.snapshot()
+        view = snapshot.view
         devices = sum(len(node.devices) for node in view.nodes.values())
-        alerts = unattended(view, self._clock.now())
+        alerts = unattended(snapshot.of(AlertsSlice), self._clock.now())
         return replace(self._about(), devices=devices, obstacle=self._decisions.obstacle, alerts=alerts)
 
     def row(self, job: Job, foresight: Foresight | None = None) -> JobRow:

@@ -8,6 +8,7 @@ from corral.config.mistakes import Collecting
 from corral.control.site.alert_rules import alert_rules
 from corral.control.site.pool_settings import placed, pools_of
 from corral.control.site.remarks import site_remarks
+from corral.features.alerts.facts import AlertRulesArranged
 from corral.model.alert_rule import AlertRule
 from corral.model.device import Node
 from corral.model.errors import Refused, nearest
@@ -26,10 +27,12 @@ class SiteSetup:
 
     Attributes:
         observation: what the ledger puts into the view.
+        alert_rules: what it puts into the slice of alerts.
         remarks: what an administrator should know, a sentence each. The server works all the same.
     """
 
     observation: SiteArranged
+    alert_rules: AlertRulesArranged
     remarks: tuple[str, ...] = ()
 
 
@@ -78,8 +81,8 @@ def site_setup(
         pass_unknown_limit_s=settings.pass_unknown_limit_s,
         pass_unknown_until_s=settings.pass_unknown_until_s,
     )
-    observation = SiteArranged(tuple(queues.values()), settings.projects, tuple(pools.values()), limits, rules)
-    return SiteSetup(observation, tuple(site_remarks(settings, nodes)))
+    observation = SiteArranged(tuple(queues.values()), settings.projects, tuple(pools.values()), limits)
+    return SiteSetup(observation, AlertRulesArranged(rules), tuple(site_remarks(settings, nodes)))
 
 
 def _check_names(settings: Settings, policies: Mapping[str, Policy]) -> None:

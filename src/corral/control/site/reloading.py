@@ -121,7 +121,7 @@ class SiteSettings:
         view = self._ledger.view()
         silent = len(view.silences.keys() - view.nodes.keys())
         setup = site_setup(settings, view.nodes.values(), self._policies, silent=silent)
-        self._ledger.observe([setup.observation])
+        self._ledger.observe([setup.observation, setup.alert_rules])
         # Published in order: after this the view has them, also where the disk takes nothing.
         with suppress(LedgerFailed):
             self._ledger.commit(lambda _: Decided((), None)).result()

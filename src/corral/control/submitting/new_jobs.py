@@ -13,7 +13,6 @@ from corral.control.named_jobs import no_such_job
 from corral.control.submitting.site_rules import refuse_full
 from corral.control.submitting.sweeps import element_specs
 from corral.lifecycle.following import follow_no_more
-from corral.lifecycle.notifying import notification
 from corral.model import script_copy
 from corral.model.dependency import (
     Condition,
@@ -210,7 +209,7 @@ def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]
         kept = conditions_to_keep(stands, after)
         facts.append(JobSubmitted(replace(job, waits_for=stands.waits_for, conditions=kept), at=at, by=by))
         if stands.lost is not None:
-            facts += [follow_no_more(job, stands.lost, by=by, at=at), *notification(job, by=by, at=at)]
+            facts.append(follow_no_more(job, stands.lost, by=by, at=at))
         elif single(after):
             earlier.append(job)
     return Decided(tuple(facts), None)

@@ -11,14 +11,14 @@ from corral.clock import Clock
 from corral.control.querying.wall_times import in_wall_time
 from corral.control.tuning.task_access import MAX_ERROR, known_task
 from corral.control.tuning.task_checks import MOST_EXPERIMENTS, within
+from corral.features.tuner.facts import ExperimentChanged, ExperimentCreated, ExperimentEnded
+from corral.features.tuner.slice import TunerSlice
 from corral.model.answers.tuning import ExperimentList, ExperimentRow
 from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.experiment import Experiment, ExperimentChange, ExperimentStatus
 from corral.model.tuning_error import for_everybody, shortened
-from corral.model.tuning_fact import ExperimentChanged, ExperimentCreated, ExperimentEnded
 from corral.model.tuning_task import TaskStatus
 from corral.model.units import format_bytes, is_whole
-from corral.model.view import View
 from corral.ports.ledger import Decided, ExperimentStore, Ledger
 from corral.wire import MAX_INTEGER
 
@@ -41,7 +41,7 @@ class ExperimentAccess:
         """Experiments of a task by number, those above `after`. Raises NotFound."""
         within("limit", limit, 1, MOST_EXPERIMENTS)
         within("after", after, 0, MAX_INTEGER)
-        task = known_task(self._ledger.view(), task_id)
+        task = known_task(self._known(), task_id)
         found = self._experiments.of_task(task_id, after=after, limit=limit, metrics=metrics)
         now, whole = self._clock.now(), may_see_server_log(caller, task.user)
         return ExperimentList(in_wall_time(tuple(_row(one, now, whole) for one in found), self._clock))
@@ -49,7 +49,7 @@ class ExperimentAccess:
     def find(self, experiment_id: str, caller: Caller) -> ExperimentRow:
         """An experiment with its metrics. Raises NotFound."""
         found = self._find(experiment_id)
-        task = known_task(self._ledger.view(), found.task_id)
+        task = known_task(self._known(), found.task_id)
         return self._told(found, may_see_server_log(caller, task.user))
 
     def of_number(self, task_id: str, number: str, caller: Caller) -> ExperimentRow:
@@ -79,18 +79,18 @@ class ExperimentAccess:
         at = self._clock.now()
         made = Experiment(experiment_id, task_id, number, parameters, at, search_state=search_state)
 
-        def decide(view: View) -> Decided[Experiment]:
-            task = known_task(view, task_id)
+        def decide(tuner: TunerSlice) -> Decided[Experiment]:
+            task = known_task(tuner, task_id)
             may_change_task(caller, task)
             if task.status is not TaskStatus.RUNNING:
                 raise Conflict(f"task {task_id} is {task.status}, so it begins no more experiments")
-            alive = [one.experiment_id for one in view.experiments.values() if one.task_id == task_id]
+            alive = [one.experiment_id for one in tuner.experiments.values() if one.task_id == task_id]
             following = max([self._experiments.last_number(task_id), *alive]) + 1
             if number != following:
                 raise Conflict(f"the next experiment of task {task_id} is number {following}, not {number}")
             return Decided((ExperimentCreated(made, by=caller.user, at=at),), made)
 
-        return self._told(self._ledger.commit(decide, user=caller.user).result())
+        return self._told(self._ledger.commit_in(TunerSlice, decide, user=caller.user).result())
 
     def change(self, experiment_id: str, change: ExperimentChange, caller: Caller) -> ExperimentRow:
         """Write down how an experiment stands.
@@ -104,22 +104,25 @@ class ExperimentAccess:
         known = self._find(experiment_id)
         at = self._clock.now()
 
-        def decide(view: View) -> Decided[Experiment]:
-            may_change_task(caller, known_task(view, known.task_id))
-            experiment = view.experiments.get(experiment_id)
+        def decide(tuner: TunerSlice) -> Decided[Experiment]:
+            may_change_task(caller, known_task(tuner, known.task_id))
+            experiment = tuner.experiments.get(experiment_id)
             if experiment is None:
                 raise Conflict(f"experiment {known.experiment_id} of task {known.task_id} is over")
             changed = _changed(experiment, change, at)
             fact = ExperimentEnded if changed.status.over else ExperimentChanged
             return Decided((fact(changed, by=caller.user, at=at),), changed)
 
-        return self._told(self._ledger.commit(decide, user=caller.user).result())
+        return self._told(self._ledger.commit_in(TunerSlice, decide, user=caller.user).result())
 
     def _find(self, experiment_id: str) -> Experiment:
-        found = self._ledger.view().experiments.get(experiment_id) or self._experiments.find(experiment_id)
+        found = self._known().experiments.get(experiment_id) or self._experiments.find(experiment_id)
         if found is None:
             raise NotFound(f"there is no experiment {experiment_id!r:.40}; `corral experiments TASK` lists them")
         return found
+
+    def _known(self) -> TunerSlice:
+        return self._ledger.snapshot().of(TunerSlice)
 
     def _told(self, experiment: Experiment, whole: bool = True) -> ExperimentRow:
         return in_wall_time(_row(experiment, self._clock.now(), whole), self._clock)

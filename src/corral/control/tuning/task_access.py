@@ -9,11 +9,7 @@ from corral.access.tuning_permissions import may_change_task, may_see_environmen
 from corral.clock import Clock
 from corral.control.querying.wall_times import in_wall_time
 from corral.control.tuning.task_checks import MOST_EXPERIMENTS, check_bounds, within
-from corral.model.answers.tuning import TaskDetail, TaskList, TaskRow
-from corral.model.errors import Conflict, NotFound, Refused
-from corral.model.fact import Fact
-from corral.model.tuning_error import for_everybody, shortened
-from corral.model.tuning_fact import (
+from corral.features.tuner.facts import (
     ExperimentsCleared,
     TaskCancelled,
     TaskCreated,
@@ -23,10 +19,14 @@ from corral.model.tuning_fact import (
     TaskPlanned,
     TaskStarted,
 )
+from corral.features.tuner.slice import TunerSlice
+from corral.model.answers.tuning import TaskDetail, TaskList, TaskRow
+from corral.model.errors import Conflict, NotFound, Refused
+from corral.model.fact import Fact
+from corral.model.tuning_error import for_everybody, shortened
 from corral.model.tuning_spec import TuningSpec
 from corral.model.tuning_task import TaskStatus, TuningTask
 from corral.model.units import count_of
-from corral.model.view import View
 from corral.ports.ledger import Decided, ExperimentStore, ExperimentSums, Ledger
 
 MOST_OF_A_USER = 200
@@ -35,7 +35,7 @@ MAX_ERROR = 8_000
 
 DEFAULT_OBJECTIVE = "minimize_latency"
 
-Change = Callable[[View, TuningTask], tuple[Fact, ...]]
+Change = Callable[[TunerSlice, TuningTask], tuple[Fact, ...]]
 """What becomes of a task: facts, or Conflict."""
 
 
@@ -56,13 +56,13 @@ class TaskAccess:
     def tasks(self) -> TaskList:
         """All tasks, newest first, with the first line of why they failed."""
         sums, now = self._experiments.sums(), self._clock.now()
-        rows = [_row(task, sums.get(task.id), now, whole=False) for task in self._ledger.view().tuning_tasks.values()]
+        rows = [_row(task, sums.get(task.id), now, whole=False) for task in self._known().tasks.values()]
         rows.sort(key=lambda row: int(row.id), reverse=True)
         return TaskList(in_wall_time(tuple(rows), self._clock))
 
     def task(self, task_id: str, caller: Caller) -> TaskDetail:
         """A task with what it asks for. Raises NotFound."""
-        task = known_task(self._ledger.view(), task_id)
+        task = known_task(self._known(), task_id)
         config = task.spec if may_see_environment(caller, task) else replace(task.spec, env={})
         sums, whole = self._experiments.sums(task_id).get(task_id), may_see_server_log(caller, task.user)
         row = _row(task, sums, self._clock.now(), whole=whole)
@@ -76,13 +76,13 @@ class TaskAccess:
         at = self._clock.now()
         made = TuningTask(task_id, caller.user, spec, at, notes=notes)
 
-        def decide(view: View) -> Decided[TuningTask]:
-            own = sum(task.user == caller.user for task in view.tuning_tasks.values())
+        def decide(tuner: TunerSlice) -> Decided[TuningTask]:
+            own = sum(task.user == caller.user for task in tuner.tasks.values())
             if own >= MOST_OF_A_USER:
                 raise Conflict(f"you have {own} tasks, the most allowed; delete some: corral tasks delete ID")
             return Decided((TaskCreated(made, by=caller.user, at=at),), made)
 
-        return self._told(self._ledger.commit(decide, user=caller.user).result())
+        return self._told(self._ledger.commit_in(TunerSlice, decide, user=caller.user).result())
 
     def edit(self, task_id: str, edit: Callable[[TuningSpec], TuningSpec], caller: Caller) -> TaskRow:
         """Have a task that does not run ask for something else.
@@ -90,14 +90,14 @@ class TaskAccess:
         What was tried was tried for what it asked for then, so only its name and description change once there are
         experiments. Raises Refused, NotFound, Forbidden, Conflict.
         """
-        known = known_task(self._ledger.view(), task_id)
+        known = known_task(self._known(), task_id)
         may_change_task(caller, known)
         spec = edit(known.spec)
         check_bounds(spec)
         notes = self._check(spec)
 
-        def change(view: View, task: TuningTask) -> tuple[Fact, ...]:
-            _must_rest(view, task)
+        def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
+            _must_rest(tuner, task)
             if task.spec != known.spec:
                 raise Conflict(f"task {task_id} was changed by somebody else just now; look at it again")
             tried = self._experiments.last_number(task_id)
@@ -117,19 +117,19 @@ class TaskAccess:
         Raises NotFound, Forbidden, and Conflict where it runs or is completed.
         """
 
-        def change(view: View, task: TuningTask) -> tuple[Fact, ...]:
+        def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             if task.status is TaskStatus.COMPLETED:
                 raise Conflict(f"task {task_id} is completed; `corral tasks restart {task_id}` makes it anew")
-            return (self._started(view, task, caller),)
+            return (self._started(tuner, task, caller),)
 
         return self._changed(task_id, caller, change)
 
     def restart(self, task_id: str, caller: Caller) -> TaskRow:
         """Forget its experiments and begin anew. Raises as `start`."""
 
-        def change(view: View, task: TuningTask) -> tuple[Fact, ...]:
+        def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             fresh = replace(task, started_at=None, planned_experiments=None)
-            begun = self._started(view, fresh, caller)
+            begun = self._started(tuner, fresh, caller)
             return (ExperimentsCleared(task_id, by=caller.user, at=begun.at), begun)
 
         return self._changed(task_id, caller, change)
@@ -137,8 +137,8 @@ class TaskAccess:
     def clear(self, task_id: str, caller: Caller) -> TaskRow:
         """Forget its experiments. Raises as `start`."""
 
-        def change(view: View, task: TuningTask) -> tuple[Fact, ...]:
-            _must_rest(view, task)
+        def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
+            _must_rest(tuner, task)
             at = self._clock.now()
             fresh = TuningTask(task.id, task.user, task.spec, task.created_at, notes=task.notes)
             return (
@@ -151,7 +151,7 @@ class TaskAccess:
     def cancel(self, task_id: str, caller: Caller) -> TaskRow:
         """Let nothing more of it begin; its tuner stops what runs. Raises NotFound, Forbidden, Conflict."""
 
-        def change(view: View, task: TuningTask) -> tuple[Fact, ...]:
+        def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             if task.status is TaskStatus.CANCELLED:
                 return ()
             if task.status not in (TaskStatus.PENDING, TaskStatus.RUNNING):
@@ -170,20 +170,22 @@ class TaskAccess:
         sums = self._experiments.sums(task_id).get(task_id)
         at = self._clock.now()
 
-        def decide(view: View) -> Decided[TuningTask]:
-            task = known_task(view, task_id)
+        def decide(tuner: TunerSlice) -> Decided[TuningTask]:
+            task = known_task(tuner, task_id)
             may_change_task(caller, task)
-            _must_rest(view, task)
+            _must_rest(tuner, task)
             return Decided((TaskDeleted(task_id, by=caller.user, at=at),), task)
 
-        return in_wall_time(_row(self._ledger.commit(decide, user=caller.user).result(), sums, at), self._clock)
+        return in_wall_time(
+            _row(self._ledger.commit_in(TunerSlice, decide, user=caller.user).result(), sums, at), self._clock
+        )
 
     def plan(self, task_id: str, experiments: int, caller: Caller) -> TaskRow:
         """Note how many experiments it makes at most: the tuner says so. Raises NotFound, Forbidden, Conflict."""
 
         within("experiments", experiments, 0, MOST_EXPERIMENTS)
 
-        def change(view: View, task: TuningTask) -> tuple[Fact, ...]:
+        def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             _must_run(task)
             planned = replace(task, planned_experiments=experiments)
             return (TaskPlanned(planned, by=caller.user, at=self._clock.now()),)
@@ -195,9 +197,9 @@ class TaskAccess:
         if status not in (TaskStatus.COMPLETED, TaskStatus.FAILED):
             raise Refused("status: a task ends as completed or failed; cancel it with POST .../cancel", field="status")
 
-        def change(view: View, task: TuningTask) -> tuple[Fact, ...]:
+        def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             _must_run(task)
-            _must_be_done(view, task)
+            _must_be_done(tuner, task)
             at = self._clock.now()
             told = None if error is None else shortened(error, MAX_ERROR)
             ended = replace(task, status=status, completed_at=at, error_message=told)
@@ -205,8 +207,8 @@ class TaskAccess:
 
         return self._changed(task_id, caller, change)
 
-    def _started(self, view: View, task: TuningTask, caller: Caller) -> TaskStarted:
-        _must_rest(view, task)
+    def _started(self, tuner: TunerSlice, task: TuningTask, caller: Caller) -> TaskStarted:
+        _must_rest(tuner, task)
         at = self._clock.now()
         begun = replace(
             task,
@@ -218,35 +220,38 @@ class TaskAccess:
         return TaskStarted(begun, by=caller.user, at=at)
 
     def _changed(self, task_id: str, caller: Caller, change: Change) -> TaskRow:
-        def decide(view: View) -> Decided[TuningTask]:
-            task = known_task(view, task_id)
+        def decide(tuner: TunerSlice) -> Decided[TuningTask]:
+            task = known_task(tuner, task_id)
             may_change_task(caller, task)
-            facts = change(view, task)
-            return Decided(facts, view.advance(facts).tuning_tasks[task_id])
+            facts = change(tuner, task)
+            return Decided(facts, tuner.advance(facts).tasks[task_id])
 
-        return self._told(self._ledger.commit(decide, user=caller.user).result())
+        return self._told(self._ledger.commit_in(TunerSlice, decide, user=caller.user).result())
+
+    def _known(self) -> TunerSlice:
+        return self._ledger.snapshot().of(TunerSlice)
 
     def _told(self, task: TuningTask) -> TaskRow:
         row = _row(task, self._experiments.sums(task.id).get(task.id), self._clock.now())
         return in_wall_time(row, self._clock)
 
 
-def known_task(view: View, task_id: str) -> TuningTask:
+def known_task(tuner: TunerSlice, task_id: str) -> TuningTask:
     """The task of this id. Raises NotFound."""
-    task = view.tuning_tasks.get(task_id)
+    task = tuner.tasks.get(task_id)
     if task is None:
         raise NotFound(f"there is no task {task_id!r:.40}; `corral tasks` lists them", field="id")
     return task
 
 
-def _must_rest(view: View, task: TuningTask) -> None:
+def _must_rest(tuner: TunerSlice, task: TuningTask) -> None:
     if task.status is TaskStatus.RUNNING:
         raise Conflict(f"task {task.id} is running; `corral tasks cancel {task.id}` stops it")
-    _must_be_done(view, task)
+    _must_be_done(tuner, task)
 
 
-def _must_be_done(view: View, task: TuningTask) -> None:
-    alive = sum(experiment.task_id == task.id for experiment in view.experiments.values())
+def _must_be_done(tuner: TunerSlice, task: TuningTask) -> None:
+    alive = sum(experiment.task_id == task.id for experiment in tuner.experiments.values())
     if alive:
         raise Conflict(f"{count_of(alive, 'experiment')} of task {task.id} still run; try again when they have ended")
 

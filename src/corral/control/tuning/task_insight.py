@@ -13,6 +13,7 @@ from corral.control.tuning.experiment_access import ExperimentAccess
 from corral.control.tuning.experiment_summary import FIGURES, MONITORED, summary_of
 from corral.control.tuning.task_access import TaskAccess, known_task
 from corral.control.tuning.task_checks import MOST_EXPERIMENTS, check_bounds, within
+from corral.features.tuner.slice import TunerSlice
 from corral.model.answers.tuning import ExperimentRow, TaskDetail, TaskRow
 from corral.model.answers.tuning_findings import ExperimentSummaries, ExperimentSummary, TaskEstimate, TaskFindings
 from corral.model.errors import Conflict
@@ -90,7 +91,7 @@ class TaskInsight:
         """Experiments of a task by number, those above `after`. Raises NotFound, Refused."""
         within("limit", limit, 1, MOST_EXPERIMENTS)
         within("after", after, 0, MAX_INTEGER)
-        task = known_task(self._ledger.view(), task_id)
+        task = known_task(self._ledger.snapshot().of(TunerSlice), task_id)
         found = self._page(task_id, after, limit, may_see_server_log(caller, task.user))
         return ExperimentSummaries(in_wall_time(found, self._clock))
 

@@ -1,13 +1,13 @@
-"""Facts about alerts and silences. Each carries all of what it is about: the last fact of a subject is enough."""
+"""Facts about alerts and silences: each carries all of what it is about, so the last of a subject is enough.
+
+The rules are observed: the site's settings have them.
+"""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from corral.model.alert import Alert, AlertSilence
-from corral.model.fact import Fact
-
-if TYPE_CHECKING:
-    from corral.model.view import ViewDraft
+from corral.model.alert_rule import AlertRule
+from corral.model.fact import Fact, Observation
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,6 @@ class AlertFact(Fact):
     def subject(self) -> str:
         """How the alert stands."""
         return f"alert {self.alert.id}"
-
-    def apply(self, draft: "ViewDraft") -> None:
-        """It stands so."""
-        draft.put("alerts", self.alert.id, self.alert)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +58,6 @@ class AlertForgotten(Fact):
         """It is gone."""
         return True
 
-    def apply(self, draft: "ViewDraft") -> None:
-        """It is not listed."""
-        draft.drop("alerts", self.alert_id)
-
 
 @dataclass(frozen=True, slots=True)
 class AlertsSilenced(Fact):
@@ -77,10 +69,6 @@ class AlertsSilenced(Fact):
     def subject(self) -> str:
         """Whether the silence is in force."""
         return f"silence {self.silence.id}"
-
-    def apply(self, draft: "ViewDraft") -> None:
-        """They are not told."""
-        draft.put("alert_silences", self.silence.id, self.silence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +87,9 @@ class SilenceEnded(Fact):
         """It is over."""
         return True
 
-    def apply(self, draft: "ViewDraft") -> None:
-        """What it was about is told again."""
-        draft.drop("alert_silences", self.silence_id)
+
+@dataclass(frozen=True, slots=True)
+class AlertRulesArranged(Observation):
+    """By which rules alerts fire, as the site has it; replaces those before."""
+
+    rules: tuple[AlertRule, ...] = ()

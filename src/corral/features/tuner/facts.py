@@ -1,14 +1,10 @@
 """Facts about tasks of the autotuner and their experiments. Each carries all of what it is about."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from corral.model.experiment import Experiment
 from corral.model.fact import Fact
 from corral.model.tuning_task import TuningTask
-
-if TYPE_CHECKING:
-    from corral.model.view import ViewDraft
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +17,6 @@ class TaskFact(Fact):
     def subject(self) -> str:
         """How the task stands."""
         return f"tuning task {self.task.id}"
-
-    def apply(self, draft: "ViewDraft") -> None:
-        """It stands so."""
-        draft.put("tuning_tasks", self.task.id, self.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +65,12 @@ class TaskDeleted(Fact):
         """It is gone."""
         return True
 
-    def apply(self, draft: "ViewDraft") -> None:
-        """It is not listed."""
-        draft.drop("tuning_tasks", self.task_id)
-
 
 @dataclass(frozen=True, slots=True)
 class ExperimentsCleared(Fact):
     """The experiments of a task are gone; none of them ran any more."""
 
     task_id: str
-
-    def apply(self, draft: "ViewDraft") -> None:
-        """A view has only those that run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +88,6 @@ class ExperimentFact(Fact):
     def closes(self) -> bool:
         """Once it is over, the table of experiments alone has it."""
         return self.experiment.status.over
-
-    def apply(self, draft: "ViewDraft") -> None:
-        """It stands so; one that is over is not in a view."""
-        if not self.experiment.status.over:
-            draft.put("experiments", self.experiment.id, self.experiment)
-        else:
-            draft.drop("experiments", self.experiment.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import Connection, case, delete, func, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from corral.features.tuner.facts import ExperimentFact, ExperimentsCleared, TaskDeleted
 from corral.ledger import tables
 from corral.ledger.database import Database
 from corral.ledger.table_rows import Row, Stored, damaged
 from corral.model.errors import Refused
 from corral.model.experiment import Experiment, ExperimentStatus
 from corral.model.fact import Fact
-from corral.model.tuning_fact import ExperimentFact, ExperimentsCleared, TaskDeleted
 from corral.ports.ledger import ExperimentSums
 from corral.wire import from_plain, to_plain
 
@@ -31,10 +31,13 @@ PAGE_METRICS_BYTES = 32 << 20
 class ExperimentRows:
     """What facts make of the table: those of a batch, or of a whole journal.
 
+    See `corral.ledger.own_rows.OwnRows`.
+
     Attributes:
-        rows: of the experiments that something happened to, and that are still there, by id.
         cleared: ids of tasks whose experiments from before are gone.
     """
+
+    table, key = tables.experiments, "id"
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}

@@ -1,0 +1,1 @@
+"""Alerts and silences: their facts, and their slice of the ledger."""

@@ -1,0 +1,50 @@
+"""What fires, what was over lately, and what is kept from being told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from corral.features.alerts.facts import (
+    AlertFact,
+    AlertForgotten,
+    AlertRulesArranged,
+    AlertsSilenced,
+    SilenceEnded,
+)
+from corral.model.alert import Alert, AlertSilence
+from corral.model.alert_rule import AlertRule
+from corral.model.draft import Draft
+from corral.model.fact import Delta
+from corral.model.slice import Slice
+from corral.model.view import EMPTY
+
+
+@dataclass(frozen=True)
+class AlertsSlice(Slice):
+    """Alerts and what they fire by.
+
+    Attributes:
+        rules: by which alerts fire.
+        alerts: that fire, and the last that are over, by id.
+        silences: that keep some from being told, by id.
+    """
+
+    rules: tuple[AlertRule, ...] = ()
+    alerts: Mapping[str, Alert] = field(default_factory=lambda: EMPTY)
+    silences: Mapping[str, AlertSilence] = field(default_factory=lambda: EMPTY)
+
+    deltas = (AlertFact, AlertForgotten, AlertsSilenced, SilenceEnded, AlertRulesArranged)
+
+    @staticmethod
+    def fold(draft: "Draft[AlertsSlice]", delta: Delta) -> None:
+        """An alert or a silence stands as the fact says."""
+        match delta:
+            case AlertFact(alert=alert):
+                draft.put("alerts", alert.id, alert)
+            case AlertForgotten(alert_id=alert_id):
+                draft.drop("alerts", alert_id)
+            case AlertsSilenced(silence=silence):
+                draft.put("silences", silence.id, silence)
+            case SilenceEnded(silence_id=silence_id):
+                draft.drop("silences", silence_id)
+            case AlertRulesArranged(rules=rules):
+                draft.amend(rules=rules)

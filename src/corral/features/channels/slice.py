@@ -1,0 +1,63 @@
+"""What users are still to be told of their jobs, and when that becomes due."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from corral.features.channels.facts import NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
+from corral.model.draft import Draft
+from corral.model.fact import Delta, Fact, JobChanged
+from corral.model.job import Job
+from corral.model.notification import DueNotice, DueNotification, NotifyOn
+from corral.model.phase import Phase
+from corral.model.slice import Slice
+from corral.model.view import EMPTY, View
+
+
+@dataclass(frozen=True)
+class NoticesSlice(Slice):
+    """What is due.
+
+    Attributes:
+        notifications: ends of jobs for which a command is still to be run, by the id of the job or array.
+        notices: starts and ends of jobs that users are still to be told through their channels, by `NoticeDue.key`.
+    """
+
+    notifications: Mapping[str, DueNotification] = field(default_factory=lambda: EMPTY)
+    notices: Mapping[str, DueNotice] = field(default_factory=lambda: EMPTY)
+
+    deltas = (NotificationDue, NotificationGiven, NoticeDue, NoticeGiven)
+
+    @staticmethod
+    def fold(draft: "Draft[NoticesSlice]", delta: Delta) -> None:
+        """It is due, or is due no more."""
+        match delta:
+            case NotificationDue(job_id=job_id, user=user, at=at):
+                draft.put("notifications", delta.key, DueNotification(job_id, user, at))
+            case NotificationGiven(job_id=job_id):
+                draft.drop("notifications", job_id)
+            case NoticeDue(job_id=job_id, user=user, started=started, at=at):
+                draft.put("notices", delta.key, DueNotice(job_id, user, started, at))
+            case NoticeGiven(key=key):
+                draft.drop("notices", key)
+
+    def follows(self, view: View, facts: Sequence[Fact]) -> Sequence[Fact]:
+        """What is due of the first start of a job, and of an end after which it is not tried again."""
+        due: list[Fact] = []
+        for fact in facts:
+            if isinstance(fact, JobChanged) and (phase := fact.changes.get("phase")) is not None:
+                due += _due(fact, phase, view.jobs[fact.job_id])
+        return due
+
+
+def _due(fact: JobChanged, phase: Phase, job: Job) -> Iterator[Fact]:
+    if phase is Phase.RUNNING and fact.changes.get("attempts") == 1 and NotifyOn.STARTED in job.spec.notify_on:
+        yield _notice(job, fact, started=True)
+    if phase.terminal and job.phase.terminal:
+        if job.spec.notify is not None:
+            yield NotificationDue(job.id, job.spec.user, job.array_id, at=fact.at, by=fact.by)
+        if NotifyOn.DONE in job.spec.notify_on or NotifyOn.FAILED in job.spec.notify_on:
+            yield _notice(job, fact, started=False)
+
+
+def _notice(job: Job, fact: JobChanged, *, started: bool) -> NoticeDue:
+    return NoticeDue(job.id, job.spec.user, started, job.array_id, at=fact.at, by=fact.by)

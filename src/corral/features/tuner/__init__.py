@@ -1,0 +1,1 @@
+"""Tasks of the autotuner and their experiments: their facts, their slice of the ledger, and its table."""

@@ -1,0 +1,42 @@
+"""The tasks of the autotuner, and their experiments that are not over."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from corral.features.tuner.experiment_table import ExperimentRows
+from corral.features.tuner.facts import ExperimentFact, TaskDeleted, TaskFact
+from corral.model.draft import Draft
+from corral.model.experiment import Experiment
+from corral.model.fact import Delta
+from corral.model.slice import Slice
+from corral.model.tuning_task import TuningTask
+from corral.model.view import EMPTY
+
+
+@dataclass(frozen=True)
+class TunerSlice(Slice):
+    """Tasks and what they try now; the table of experiments has those that are over, too.
+
+    Attributes:
+        tasks: by id.
+        experiments: that are not over, by id.
+    """
+
+    tasks: Mapping[str, TuningTask] = field(default_factory=lambda: EMPTY)
+    experiments: Mapping[str, Experiment] = field(default_factory=lambda: EMPTY)
+
+    deltas = (TaskFact, TaskDeleted, ExperimentFact)
+    rows = ExperimentRows
+
+    @staticmethod
+    def fold(draft: "Draft[TunerSlice]", delta: Delta) -> None:
+        """A task or an experiment stands as the fact says."""
+        match delta:
+            case TaskFact(task=task):
+                draft.put("tasks", task.id, task)
+            case TaskDeleted(task_id=task_id):
+                draft.drop("tasks", task_id)
+            case ExperimentFact(experiment=experiment) if experiment.status.over:
+                draft.drop("experiments", experiment.id)
+            case ExperimentFact(experiment=experiment):
+                draft.put("experiments", experiment.id, experiment)

@@ -1,0 +1,49 @@
+"""A frozen value that is being advanced."""
+
+from typing import Any, Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class Draft(Generic[V]):
+    """Copies a mapping of the value the first time it changes, so that a batch of deltas costs one copy.
+
+    `value`, the value so far, may be read between deltas; it is only good until the next one. `freeze` ends the draft.
+    """
+
+    def __init__(self, base: V) -> None:
+        self.value = _copy(base)
+        self._owned: dict[str, dict[Any, Any]] = {}
+
+    def put(self, mapping: str, key: Any, value: Any) -> None:
+        """Put something into a mapping that no other one depends on."""
+        self._own(mapping)[key] = value
+
+    def drop(self, mapping: str, key: Any) -> None:
+        """Take something out of such a mapping; nothing when it is not there."""
+        self._own(mapping).pop(key, None)
+
+    def amend(self, **attributes: Any) -> None:
+        """Replace whole attributes."""
+        for name in attributes:
+            self._owned.pop(name, None)
+        vars(self.value).update(attributes)
+
+    def freeze(self) -> V:
+        """The finished value."""
+        self._owned = {}
+        return self.value
+
+    def _own(self, name: str) -> dict[Any, Any]:
+        owned = self._owned.get(name)
+        if owned is None:
+            owned = self._owned[name] = dict(getattr(self.value, name))
+            vars(self.value)[name] = owned
+        return owned
+
+
+def _copy(value: V) -> V:
+    """`dataclasses.replace` without its walk over every field."""
+    copy: V = object.__new__(type(value))
+    vars(copy).update(vars(value))
+    return copy
