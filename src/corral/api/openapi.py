@@ -22,7 +22,7 @@ from corral.api.route_table import ApiRoute, Body, RouteTable
 from corral.control.alerting.alert_access import LONGEST_SILENCE_S, MOST_REASON_CHARACTERS
 from corral.control.cordoning import LONGEST_DEADLINE_S
 from corral.control.job_changes import LAST_SEQUENCE, MOST_AT_ONCE
-from corral.control.mig_changes import MAX_SLICES
+from corral.control.slice_changes import MAX_SLICES
 from corral.control.submitting import submission_checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
 from corral.control.token_issuer import LONGEST_S

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.files import chunks, names_in, read_start
-from corral.preflight.compatibility import Version, version_of
+from corral.ports.preflight import Version, version_of
 
 _TAG = re.compile(r"\+cu(\d{1,3})(\d)\b")
 _TORCH_CUDA = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d{1,3}\.\d{1,3})\b", re.MULTILINE)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from corral.preflight.compatibility import Version
+from corral.ports.preflight import Version
 
 _NAMES = {
     "float32": ("float32", "fp32", "float", "f32"),
