@@ -21,9 +21,9 @@ from corral.model.view import View
 from corral.ports.node import News
 from corral.telemetry.discover import discover
 from corral.telemetry.node_silence import WatchedNode
-from corral.telemetry.nvml import open_nvml
 from corral.telemetry.sampler import Sampler
-from tests.nvml_stub import build_stub
+from corral.vendors.nvidia.nvml import open_nvml
+from tests.vendors.nvidia.nvml_stub import build_stub
 
 SAMPLES = 2_000
 SAMPLER_S = 10.0

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from corral.client import server_home
 from tests import host_state
 from tests.docker.daemon import DockerDaemon, docker_daemon, why_no_dockerd
-from tests.nvml_stub import unload_driver
+from tests.vendors.nvidia.nvml_stub import unload_driver
 
 # How long an example takes, to draw or to run, says more about the machine than about the code.
 settings.register_profile("corral", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -10,7 +10,7 @@ from tests.docker.daemon import DockerDaemon
 from tests.docker.image import IMAGE
 from tests.e2e.box import PATIENCE_S, SETTINGS, Box, serving, until_there
 from tests.e2e.terminal import corral
-from tests.nvml_stub import NvmlStub, nvml_library, stub_uuid
+from tests.vendors.nvidia.nvml_stub import NvmlStub, nvml_library, stub_uuid
 
 __all__ = ["nvml_library"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.box import Box
-from tests.nvml_stub import NvmlStub, nvml_library, nvml_stub, stub_uuid
+from tests.vendors.nvidia.nvml_stub import NvmlStub, nvml_library, nvml_stub, stub_uuid
 
 __all__ = ["nvml_library", "nvml_stub"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.box import PATIENCE_S, Box, described, uuid
 
-FAKE_CONTROL = Path(__file__).parents[1] / "sharing" / "fake_mps_control.py"
+FAKE_CONTROL = Path(__file__).parents[1] / "vendors" / "nvidia" / "fake_mps_control.py"
 
 
 def control_of(box: Box, *, before: str = "") -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corral.gpu import lock_files, monitor, reading
-from tests.nvml_stub import no_driver, nvml_library, nvml_stub, stubbed_nvml
+from tests.vendors.nvidia.nvml_stub import no_driver, nvml_library, nvml_stub, stubbed_nvml
 
 __all__ = ["no_driver", "nvml_library", "nvml_stub", "stubbed_nvml"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from corral.gpu import check_gpu_availability, monitor, select_gpus_for_task, wait_for_gpu_availability
 from corral.model.errors import Refused
-from tests.nvml_stub import NvmlStub
+from tests.vendors.nvidia.nvml_stub import NvmlStub
 
 
 @pytest.fixture

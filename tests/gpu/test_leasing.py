@@ -13,7 +13,7 @@ import pytest
 
 from corral.gpu import Lease, LeaseTimedOut, lease, lock_files
 from corral.model.errors import BackendFailed, Refused
-from tests.nvml_stub import NvmlStub, stub_uuid
+from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from corral.gpu import GPUMonitor, get_gpu_monitor, lock_files
 from corral.gpu import monitor as monitor_module
 from corral.model.errors import Refused
-from tests.nvml_stub import NvmlStub, stub_uuid
+from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from corral.model.answers.site import NodeRow
 from corral.model.errors import Refused
 from tests.e2e.box import Box, serving
 from tests.e2e.test_clusters import cluster
-from tests.nvml_stub import NvmlStub, stub_uuid
+from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 
 OTHER_BOOT = "0b5e7a9c-0000-4000-8000-000000000000"
 

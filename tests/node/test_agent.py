@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.errors import BackendFailed, Forbidden, NodeUnreachable, Refused
+from corral.model.errors import BackendFailed, NodeUnreachable, NotFound, Refused
 from corral.model.home import Home
 from corral.model.launch import LaunchPhase
 from corral.node.agent import MOST_CONNECTIONS, AgentServer
 from corral.node.protocol import GREETING, MAX_FRAME_BYTES, METHODS, VERSION, receive, send
 from corral.node.remote import RemoteNode
-from corral.ports.node import NodeAgent
+from corral.ports.node import NodeAgent, SliceChange
 from tests.node.conftest import EVENT_S, RemoteHost, a_launch, until
 from tests.thread_signal import signal_another_thread
 
@@ -129,8 +129,9 @@ def test_an_error_has_the_class_and_the_field_that_it_was_raised_with(remote: Re
     with pytest.raises(Refused, match="is not a signal") as refused:
         remote.node.signal("1.1", "NONSENSE")
     assert refused.value.field == "name"
-    with pytest.raises(Forbidden, match="for MIG slices alone"):
-        remote.node.nvidia_smi(("-r",))
+    with pytest.raises(NotFound, match="no device nowhere") as absent:
+        remote.node.change_slices("nowhere", SliceChange())
+    assert absent.value.field == "device"
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from corral.model.launch import DeviceUse, Launch
 from corral.model.means import Means
 from corral.model.tenant import Tenant
 from corral.node.device_setup import DeviceSetup
-from corral.sharing.driver import SharingDriver
-from corral.sharing.exclusive import Exclusive
-from corral.sharing.timeslice import Timeslice
+from corral.vendors.exclusive import Exclusive
+from corral.vendors.sharing_driver import SharingDriver
+from corral.vendors.timeslice import Timeslice
 
 EVENT_S = 60.0
 
@@ -73,7 +73,7 @@ def devices(driver: Recording) -> Iterator[DeviceSetup]:
         Means.TIMESLICE: Timeslice(),
         Means.MPS: driver,
     }
-    devices = DeviceSetup(drivers, lambda: HERE)
+    devices = DeviceSetup(lambda device, milli: drivers[device.held_by(milli)], lambda: HERE)
     yield devices
     driver.gate.set()
     devices.close()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from corral.ports.preflight import Effect, Place
 from corral.preflight.detect import Stated, detect
 from corral.preflight.rules import check
-from corral.preflight.subject import Effect, Place
 from tests.preflight.test_weights import LLAMA_3_8B
 
 

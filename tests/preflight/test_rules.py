@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from corral.model.device import VirtualLayer
 from corral.model.means import Means
 from corral.model.version import version_of
-from corral.preflight.compatibility import compute_of_model
+from corral.ports.preflight import Effect, Place, Workload
 from corral.preflight.rules import blocking, check
-from corral.preflight.subject import Effect, Place, Workload
+from corral.vendors.nvidia.compatibility import compute_of_model
 
 GUIDE = "NVIDIA CUDA Compatibility guide, minor version compatibility, tables 1 and 2"
 NOTES = "CUDA Toolkit release notes, toolkit and corresponding driver versions"

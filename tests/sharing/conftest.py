@@ -1,32 +1,10 @@
-"""Devices to share, and a stand-in for NVIDIA's MPS control program."""
-
-import sys
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
+"""Devices to share."""
 
 import pytest
 
 from corral.model.allocation import Grant
 from corral.model.device import Device, Node, Partition
 from corral.model.tenant import Tenant
-
-FAKE_MPS_CONTROL = Path(__file__).with_name("fake_mps_control.py")
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A directory with a short path: a socket's may not be long."""
-    with tempfile.TemporaryDirectory(prefix="s-") as directory:
-        yield Path(directory)
-
-
-@pytest.fixture
-def mps_control(tmp_path: Path) -> str:
-    program = tmp_path / "nvidia-cuda-mps-control"
-    program.write_text(f"#!{sys.executable} -ISB\n{FAKE_MPS_CONTROL.read_text()}")
-    program.chmod(0o755)
-    return str(program)
 
 
 @pytest.fixture

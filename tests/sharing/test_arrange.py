@@ -6,7 +6,7 @@ import pytest
 
 from corral.model.device import Device, Node, VirtualLayer
 from corral.model.means import Means
-from corral.sharing.arrange import Arrangement, idle_rules, slice_milli
+from corral.sharing.arrange import Arrangement, idle_rules
 
 
 def test_without_rules_a_device_is_shared_by_time_slices(node: Node) -> None:
@@ -56,31 +56,6 @@ def test_slices_are_devices_after_those_that_they_are_cut_from(node: Node) -> No
     ]
     assert [device.means for device in devices[1:]] == [Means.MIG] * 4
     assert {device.parent_uuid for device in devices[2:]} == {"GPU-m"}
-
-
-@pytest.mark.parametrize(
-    ("profile", "slice_gib", "device_gib", "milli"),
-    [
-        ("1g.10gb", 9.5, 80, 142),
-        ("1g.20gb", 19.5, 80, 250),
-        ("2g.20gb", 19.5, 80, 285),
-        ("3g.40gb", 39.5, 80, 500),
-        ("7g.80gb", 79, 80, 1000),
-        ("1g.6gb", 5.8, 24, 250),
-        ("4g.24gb", 23.6, 24, 1000),
-        ("10g", 9.5, 80, 125),
-        ("odd", None, None, 1000),
-    ],
-)
-def test_a_slice_counts_as_its_part_of_the_device(
-    profile: str, slice_gib: float | None, device_gib: int | None, milli: int
-) -> None:
-    slice_mib = None if slice_gib is None else int(slice_gib * 1024)
-    assert slice_milli(profile, slice_mib, None if device_gib is None else device_gib * 1024) == milli
-
-
-def test_seven_of_the_smallest_slices_are_no_more_than_their_device() -> None:
-    assert 7 * slice_milli("1g.10gb", 9728, 81920) <= 1000
 
 
 def test_what_the_machine_lacks_for_mps_counts_like_what_the_device_lacks(node: Node) -> None:

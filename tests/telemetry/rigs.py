@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from corral.clock import ManualClock
 from corral.ports.telemetry import Source
+from corral.telemetry.discover import AnyDriver
 from corral.telemetry.mock import MockSource
-from corral.telemetry.nvidia_smi import NvidiaSmiSource
-from corral.telemetry.nvml import NvmlSource
-from tests.nvml_stub import NvmlStub
+from corral.vendors.nvidia import NVIDIA
+from corral.vendors.nvidia.nvidia_smi import NvidiaSmiSource
+from corral.vendors.nvidia.nvml import NvmlSource
+from corral.vendors.vendor import DriverLibrary, DriverSource
+from tests.vendors.nvidia.nvml_stub import NvmlStub
 
 NOW = 1_700_000_000.0
 RETRY_S = 61.0
@@ -46,6 +49,12 @@ class RigMaker(Protocol):
     """Makes a rig with three idle GPUs."""
 
     def __call__(self) -> Rig: ...
+
+
+def through(name: str, driver: DriverSource, clock: ManualClock) -> Source:
+    """A host's source that has this driver and no other."""
+    maker = replace(NVIDIA, libraries=(DriverLibrary(name, lambda _: driver),))
+    return AnyDriver(clock, makers={maker.name: maker})
 
 
 def mock_rig(path: Path) -> Rig:
@@ -86,7 +95,7 @@ def nvml_rig(stub: NvmlStub) -> Rig:
 
     clock = ManualClock(NOW)
     apply([Gpu() for _ in range(3)])
-    return Rig(NvmlSource(clock), clock, apply)
+    return Rig(through("NVML", NvmlSource(clock), clock), clock, apply)
 
 
 SMI = """#!/bin/sh
@@ -140,4 +149,4 @@ def smi_rig(directory: Path) -> Rig:
     clock = ManualClock(NOW)
     command = write_smi(directory)
     apply([Gpu() for _ in range(3)])
-    return Rig(NvidiaSmiSource(clock, command=str(command)), clock, apply)
+    return Rig(through("nvidia-smi", NvidiaSmiSource(clock, command=str(command)), clock), clock, apply)

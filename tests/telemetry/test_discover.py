@@ -10,8 +10,8 @@ import pytest
 from corral.clock import ManualClock
 from corral.model.errors import Refused
 from corral.telemetry.discover import AnyDriver, discover
-from tests.nvml_stub import LIBRARY, NvmlStub
 from tests.telemetry.rigs import smi_rig
+from tests.vendors.nvidia.nvml_stub import LIBRARY, NvmlStub
 
 
 def test_a_mock_file_comes_before_any_driver(stubbed_nvml: NvmlStub, tmp_path: Path) -> None:

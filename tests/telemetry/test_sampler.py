@@ -23,7 +23,7 @@ from corral.telemetry.host import host_node
 from corral.telemetry.mock import MockSource
 from corral.telemetry.node_silence import WatchedNode
 from corral.telemetry.sampler import Sampler
-from tests.nvml_stub import NvmlStub, stub_uuid
+from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 
 ROW = '[[devices]]\nmother_uuid = "{uuid}"\nmodel_name = "GPU"\nmemory_size = "8G"\n{extra}\n'
 PATIENCE_S = 60.0

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from corral.control.alerting.alert_access import LONGEST_SILENCE_S, MOST_REASON_CHARACTERS
 from corral.control.cordoning import LONGEST_DEADLINE_S
-from corral.control.mig_changes import MAX_SLICES
+from corral.control.slice_changes import MAX_SLICES
 from corral.control.token_issuer import LONGEST_S
 from corral.model import name_pattern
 from corral.model.alert_match import MOST_CHARACTERS

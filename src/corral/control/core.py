@@ -18,7 +18,6 @@ from corral.control.job_changes import JobChanges
 from corral.control.job_notes import JobNotes
 from corral.control.job_updates import JobUpdates
 from corral.control.kept_scratch import KeptScratch
-from corral.control.mig_changes import MigChanges
 from corral.control.node_events import NodeEvents
 from corral.control.node_registry import Nodes
 from corral.control.node_workers import TaskQueue
@@ -33,6 +32,7 @@ from corral.control.querying.queries import Queries
 from corral.control.querying.queue_rows import QueueListing
 from corral.control.recovery import Recovery
 from corral.control.service import Service
+from corral.control.slice_changes import SliceChanges
 from corral.control.stop_notes import StopNotes
 from corral.control.submitting.candidate_nodes import CandidateNodes, EligibleNodes
 from corral.control.submitting.device_request import RequestRules
@@ -189,7 +189,7 @@ class ControlCore:
             logs=self._logs,
             explanations=self._make_explanations(queries),
             holdings=AllocationMap(ledger, nodes, dispatcher.attempts),
-            slicing=MigChanges(ledger, nodes, queries, allowed=settings.mig_changes),
+            slicing=SliceChanges(ledger, nodes, queries),
             node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),
             device_cordons=DeviceCordons(ledger, clock, queries),
             adopting=Adoption(ledger, nodes, self._telemetry, clock, server=server, watch=dispatcher.launch),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from corral.control.slurm_environment import SLURM_MARK, SLURM_NAMES, slurm_variables
 from corral.model import script_copy
 from corral.model.allocation import Allocation, Grant, Member
-from corral.model.device import Device, Node
+from corral.model.device import FIRST_VENDOR, Device, Node
 from corral.model.job import Job, JobKind
 from corral.model.launch import DeviceUse, Launch
 from corral.model.named_values import named_values
@@ -16,6 +16,7 @@ from corral.model.tenant import Tenant
 from corral.model.units import format_memory
 from corral.model.view import View
 from corral.ports.node import Rendezvous
+from corral.vendors.registry import vendor_named, vendors_of
 
 _OF_ANOTHER_JOB = frozenset(
     {
@@ -33,9 +34,10 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
     """A launch for each member of the allocation, in the order of their ranks; `notes` go to the log of each.
 
     A member finds its submitter's environment with Corral's own variables over it, and sees its own devices alone:
-    without any, CUDA_VISIBLE_DEVICES is set and empty. Members of a gang are told their rank and who else there is. A
-    script is not: it runs once, and what it starts on the members with `srun` is. One with lines for Slurm finds
-    the names that such scripts use. A device that its node does not have any more is missing among the launch's uses.
+    without any, the variables by which a process sees some are set and empty. Members of a gang are told their rank
+    and who else there is. A script is not: it runs once, and what it starts on the members with `srun` is. One with
+    lines for Slurm finds the names that such scripts use. A device that its node does not have any more is missing
+    among the launch's uses.
     """
     members = allocation.placement.members
     given = submitted_with(job)
@@ -44,7 +46,7 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
     launches = []
     for rank, (member, files) in enumerate(zip(members, outputs, strict=True)):
         devices = _devices(view.nodes.get(member.node))
-        own = {**shared, **_of_the_devices(member, devices)}
+        own = {**_seeing(shared, member, devices), **_of_the_devices(member, devices)}
         if len(members) > 1:
             own |= _of_the_member(members, rank, with_ranks=not job.spec.script)
         if SLURM_MARK in given:
@@ -108,7 +110,6 @@ def _parameters(job: Job) -> list[str]:
 
 def _of_the_job(job: Job, allocation: Allocation) -> dict[str, str]:
     variables = {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CORRAL_JOB_ID": job.id,
         "CORRAL_JOB_NAME": job.spec.name,
         "CORRAL_ATTEMPT": str(allocation.attempt),
@@ -121,11 +122,36 @@ def _of_the_job(job: Job, allocation: Allocation) -> dict[str, str]:
 def _of_the_devices(member: Member, devices: Mapping[str, Device]) -> dict[str, str]:
     uuids = [grant.uuid for grant in member.grants]
     return {
-        "CUDA_VISIBLE_DEVICES": ",".join(uuids),
         "CORRAL_NODE": member.node,
         "CORRAL_GPUS": str(len(uuids)),
         "CORRAL_GPU_INDICES": ",".join(str(devices[uuid].index) for uuid in uuids if uuid in devices),
     }
+
+
+def _seeing(env: Mapping[str, str], member: Member, devices: Mapping[str, Device]) -> dict[str, str]:
+    """The environment with which a process sees the member's devices alone, and those of no other vendor on its node.
+
+    `devices` are the node's. What is not there any more, and a node without devices, is taken for the first vendor's.
+    """
+    granted: dict[str, list[str]] = {}
+    for grant in member.grants:
+        vendor = devices[grant.uuid].vendor if grant.uuid in devices else FIRST_VENDOR
+        granted.setdefault(vendor, []).append(grant.uuid)
+    there = dict.fromkeys(device.vendor for device in devices.values())
+    makers = {name: vendor_named(name) for name in (*there, *granted)} or {FIRST_VENDOR: vendor_named(FIRST_VENDOR)}
+    unset = {variable for name in granted for variable in makers[name].unset}
+    visible = {
+        variable: value
+        for name, vendor in makers.items()
+        for variable, value in vendor.visible(granted.get(name, ())).items()
+    }
+    return {variable: value for variable, value in {**env, **visible}.items() if variable not in unset}
+
+
+def hidden(node: Node | None) -> dict[str, str]:
+    """The variables by which a process sees no device of its node."""
+    makers = vendors_of(() if node is None else node.devices) or (vendor_named(FIRST_VENDOR),)
+    return {name: value for vendor in makers for name, value in vendor.visible(()).items() if not value}
 
 
 def _of_the_member(members: Sequence[Member], rank: int, *, with_ranks: bool) -> dict[str, str]:

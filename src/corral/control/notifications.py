@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from corral.clock import Clock
-from corral.control.environment import submitted_with
+from corral.control.environment import hidden, submitted_with
 from corral.control.node_registry import Nodes
 from corral.features.channels.facts import NotificationGiven
 from corral.features.channels.slice import NoticesSlice
@@ -143,7 +143,8 @@ class Notifications:
         if not all(element.phase.terminal for element in elements):
             return None
         spec = job.spec
-        env = {**submitted_with(job), **outcome(job, elements), "CORRAL_NODE": node, "CUDA_VISIBLE_DEVICES": ""}
+        unseen = hidden(self._ledger.view().nodes.get(node))
+        env = {**submitted_with(job), **outcome(job, elements), "CORRAL_NODE": node, **unseen}
         return Notification(
             id=f"{key}-{int(end.at * 1000)}",
             job_id=job.id,

@@ -15,7 +15,6 @@ from corral.control.executions import Executions
 from corral.control.interaction import Interaction
 from corral.control.job_changes import JobChanges
 from corral.control.job_updates import JobUpdates
-from corral.control.mig_changes import MigChanges
 from corral.control.node_registry import Nodes
 from corral.control.querying.allocation_map import AllocationMap
 from corral.control.querying.explanations import Explanations
@@ -24,6 +23,7 @@ from corral.control.querying.member_logs import MemberLog, MemberLogs
 from corral.control.querying.queries import Queries
 from corral.control.querying.queue_rows import QueueListing
 from corral.control.querying.usage import Accounts
+from corral.control.slice_changes import SliceChanges
 from corral.control.submitting import new_jobs
 from corral.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
 from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
@@ -77,7 +77,7 @@ class Service:
         logs: MemberLogs,
         explanations: Explanations,
         holdings: AllocationMap,
-        slicing: MigChanges,
+        slicing: SliceChanges,
         adopting: Adoption,
         updating: JobUpdates,
         queues: QueueListing,

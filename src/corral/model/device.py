@@ -8,6 +8,9 @@ from corral.model.means import HostMeans, Means
 from corral.model.placement_rules import Resident, Taint
 from corral.model.units import MILLI_PER_DEVICE
 
+FIRST_VENDOR = "nvidia"
+"""The maker of devices that name none: before there were others, all were of this one."""
+
 
 class DeviceState(StrEnum):
     """What a person may expect of a device; the first that applies, in this order."""
@@ -58,6 +61,8 @@ class Device:
         mig_profile, parent_uuid: of a slice, and the device that it is cut from; None for a physical device.
         slice_milli: what a slice counts as of that device.
         replica: one of several that a cluster's device plugin makes of one device: whoever has it whole shares that.
+        vendor: its maker, as `corral.vendors` names it.
+        files: the device files by which a container reaches it, where its vendor gives these; else ().
     """
 
     uuid: str
@@ -80,6 +85,8 @@ class Device:
     slice_milli: int | None = None
     replica: bool = False
     virtual: VirtualLayer | None = None
+    vendor: str = FIRST_VENDOR
+    files: tuple[str, ...] = ()
 
     @property
     def is_part(self) -> bool:

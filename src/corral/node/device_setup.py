@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from corral.model.device import Device, Node
@@ -10,23 +10,26 @@ from corral.model.errors import BackendFailed, CorralError
 from corral.model.launch import DeviceUse, Launch
 from corral.model.means import Means
 from corral.node.worker_queues import WorkerQueues
-from corral.sharing.driver import SharingDriver
+from corral.vendors.sharing_driver import SharingDriver
 
 log = logging.getLogger(__name__)
 
 Then = Callable[[CorralError | None], None]
 """What follows once all devices of a launch are ready, or given what failed."""
 
+DriverOf = Callable[[Device, int], SharingDriver]
+"""The driver by which a job has so many milli-GPU of a device."""
+
 
 class DeviceSetup:
     """Prepares devices through the drivers of their means. Safe from any thread.
 
-    What takes programs of NVIDIA's is done on threads of its own, in order for each device, so that a device that is
+    What takes programs of a vendor's is done on threads of its own, in order for each device, so that a device that is
     being released is made ready for its next tenant afterwards.
     """
 
-    def __init__(self, drivers: Mapping[Means, SharingDriver], inventory: Callable[[], Node | None]) -> None:
-        self._drivers = drivers
+    def __init__(self, driver_of: DriverOf, inventory: Callable[[], Node | None]) -> None:
+        self._driver_of = driver_of
         self._inventory = inventory
         self._queues = WorkerQueues()
         self._lock = threading.Lock()
@@ -99,7 +102,7 @@ class DeviceSetup:
             node = self._inventory()
             for device in () if node is None else node.devices:
                 if device.uuid not in in_use and device.uuid not in before and device.means is Means.MPS:
-                    self._release(device, self._drivers[Means.MPS])
+                    self._release(device, self._driver_of(device, 0))
 
     def clients(self, means: Means) -> dict[str, tuple[Device, tuple[str, ...]]]:
         """The devices that launches share by this means, each with their ids."""
@@ -124,7 +127,7 @@ class DeviceSetup:
         return {uuid for uses in self._tenants.values() for uuid in uses}
 
     def _driver(self, use: DeviceUse) -> SharingDriver:
-        return self._drivers[use.device.held_by(use.newcomer.grant.share_milli)]
+        return self._driver_of(use.device, use.newcomer.grant.share_milli)
 
     def _release(self, device: Device, driver: SharingDriver) -> None:
         if driver.slow:

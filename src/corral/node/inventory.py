@@ -11,7 +11,7 @@ from corral.config.settings import Numa
 from corral.model.device import Node
 from corral.model.means import HostMeans
 from corral.sharing.arrange import Arrangement
-from corral.sharing.mps import Mps
+from corral.sharing.host_drivers import HostDrivers
 from corral.telemetry.host import numa_cpus
 
 log = logging.getLogger(__name__)
@@ -24,13 +24,14 @@ class Inventory:
     """Makes of a node as it was found the one that jobs run on.
 
     Attributes:
+        drivers: how its devices are shared.
         host_means: who holds jobs to their CPUs and memory here.
         scratch: where jobs leave their files.
         name: what the node is called, None being as it was found.
     """
 
     settings: Settings
-    mps: Mps
+    drivers: HostDrivers
     host_means: HostMeans
     scratch: Path
     name: str | None
@@ -38,7 +39,7 @@ class Inventory:
     def of(self, found: Node) -> Node:
         """The node with its name, the means of its devices, and their slices as devices; refusals are logged."""
         arrangement = Arrangement(
-            self.settings.sharing, self.settings.vgpu, one_user=self.mps.one_user, unfit=self.mps.unfit
+            self.settings.sharing, self.settings.vgpu, one_user=self.drivers.one_user, unfit=self.drivers.unfit
         )
         for why in arrangement.refusals(found):
             log.warning("%s", why)

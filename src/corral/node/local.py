@@ -3,7 +3,7 @@
 node_launches      what runs here              unknown_launches   what the ledger does not know of it
 device_setup       devices made ready          resource_files     scratch directories
 job_mapping        which jobs are on which GPU, for other tools
-sampler, news      what is told of the host    mps_watch          the daemons that jobs share devices through
+sampler, news      what is told of the host
 notification_runner    commands of users whose jobs have ended
 """
 
@@ -20,8 +20,9 @@ from pathlib import Path
 from corral.as_login import keyring_shared
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.model.device import SERVICE
-from corral.model.errors import BackendFailed, CorralError, Forbidden, NodeUnreachable
+from corral.model.answers.devices import SlicePlan
+from corral.model.device import SERVICE, Device
+from corral.model.errors import BackendFailed, CorralError, NodeUnreachable, NotFound, Refused
 from corral.model.home import Home
 from corral.model.launch import Launch, Lineage, Origin, checked_launch_id, job_of, member_of
 from corral.model.means import Level, Means
@@ -35,7 +36,6 @@ from corral.node.job_inputs import JobInputs
 from corral.node.job_logs import JobLogs
 from corral.node.job_mapping import JobMapping
 from corral.node.meeting_places import MeetingPlaces
-from corral.node.mps_watch import MpsWatch
 from corral.node.news import NewsBuffer
 from corral.node.node_executions import NodeExecutions
 from corral.node.node_launches import HeardLaunches, NodeLaunches
@@ -54,6 +54,8 @@ from corral.ports.node import (
     Reconciled,
     Rendezvous,
     Reports,
+    ServiceLost,
+    SliceChange,
 )
 from corral.ports.runtime import InnerCommand
 from corral.runtimes.disk import Disks
@@ -64,24 +66,19 @@ from corral.runtimes.process.launch_spec import LaunchError
 from corral.runtimes.process.process_launches import ProcessLaunches
 from corral.runtimes.process.runtime import CONTAINER, ProcessRuntime
 from corral.runtimes.watch import WatchRuntime
-from corral.sharing.drivers import make_drivers, make_mps, mps_warning, process_mode_warning
-from corral.sharing.exclusive import NVIDIA_SMI
-from corral.sharing.nvidia_tools import run_tool
+from corral.sharing.host_drivers import host_drivers
 from corral.telemetry.attribution import Attribution
 from corral.telemetry.discover import discover
 from corral.telemetry.processes import HostProcesses
 from corral.telemetry.sampler import Sampler
+from corral.vendors.registry import vendor_of
+from corral.vendors.vendor import Host
 from corral.wire import to_plain
 
 log = logging.getLogger(__name__)
 
 REFRESH_TIMEOUT_S = 2.0
 """A driver that has not answered by then is not waited for: the job looks for another device."""
-
-TOOL_TIMEOUT_S = 60.0
-
-MIG_LOOKS = frozenset({"-lgip", "-lgi", "-i"})
-"""Options of `nvidia-smi mig` that list slices, of a device, and change nothing."""
 
 
 class LocalNode:
@@ -120,10 +117,8 @@ class LocalNode:
         self._inspector = HostFileInspector()
         self._cleaner = Cleaner()
         self._unknown = UnknownLaunches(self._cleaner.add)
-        self._mps = make_mps(home.root, settings)
-        by_root, described = os.geteuid() == 0, mock is not None
-        drivers = make_drivers(settings, self._mps, described=described, by_root=by_root)
-        self._devices = DeviceSetup(drivers, self._news.inventory)
+        self._drivers = host_drivers(Host(home.root, settings, described=mock is not None, by_root=os.geteuid() == 0))
+        self._devices = DeviceSetup(self._drivers.of, self._news.inventory)
         labels = dict(settings.labels)
         self._source = discover(clock, mock=mock, allocated=self._devices.allocated_milli, labels=labels, node=name)
         # After all that may be refused, because it starts a process.
@@ -145,19 +140,17 @@ class LocalNode:
                 home=self._paths["CORRAL_HOME"],
                 container_named=ContainerNames().of,
             ),
-            arrange=Inventory(settings, self._mps, processes.host_means, home.scratch, name).of,
+            arrange=Inventory(settings, self._drivers, processes.host_means, home.scratch, name).of,
         )
-        self._mps_watch = MpsWatch(
-            self._mps, self._devices, running=self._launches.running, lost=self._news.service_lost
-        )
-        _warn(mps_warning(settings), process_mode_warning(settings, described=described, by_root=by_root))
+        self._watches = self._drivers.watches(self._clients, self._service_lost)
+        _warn(*self._drivers.warnings)
         if (why := keyring_shared()) is not None:
             _warn(f"jobs of all users share the server's session keyring: keyctl is forbidden here ({why})")
         self._cleaner.start()
         self._notifications.start(processes)
         self._sampler.start()
-        if any(means is Means.MPS for _, means in settings.sharing):
-            self._mps_watch.start()
+        for watch in self._watches:
+            watch.start()
 
     @property
     def source(self) -> str:
@@ -167,7 +160,8 @@ class LocalNode:
     def close(self) -> None:
         """Stop everything but the jobs, and answer whoever waits for news."""
         self._news.close()
-        self._mps_watch.close()
+        for watch in self._watches:
+            watch.close()
         self._unknown.close()
         self._devices.close()
         self._cleaner.close()
@@ -298,8 +292,15 @@ class LocalNode:
         found = self._inspector.inspect(queries, who)
         return tuple(FileFinding(query, to_plain(facts)) for query, facts in found.items())
 
-    def nvidia_smi(self, arguments: tuple[str, ...]) -> str:
-        return run_tool([NVIDIA_SMI, *_allowed(arguments, self._settings)], timeout_s=TOOL_TIMEOUT_S)
+    def change_slices(self, uuid: str, change: SliceChange) -> SlicePlan:
+        node = self._news.inventory()
+        device = next((one for one in (() if node is None else node.devices) if one.uuid == uuid), None)
+        if device is None:
+            raise NotFound(f"there is no device {uuid} on this node any more", field="device")
+        make = vendor_of(device).change_slices
+        if make is None:
+            raise Refused(f"--mig: slices of {device.model} are not changed by Corral", field="device")
+        return make(device, change, self._settings.mig_changes)
 
     # Between the parts
 
@@ -336,8 +337,17 @@ class LocalNode:
         env = {**dict(launch.env), **own, **self._devices.environment(launch)}
         return replace(launch, env=tuple(sorted(env.items())))
 
+    def _clients(self) -> dict[str, tuple[Device, tuple[str, ...]]]:
+        """Devices on which launches run that meet in a daemon, with these launches."""
+        shared = self._devices.clients(Means.MPS)
+        found = {uuid: (device, self._launches.running(launches)) for uuid, (device, launches) in shared.items()}
+        return {uuid: (device, launches) for uuid, (device, launches) in found.items() if launches}
+
+    def _service_lost(self, uuid: str, reason: str, launches: tuple[str, ...]) -> None:
+        self._news.service_lost(ServiceLost(uuid, reason, launches))
+
     def _origins(self) -> tuple[Origin, ...]:
-        daemons = (self._processes.identify(pid) for pid in self._mps.daemons())
+        daemons = (self._processes.identify(pid) for pid in self._drivers.daemons())
         services = (Origin(SERVICE, Lineage(daemon)) for daemon in daemons if daemon is not None)
         return (*self._launches.origins(), *services)
 
@@ -389,13 +399,3 @@ def _allow_many_files() -> None:
     """A running job takes a descriptor. After the zygote stands, so that its jobs keep the limit that was set."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _allowed(arguments: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
-    """Raises Forbidden for all but listing MIG slices, and changing them where the site allows that."""
-    if arguments[:1] != ("mig",):
-        raise Forbidden(f"nvidia-smi is run for MIG slices alone, not with {' '.join(arguments)!r:.60}")
-    options = {argument for argument in arguments if argument.startswith("-")}
-    if not settings.mig_changes and not options <= MIG_LOOKS:
-        raise Forbidden("this site does not let MIG slices be changed (mig_changes)")
-    return arguments

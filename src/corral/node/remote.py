@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+from corral.model.answers.devices import SlicePlan
 from corral.model.errors import BackendFailed, NodeUnreachable, Refused
 from corral.model.launch import Launch
 from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
 from corral.node.file_inspector import DEADLINE_S as INSPECTION_S
-from corral.node.local import REFRESH_TIMEOUT_S, TOOL_TIMEOUT_S
+from corral.node.local import REFRESH_TIMEOUT_S
 from corral.node.protocol import GREETING, METHODS, VERSION, BadFrame, Closed, error_of, receive, send
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import (
@@ -27,6 +28,7 @@ from corral.ports.node import (
     Reconciled,
     Rendezvous,
     Reports,
+    SliceChange,
 )
 from corral.ports.runtime import InnerCommand
 from corral.runtimes.process.process_execution import ANSWER_WITHIN_S
@@ -36,6 +38,9 @@ T = TypeVar("T")
 
 PATIENCE_S = 10.0
 """An agent answers within milliseconds, and within seconds where its disk is busy."""
+
+SLICES_S = 120.0
+"""A vendor's tool is run twice, each time for a minute at most."""
 
 RECONCILE_S = 30.0
 """It looks at everything that jobs have left."""
@@ -133,8 +138,8 @@ class RemoteNode:
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         return self._call(INSPECTION_S, NodeAgent.inspect, queries, who)
 
-    def nvidia_smi(self, arguments: tuple[str, ...]) -> str:
-        return self._call(TOOL_TIMEOUT_S, NodeAgent.nvidia_smi, arguments)
+    def change_slices(self, uuid: str, change: SliceChange) -> SlicePlan:
+        return self._call(SLICES_S, NodeAgent.change_slices, uuid, change)
 
     def close(self) -> None:
         """Close the connections; the agent goes on. Calls that wait fail when they are answered, or late."""

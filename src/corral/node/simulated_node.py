@@ -3,6 +3,7 @@
 import threading
 
 from corral.clock import Clock
+from corral.model.answers.devices import SlicePlan
 from corral.model.device import DeviceSample, Node
 from corral.model.errors import NodeUnreachable
 from corral.model.launch import Launch, LaunchPhase
@@ -22,6 +23,7 @@ from corral.ports.node import (
     Reconciled,
     Rendezvous,
     Reports,
+    SliceChange,
 )
 from corral.ports.runtime import InnerCommand
 from corral.preflight.file_facts import FileFacts
@@ -203,9 +205,9 @@ class SimulatedNode:
         found |= {query: FileFacts(start=FOUND) for query in queries if query.start is not None}
         return tuple(FileFinding(query, to_plain(facts)) for query, facts in found.items())
 
-    def nvidia_smi(self, arguments: tuple[str, ...]) -> str:
+    def change_slices(self, uuid: str, change: SliceChange) -> SlicePlan:
         self._called()
-        return ""
+        return SlicePlan(uuid)
 
     def close(self) -> None:
         self._news.close()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from corral.model.answers.devices import SlicePlan
 from corral.model.device import DeviceSample, Node
 from corral.model.job import ProcessIdentity
 from corral.model.launch import Launch, LaunchReport
@@ -143,6 +144,22 @@ class Rendezvous:
     secret: str
 
 
+@dataclass(frozen=True, slots=True)
+class SliceChange:
+    """A change of the slices of a device that an administrator asks for.
+
+    Attributes:
+        profile, count: so many more slices are cut; without a profile all are given up.
+        in_use: jobs have some of its slices.
+        apply: it is done, not only shown.
+    """
+
+    profile: str | None = None
+    count: int = 1
+    in_use: bool = False
+    apply: bool = False
+
+
 class NodeAgent(Protocol):
     """One host. Every call may be repeated, and none waits for a device, a daemon or a job.
 
@@ -272,8 +289,12 @@ class NodeAgent(Protocol):
         """What was found out with the rights of `who`, None being the agent's own; what took too long is left out."""
         ...
 
-    def nvidia_smi(self, arguments: tuple[str, ...]) -> str:
-        """The output of NVIDIA's tool, for changes of MIG slices that the site allows."""
+    def change_slices(self, uuid: str, change: SliceChange) -> SlicePlan:
+        """Cut slices of a device or give them up, or show how: the plan, and whether it was carried out.
+
+        Raises Refused where the device has no room for them, Forbidden where the site lets nobody change slices, and
+        BackendFailed when the vendor's program fails.
+        """
         ...
 
     def close(self) -> None:

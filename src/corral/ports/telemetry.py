@@ -14,7 +14,10 @@ from corral.ports.node import ServiceLost
 class Source(Protocol):
     """Discovers and samples the devices of this host. Calls may be slow or hang: they run on the sampler's thread."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What reads the devices, for a person."""
+        ...
 
     def node(self) -> Node:
         """The host's inventory. Raises BackendFailed when the driver does not answer."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corral.model.version import Version, dotted
+from corral.ports.preflight import Place, Workload
 from corral.preflight.command_line import CommandLine, read_command
 from corral.preflight.estimate import Estimate, estimate_local, estimate_named
 from corral.preflight.file_facts import FileFacts, file_query, read_facts
 from corral.preflight.memory_rules import granted_mib
 from corral.preflight.model_source import LocalModel
 from corral.preflight.precision import canonical
-from corral.preflight.subject import Place, Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from corral.model.means import Means
 from corral.model.units import format_memory
-from corral.preflight.subject import Effect, Finding, Place, Workload
+from corral.ports.preflight import Effect, Finding, Place, Workload
 
 DEFAULT_FRACTION = {"vllm": 0.9, "sglang": 0.88}
 """The fraction of device memory that each server takes by default; that of SGLang varies a little with the device."""

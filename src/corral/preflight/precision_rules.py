@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from corral.model.version import dotted
+from corral.ports.preflight import Effect, Finding, Place, Workload
 from corral.preflight.precision import SUPPORT, canonical
-from corral.preflight.subject import Effect, Finding, Place, Workload
 
 _FRAMEWORK_NEEDS = {"vllm": (7, 0), "sglang": (7, 5)}
 """The lowest compute capability that each framework supports, by its installation page."""

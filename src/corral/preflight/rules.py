@@ -1,40 +1,34 @@
 """Will this workload run in this place? Every rule looks at both and yields its findings."""
 
-from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from corral.preflight.driver_rules import driver_against_runtime, runtime_against_device, virtual_layer
+from corral.ports.preflight import Effect, Finding, Place, Workload
 from corral.preflight.memory_rules import memory_fit, memory_fraction
-from corral.preflight.placement_rules import device_count, head_division, mig_rules, mps_rules, paddle_allocator
+from corral.preflight.placement_rules import device_count, head_division, paddle_allocator
 from corral.preflight.precision_rules import framework_against_device, precision_against_device
-from corral.preflight.subject import Effect, Finding, Place, Workload
-
-Rule = Callable[[Workload, Place], Iterator[Finding]]
+from corral.vendors.registry import vendor_named
+from corral.vendors.vendor import Rule
 
 RULES: tuple[Rule, ...] = (
-    virtual_layer,
-    runtime_against_device,
     framework_against_device,
     precision_against_device,
     memory_fit,
     memory_fraction,
     device_count,
     head_division,
-    mps_rules,
-    mig_rules,
-    paddle_allocator,
 )
+"""For devices of any vendor."""
 
 
 @lru_cache(maxsize=256)
 def check(work: Workload, place: Place, *, strict: bool = False) -> tuple[Finding, ...]:
     """All findings, blocking ones first, each group in the order of the rules.
 
-    `strict` blocks a runtime newer than the driver's CUDA version even where minor-version compatibility allows it.
+    `strict` blocks a runtime newer than the driver's version even where the vendor calls the two compatible.
     """
-    found = [*driver_against_runtime(work, place, strict=strict)]
-    for rule in RULES:
-        found += rule(work, place)
+    vendor = vendor_named(place.vendor)
+    rules = (*vendor.driver_rules(strict), *RULES, *vendor.sharing_rules(), paddle_allocator)
+    found = [finding for rule in rules for finding in rule(work, place)]
     return tuple(sorted(found, key=lambda finding: finding.effect is not Effect.BLOCK))
 
 

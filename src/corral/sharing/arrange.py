@@ -1,6 +1,5 @@
 """How a site shares its devices: the means of each, and MIG slices that are allocated like devices of their own."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -8,15 +7,12 @@ from typing import TypeVar
 from corral.model.device import Device, Node, VirtualLayer
 from corral.model.device_model import model_matches
 from corral.model.means import Means
-from corral.model.units import MILLI_PER_DEVICE
-from corral.sharing.mps import mps_unfit
+from corral.vendors.registry import vendor_of
 
 T = TypeVar("T")
 
 ANY = "*"
 """The rule for every device that no other rule names."""
-
-_COMPUTE_SLICES = re.compile(r"(\d+)g\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +30,7 @@ class Arrangement:
     rules: tuple[tuple[str, Means], ...] = ()
     layers: tuple[tuple[str, VirtualLayer], ...] = ()
     one_user: Callable[[Device], bool] = lambda _: True
-    unfit: Callable[[Node, Device], str | None] = mps_unfit
+    unfit: Callable[[Node, Device], str | None] = lambda node, device: vendor_of(device).unfit(node, device)
 
     def node(self, node: Node) -> Node:
         """The node with the means of each device set, and each slice added as a device.
@@ -102,22 +98,8 @@ def _is_model(which: str, device: Device) -> bool:
     return not which.isdigit() and model_matches((which,), device.model)
 
 
-def slice_milli(profile: str, memory_mib: int | None, device_mib: int | None) -> int:
-    """What a slice counts as, in milli-GPU: the larger of its parts of compute (sevenths) and memory (eighths).
-
-    This is how NVIDIA divides its devices, except some with four slices, whose memory is in quarters. A profile that
-    tells neither counts as the whole device.
-    """
-    compute, memory_eighths = _COMPUTE_SLICES.match(profile), 0
-    if memory_mib is not None and device_mib:
-        memory_eighths = round(8 * memory_mib / device_mib)
-    sevenths = int(compute[1]) if compute else 0
-    parts = (sevenths * MILLI_PER_DEVICE // 7, memory_eighths * MILLI_PER_DEVICE // 8)
-    return min(MILLI_PER_DEVICE, max(parts)) or MILLI_PER_DEVICE
-
-
 def _slices(devices: Sequence[Device]) -> list[Device]:
-    """The partitions of MIG devices as devices, with indices after the last one."""
+    """The partitions of sliced devices as devices, with indices after the last one."""
     index = max((device.index for device in devices), default=-1)
     slices = []
     for device in devices:
@@ -134,7 +116,7 @@ def _slices(devices: Sequence[Device]) -> list[Device]:
                     power_limit_mw=None,
                     mig_profile=partition.profile,
                     parent_uuid=device.uuid,
-                    slice_milli=slice_milli(partition.profile, partition.memory_mib, device.memory_mib),
+                    slice_milli=vendor_of(device).slice_milli(partition.profile, partition.memory_mib, device),
                 )
             )
     return slices

@@ -1,38 +1,22 @@
-"""Choosing the source of devices: the first whose driver answers. A host may have none."""
+"""Choosing the source of devices: of each vendor the first driver that answers. A host may have none."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from corral.clock import Clock
-from corral.model.device import DeviceSample, Node
+from corral.model.device import Device, DeviceSample, Node
 from corral.model.errors import BackendFailed
 from corral.ports.telemetry import Source
-from corral.telemetry.host import host_node
+from corral.telemetry.host import host_node, numa_node_of
+from corral.vendors.registry import vendors
+from corral.vendors.vendor import DriverSource, Found, NotHere, Vendor
 
 logger = logging.getLogger(__name__)
 
 Labels = Mapping[str, str]
 _LOOK_AGAIN_S = 30.0
-
-
-def _open_nvml(clock: Clock, labels: Labels) -> Source:
-    from corral.telemetry.nvml import open_nvml
-
-    return open_nvml(clock, labels)
-
-
-def _open_nvidia_smi(clock: Clock, labels: Labels) -> Source:
-    from corral.telemetry.nvidia_smi import open_nvidia_smi
-
-    return open_nvidia_smi(clock, labels)
-
-
-DRIVERS: tuple[tuple[str, Callable[[Clock, Labels], Source]], ...] = (
-    ("NVML", _open_nvml),
-    ("nvidia-smi", _open_nvidia_smi),
-)
-"""Sources by preference. Each opens with a driver that answered, or raises BackendFailed saying why not."""
 
 
 def discover(
@@ -43,7 +27,7 @@ def discover(
     labels: Labels | None = None,
     node: str | None = None,
 ) -> Source:
-    """The source for this host: the mock file if one is given, else whichever driver answers, once it is asked.
+    """The source for this host: the mock file if one is given, else whichever drivers answer, once they are asked.
 
     `node` is which of the file's nodes this is, None where it has but one. `allocated` tells the milli-GPU that jobs
     have of each device, for mock devices whose load follows the jobs.
@@ -57,60 +41,120 @@ def discover(
 
 
 class AnyDriver:
-    """The first of `DRIVERS` that answers. While none does, the host has no devices and runs CPU jobs.
+    """The drivers of this host together. While none answers, the host has no devices and runs CPU jobs.
 
     A driver that comes up later is found. `reason` says, for a person, why there are no devices; None when there are.
+    Devices of the second vendor have indices after the last one of the first.
     """
 
-    def __init__(self, clock: Clock, *, labels: Labels | None = None) -> None:
-        self.name = "none"
+    def __init__(
+        self, clock: Clock, *, labels: Labels | None = None, makers: Mapping[str, Vendor] | None = None
+    ) -> None:
         self.reason: str | None = None
         self._clock = clock
         self._labels = labels or {}
-        self._found: Source | None = None
+        self._makers = vendors() if makers is None else makers
+        self._sources: dict[str, DriverSource] = {}
+        self._found: dict[str, Found] = {}
+        self._node: Node | None = None
         self._looked_at: float | None = None
 
+    @property
+    def name(self) -> str:
+        """What reads the devices: nvml, say, or none."""
+        return " and ".join(source.name for source in self._sources.values()) or "none"
+
     def node(self) -> Node:
-        """The host, with devices as soon as a driver answers."""
-        if self._found is None:
-            self._look()
-        return host_node(labels=self._labels) if self._found is None else self._found.node()
+        """The host, with devices as soon as a driver answers. Raises BackendFailed where none does any more."""
+        self._look()
+        if not self._sources:
+            return host_node(labels=self._labels)
+        found = self._read()
+        if self._node is None or any(found[name] is not self._found.get(name) for name in found):
+            self._found, self._node = found, self._joined(found)
+        return self._node
 
     @property
     def unopened(self) -> tuple[str, ...]:
-        """Devices that the driver counts and that cannot be opened, in words, where it tells."""
-        found: tuple[str, ...] = getattr(self._found, "unopened", ())
-        return found
+        """Devices that a driver counts and that cannot be opened, in words."""
+        return tuple(words for source in self._sources.values() for words in source.unopened)
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
         """Samples of the devices, none while there is no driver."""
-        return () if self._found is None else self._found.sample(uuids)
+        if uuids is None or len(self._sources) < 2:
+            return tuple(sample for source in self._sources.values() for sample in source.sample(uuids))
+        vendor_of = {uuid: name for name, found in self._found.items() for uuid in _uuids(found)}
+        first = next(iter(self._sources))
+        asked = {name: [uuid for uuid in uuids if vendor_of.get(uuid, first) == name] for name in self._sources}
+        samples = {
+            sample.uuid: sample for name, some in asked.items() if some for sample in self._sources[name].sample(some)
+        }
+        return tuple(samples[uuid] for uuid in uuids)
 
     def close(self) -> None:
-        """Close the session with the driver."""
-        if self._found is not None:
-            self._found.close()
+        """Close the sessions with the drivers."""
+        for source in self._sources.values():
+            source.close()
+
+    def _read(self) -> dict[str, Found]:
+        """What each driver knows; of one that does not answer now, what it told last."""
+        found, failures = {}, []
+        for name, source in self._sources.items():
+            try:
+                found[name] = source.found()
+            except BackendFailed as error:
+                failures.append(error)
+                if name in self._found:
+                    found[name] = self._found[name]
+        if len(failures) == len(self._sources):
+            raise failures[0]
+        return found
+
+    def _joined(self, found: Mapping[str, Found]) -> Node:
+        devices: list[Device] = []
+        for name, one in found.items():
+            after = max((device.index for device in devices), default=-1) + 1
+            devices += [
+                replace(device, vendor=name, index=device.index + after, numa_node=numa_node_of(device.pci_bus_id))
+                for device in one.devices
+            ]
+        told = next((one for one in found.values() if one.devices), Found(()))
+        return host_node(
+            tuple(devices),
+            labels=self._labels,
+            driver_version=told.driver_version,
+            cuda_version=next((one.cuda_version for one in found.values() if one.cuda_version is not None), None),
+        )
 
     def _look(self) -> None:
         now = self._clock.monotonic()
         if self._looked_at is not None and now - self._looked_at < _LOOK_AGAIN_S:
             return
         first_look, self._looked_at = self._looked_at is None, now
-        self._found, reasons = _first_that_answers(self._clock, self._labels)
-        if self._found is not None:
-            self.name, self.reason = self._found.name, None
-            logger.info("reading GPUs through %s", self.name)
-            return
-        self.reason = f"no GPU can be read on this machine: {'; '.join(reasons)}"
-        if first_look:
+        reasons: list[str] = []
+        for name, vendor in self._makers.items():
+            if name not in self._sources:
+                source, why = _first_that_answers(vendor, self._clock)
+                reasons += why
+                if source is not None:
+                    self._sources[name] = source
+                    logger.info("reading GPUs through %s", source.name)
+        self.reason = None if self._sources else f"no GPU can be read on this machine: {'; '.join(reasons)}"
+        if self.reason is not None and first_look:
             logger.warning("%s", self.reason)
 
 
-def _first_that_answers(clock: Clock, labels: Labels) -> tuple[Source | None, list[str]]:
+def _uuids(found: Found) -> list[str]:
+    return [uuid for device in found.devices for uuid in (device.uuid, *(part.uuid for part in device.partitions))]
+
+
+def _first_that_answers(vendor: Vendor, clock: Clock) -> tuple[DriverSource | None, list[str]]:
     reasons = []
-    for name, open_source in DRIVERS:
+    for library in vendor.libraries:
         try:
-            return open_source(clock, labels), []
+            return library.open(clock), []
+        except NotHere:
+            continue
         except BackendFailed as error:
-            reasons.append(f"{name}: {error}")
+            reasons.append(f"{library.name}: {error}")
     return None, reasons

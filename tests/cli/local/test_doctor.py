@@ -24,7 +24,7 @@ from corral.formatting.times import clock_time
 from corral.ledger.store import open_ledger
 from corral.model.home import Home
 from corral.runtimes.process import native_supervisor
-from tests.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml
+from tests.vendors.nvidia.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml
 
 __all__ = ["nvml_library", "nvml_stub", "stubbed_nvml"]
 

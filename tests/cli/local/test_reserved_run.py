@@ -14,7 +14,7 @@ from corral.model.answers.site import NodeRow
 from corral.model.errors import Refused
 from corral.model.job import JobKind
 from corral.model.phase import Phase
-from tests.nvml_stub import NvmlStub, stub_uuid
+from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 
 PAIR = JobRow(
     "12",

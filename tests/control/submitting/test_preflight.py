@@ -16,8 +16,8 @@ from corral.model.fact import NodeObserved
 from corral.model.job import Request
 from corral.model.submission import Submission
 from corral.model.view import View
+from corral.ports.preflight import Workload
 from corral.preflight.detect import Detection, detect
-from corral.preflight.subject import Workload
 
 T4 = Device("GPU-t", 0, "Tesla T4", 15360, compute_capability=(7, 5))
 A100 = Device("GPU-a", 1, "NVIDIA A100-SXM4-80GB", 81920, compute_capability=(8, 0))

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.kubernetes.cluster.gpu_labels import GpuLabels, read_gpu_labels
 from corral.kubernetes.cluster.node_facts import read_node
 from corral.kubernetes.cluster.pod_facts import read_pod
 from corral.model.placement_rules import Taint, TaintEffect
+from corral.vendors.nvidia.gpu_labels import read_gpu_labels
+from corral.vendors.vendor import GpuLabels
 from tests.kubernetes.manifests import node
 
 OLD = {

@@ -9,8 +9,8 @@ from corral.model.errors import Refused
 from corral.model.job import Job, JobSpec
 from corral.model.launch import DeviceUse, Launch
 from corral.model.tenant import Tenant
-from corral.runtimes.docker.body import body_of, cdi_devices, device_requests
-from corral.runtimes.docker.records import HostUser
+from corral.runtimes.docker.body import body_of, cdi_devices, with_devices
+from corral.runtimes.docker.records import HostUser, OrderedDevice
 
 ALICE = HostUser(1000, 100, [100, 27])
 SPEC = JobSpec("alice", ("python", "train.py"), workdir="/", container=Container("repo/train:1"))
@@ -30,6 +30,10 @@ def host(spec: JobSpec = SPEC, who: HostUser = ALICE) -> dict[str, object]:
     found = body(spec, who)["HostConfig"]
     assert isinstance(found, dict)
     return found
+
+
+def ordered(*uuids: str) -> list[OrderedDevice]:
+    return [OrderedDevice("nvidia", uuid, []) for uuid in uuids]
 
 
 def test_variables_that_choose_gpus_are_absent_whatever_the_job_and_its_image_have() -> None:
@@ -55,11 +59,12 @@ def test_gpus_are_asked_for_by_uuid_and_by_cdi_names_only_where_the_daemon_knows
     info = {"DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=GPU-1"}, {"Source": "x", "ID": "y"}]}
     known = cdi_devices(info)
     assert known == ["nvidia.com/gpu=GPU-1"]
-    assert device_requests(["GPU-1"], known) == [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-1"]}]
+    by_cdi = with_devices(ordered("GPU-1"), known)
+    assert by_cdi == {"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-1"]}]}
     for uuids, names in ((["GPU-1", "GPU-2"], known), (["GPU-1"], cdi_devices({}))):
-        (asked,) = device_requests(uuids, names)
+        (asked,) = with_devices(ordered(*uuids), names)["DeviceRequests"]
         assert (asked["DeviceIDs"], asked["Capabilities"], asked["Count"]) == (uuids, [["gpu"]], 0)
-    assert device_requests([], known) == []
+    assert with_devices([], known) == {"DeviceRequests": []}
 
 
 def test_a_container_runs_as_the_jobs_user_and_gains_no_power() -> None:

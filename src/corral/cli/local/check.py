@@ -12,14 +12,14 @@ import typer
 from corral.cli.flag_classes import taking
 from corral.cli.screen import command_group, example, painted, print_json, say, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer, ServerInfo
-from corral.model.device import VirtualLayer
+from corral.model.device import FIRST_VENDOR, VirtualLayer
 from corral.model.errors import Refused, nearest
 from corral.model.fit import profile_matches
 from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE, parse_memory_mib, parse_share_milli
 
 if TYPE_CHECKING:
-    from corral.preflight.subject import Finding, Place
+    from corral.ports.preflight import Finding, Place
 
 _INDENT = " " * 9
 _OK_INDENT = " " * 7
@@ -171,12 +171,12 @@ def _places(gpu_model: str | None, driver: str | None, mig: str | None) -> "list
 
     Slices are kinds of their own, which only who asks for their profile gets. Raises Refused where there is none.
     """
-    from corral.preflight.compatibility import compute_of_model
-    from corral.preflight.subject import Place
+    from corral.ports.preflight import Place
+    from corral.vendors.registry import vendor_named
 
     unseen = Place(driver=driver) if mig is None else Place(driver=driver, mig=True, means=Means.MIG)
     if gpu_model is not None:
-        compute = compute_of_model(gpu_model)
+        compute = vendor_named(FIRST_VENDOR).compute_of_model(gpu_model)
         if compute is None:
             say(f"the GPU model {gpu_model!r} is unknown, so checks that depend on it are skipped")
         return [replace(unseen, model=gpu_model, compute=compute)]
@@ -213,14 +213,14 @@ def _layer(device: DeviceRow) -> VirtualLayer | None:
 
 def _place(server: ServerInfo, driver: str | None, device: DeviceRow) -> "Place":
     from corral.model.version import version_of
-    from corral.preflight.compatibility import compute_of_model
-    from corral.preflight.subject import Place
+    from corral.ports.preflight import Place
+    from corral.vendors.registry import vendor_named
 
     return Place(
         device.name if device.mig_profile is None else f"{device.name} {device.mig_profile}",
         driver=driver or server.driver_version,
         cuda=None if driver else version_of(server.cuda_version or ""),
-        compute=version_of(device.compute_capability or "") or compute_of_model(device.name),
+        compute=version_of(device.compute_capability or "") or vendor_named(FIRST_VENDOR).compute_of_model(device.name),
         means=Means(device.means) if device.means else Means.TIMESLICE,
         virtual=_layer(device),
         mig=device.mig_enabled,

@@ -68,9 +68,9 @@ def check_persistence(here: Surroundings) -> CheckResult:
 
 def check_runtime(here: Surroundings) -> CheckResult:
     """The machine's CUDA toolkit is none that the driver cannot serve."""
+    from corral.ports.preflight import Place, Workload
     from corral.preflight.cuda_runtime import runtime_of_machine
-    from corral.preflight.driver_rules import driver_against_runtime
-    from corral.preflight.subject import Place, Workload
+    from corral.vendors.nvidia.driver_rules import driver_against_runtime
 
     runtime = runtime_of_machine(here.env, here.toolkit)
     if runtime is None:
@@ -106,8 +106,8 @@ def check_paddle(here: Surroundings) -> CheckResult:
 def check_mps(here: Surroundings) -> CheckResult:
     """Devices that the site shares by MPS can be, as it asks, and no daemon of somebody else's is in the way."""
     from corral.sharing.arrange import Arrangement
-    from corral.sharing.mps import Mps
-    from corral.sharing.mps_daemon import multi_user_missing, program_missing
+    from corral.vendors.nvidia.mps import Mps
+    from corral.vendors.nvidia.mps_daemon import multi_user_missing, program_missing
 
     if (here.mps_pipes / "nvidia-cuda-mps-control.pid").exists():
         found = f"an MPS daemon that Corral did not start uses {here.mps_pipes} and takes the clients of every GPU"
@@ -130,7 +130,7 @@ def check_mps(here: Surroundings) -> CheckResult:
 
 def check_process_mode(*, asked: bool, described: bool, by_root: bool) -> CheckResult:
     """Devices that the site wants given to one process alone can be, and are none that --mock described."""
-    from corral.sharing.exclusive import process_mode_missing
+    from corral.vendors.nvidia.process_mode import process_mode_missing
 
     if not asked:
         return CheckResult("mode", OK, "exclusive_process_mode is not set")

@@ -22,8 +22,8 @@ from corral.model.view import View
 from corral.untrusted import Unread, guarded
 
 if TYPE_CHECKING:
+    from corral.ports.preflight import Finding, Place
     from corral.preflight.detect import Detection
-    from corral.preflight.subject import Finding, Place
 
 _MOST_REQUESTS = 256
 
@@ -150,8 +150,8 @@ def places_of(view: View, request: Request, nodes: Sequence[str]) -> "dict[Place
 
 
 def _place(node: Node, device: Device, request: Request) -> "Place":
-    from corral.preflight.compatibility import compute_of_model
-    from corral.preflight.subject import Place
+    from corral.ports.preflight import Place
+    from corral.vendors.registry import vendor_of
 
     split = request.split_milli
     spread = split is not None and split > MILLI_PER_DEVICE
@@ -160,7 +160,7 @@ def _place(node: Node, device: Device, request: Request) -> "Place":
         device.model,
         driver=node.driver_version,
         cuda=node.cuda_version,
-        compute=device.compute_capability or compute_of_model(device.model),
+        compute=device.compute_capability or vendor_of(device).compute_of_model(device.model),
         means=device.means if device.mig_profile is not None or not request.whole else Means.EXCLUSIVE,
         mig=device.mig_enabled,
         devices=devices,
@@ -168,6 +168,7 @@ def _place(node: Node, device: Device, request: Request) -> "Place":
         memory_mib=grant_memory_mib(request, slot_of(device, None, 0, 0)),
         device_memory_mib=device.memory_mib,
         virtual=device.virtual,
+        vendor=device.vendor,
     )
 
 

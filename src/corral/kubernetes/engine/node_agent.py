@@ -7,6 +7,7 @@ from corral.kubernetes.engine.cluster_launches import ClusterLaunches
 from corral.kubernetes.engine.node_book import NodeBook
 from corral.kubernetes.engine.runtimes import ClusterRuntime
 from corral.kubernetes.inventory.devices import slot_of_id
+from corral.model.answers.devices import SlicePlan
 from corral.model.errors import DevicesTaken, NodeUnreachable, Refused
 from corral.model.launch import Launch, LaunchPhase, checked_launch_id
 from corral.model.notification import Notification
@@ -24,6 +25,7 @@ from corral.ports.node import (
     Reconciled,
     Rendezvous,
     Reports,
+    SliceChange,
 )
 from corral.ports.runtime import InnerCommand
 
@@ -187,8 +189,8 @@ class ClusterNodeAgent:
         """Files are in images and volumes, which cannot be looked at from outside."""
         return ()
 
-    def nvidia_smi(self, arguments: tuple[str, ...]) -> str:
-        raise Refused(f"node {self._name} is in a Kubernetes cluster: nvidia-smi cannot be run there from here")
+    def change_slices(self, uuid: str, change: SliceChange) -> SlicePlan:
+        raise Refused(f"node {self._name} is in a Kubernetes cluster: its slices cannot be changed from here")
 
     def close(self) -> None:
         """Commands inside jobs end."""

@@ -4,10 +4,11 @@ Nothing in a cluster tells which of them is which, so each is known by its node 
 """
 
 from corral.kubernetes.cluster.amounts import GPU
-from corral.kubernetes.cluster.gpu_labels import GpuLabels, read_gpu_labels
 from corral.kubernetes.cluster.node_facts import NodeFacts
 from corral.model.device import Device
 from corral.model.means import Means
+from corral.vendors.nvidia.gpu_labels import read_gpu_labels
+from corral.vendors.vendor import GpuLabels
 
 MOST_SLOTS = 1024
 """A node that says it has more is nonsense: no more of them are known."""

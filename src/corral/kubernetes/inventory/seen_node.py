@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from corral.kubernetes.cluster.amounts import Amounts
-from corral.kubernetes.cluster.gpu_labels import read_gpu_labels
 from corral.kubernetes.cluster.node_facts import NodeFacts
 from corral.kubernetes.inventory.devices import devices_of, sick_count, slot_count
 from corral.kubernetes.inventory.occupants import Occupant, PodName
@@ -14,6 +13,7 @@ from corral.kubernetes.inventory.readings.slot_readings import readings_by_slot
 from corral.kubernetes.inventory.slots import PodClaim, SlotUse, assign
 from corral.model.device import DeviceSample, HoldingPod, HostUse, Node
 from corral.model.placement_rules import HOSTNAME_LABEL, Labels, Resident
+from corral.vendors.nvidia.gpu_labels import read_gpu_labels
 
 MIB = 1024 * 1024
 

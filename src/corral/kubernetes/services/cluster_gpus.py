@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from corral.kubernetes.cluster.amounts import GPU
 from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.gpu_labels import read_gpu_labels
 from corral.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.kubernetes.cluster.resource import NODES, PODS
@@ -23,6 +22,7 @@ from corral.kubernetes.services.idle_nodes import NodeGpus
 from corral.kubernetes.services.pod_rules import Rules, why_not_there
 from corral.kubernetes.services.service_kinds import KINDS
 from corral.model.placement_rules import HOSTNAME_LABEL
+from corral.vendors.nvidia.gpu_labels import read_gpu_labels
 
 LIST_S = 60.0
 """A cluster of 5,000 nodes and 40,000 pods is listed in far less."""

@@ -1,13 +1,15 @@
 """What Docker is asked for: the body of "create a container", made of a launch. Pure."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from corral.model.container import Container
 from corral.model.errors import Refused
 from corral.model.launch import Launch
-from corral.runtimes.docker.records import HostUser
+from corral.runtimes.docker.records import HostUser, OrderedDevice
+from corral.vendors.registry import vendor_named, vendors
+from corral.vendors.vendor import Reached
 
 Json = dict[str, Any]
 
@@ -16,13 +18,13 @@ SERVER, LAUNCH, ALLOCATION, JOB, USER, NAME = (
 )
 """Labels of containers: by the first two a server knows its own again."""
 
-_OF_THE_HOST = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CORRAL_GPU_INDICES", "CORRAL_HOME")
-"""A container sees its own GPUs alone, counted from 0. Of these it has none, also if its image has them."""
+_OF_THE_HOST = ("CORRAL_GPU_INDICES", "CORRAL_HOME")
+"""A container sees its own GPUs alone, counted from 0. Of these it has none, and of those by which its host's processes
+see devices, also if its image has them."""
 
 _WITHOUT_NAMES = (None, "default", "bridge", "none", "host")
 """Docker's own networks, on which containers do not find each other by name."""
 
-_CDI_KIND = "nvidia.com/gpu"
 _IMAGES_DIRECTORY = "/"
 
 
@@ -71,14 +73,12 @@ def _meeting_name(launch: Launch) -> str | None:
     return f"corral-{hashlib.sha256(where.encode()).hexdigest()[:16]}"
 
 
-def device_requests(uuids: Sequence[str], cdi_devices: Iterable[str]) -> list[Json]:
-    """How Docker is asked for these GPUs: by CDI where the daemon knows each of them so, else by the NVIDIA toolkit."""
-    names = [f"{_CDI_KIND}={uuid}" for uuid in uuids]
-    if not uuids:
-        return []
-    if set(names) <= set(cdi_devices):
-        return [{"Driver": "cdi", "DeviceIDs": names}]
-    return [{"Driver": "", "Count": 0, "DeviceIDs": list(uuids), "Capabilities": [["gpu"]], "Options": {}}]
+def with_devices(devices: Sequence[OrderedDevice], cdi_devices: Collection[str]) -> Json:
+    """What of its host's configuration has these GPUs, which are all of one vendor."""
+    if not devices:
+        return {"DeviceRequests": []}
+    reached = [Reached(device.uuid, tuple(device.files)) for device in devices]
+    return vendor_named(devices[0].vendor).in_container(reached, cdi_devices)
 
 
 def cdi_devices(info: Mapping[str, Any]) -> list[str]:
@@ -87,15 +87,15 @@ def cdi_devices(info: Mapping[str, Any]) -> list[str]:
 
 
 def _environment(launch: Launch) -> list[str]:
-    env = {name: value for name, value in launch.env if name not in _OF_THE_HOST}
+    host = (*(name for vendor in vendors().values() for name in vendor.of_the_host), *_OF_THE_HOST)
+    env = {name: value for name, value in launch.env if name not in host}
     if (meeting := _meeting_name(launch)) is not None:
         env["MASTER_ADDR"] = meeting
-    absent = list(_OF_THE_HOST)
-    if not launch.uses:
-        absent.remove("NVIDIA_VISIBLE_DEVICES")
-        # Else an image that has it as "all" would see every GPU where NVIDIA's runtime is the default one.
-        env["NVIDIA_VISIBLE_DEVICES"] = "void"
-    return [*(f"{name}={value}" for name, value in sorted(env.items())), *absent]
+    given = {use.device.vendor for use in launch.uses}
+    for name, vendor in vendors().items():
+        if name not in given:
+            env |= vendor.void
+    return [*(f"{name}={value}" for name, value in sorted(env.items())), *(name for name in host if name not in env)]
 
 
 def _host(launch: Launch, container: Container, who: HostUser, *, log_max_bytes: int) -> Json:

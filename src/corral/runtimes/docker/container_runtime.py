@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.model.container import Pull
+from corral.model.device import Device
 from corral.model.errors import BackendFailed, NodeLacks, Refused
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage, log_mark
+from corral.model.means import Means
 from corral.ports.runtime import Execution, InnerCommand
 from corral.runtimes.docker.after_end import Found, ended_report, own_exit_code
 from corral.runtimes.docker.body import body_of, container_name
-from corral.runtimes.docker.records import ContainerRecords, HostUser, RunnerOrders, RunnerState
+from corral.runtimes.docker.records import ContainerRecords, HostUser, OrderedDevice, RunnerOrders, RunnerState
 from corral.runtimes.docker.site import DockerSite
 from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
 from corral.runtimes.process.process_launches import ProcessLaunches
@@ -66,7 +68,7 @@ class DockerRuntime:
     def launch(self, launch: Launch) -> None:
         """Have a runner make its container. Raises BackendFailed, NodeLacks where Docker does not answer, Refused."""
         who = _owner(launch)
-        _refuse_mps(launch)
+        _refuse_daemons(launch)
         # Again: what the site allows may have changed since the job was submitted.
         self._site.settle(launch.job.spec.container)
         records = self._records(launch.id)
@@ -86,7 +88,7 @@ class DockerRuntime:
                     ),
                     host_paths=list(self._site.host_paths),
                     scratch=str(self._home.scratch_of(launch.job.id)),
-                    device_uuids=[use.device.uuid for use in launch.uses],
+                    devices=[_ordered(use.device) for use in launch.uses],
                     pull=_pull_policy(launch),
                     owner=who,
                     stop_s=self._kill_grace_s + _time_to_save_s(launch),
@@ -260,8 +262,12 @@ def _owner(launch: Launch) -> HostUser:
     return HostUser(os.geteuid(), os.getegid(), os.getgroups())
 
 
-def _refuse_mps(launch: Launch) -> None:
-    if any(name.startswith("CUDA_MPS") for name, _ in launch.env):
+def _ordered(device: Device) -> OrderedDevice:
+    return OrderedDevice(device.vendor, device.uuid, list(device.files))
+
+
+def _refuse_daemons(launch: Launch) -> None:
+    if any(use.device.held_by(use.newcomer.grant.share_milli) is Means.MPS for use in launch.uses):
         raise Refused(
             "image: a GPU that is shared by MPS cannot be given to a container here, because the daemon is the host's; "
             "ask for a whole one with --gpus 1, or run the job without --image",

@@ -40,6 +40,15 @@ class HostUser:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderedDevice:
+    """A GPU: its vendor, its UUID, and its device files where its vendor gives these."""
+
+    vendor: str
+    uuid: str
+    files: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class RunnerOrders:
     """All that a runner needs to know.
 
@@ -48,7 +57,7 @@ class RunnerOrders:
         body: what Docker's "create a container" takes, without the image's devices.
         host_paths: what of the host the site lets jobs see as volumes.
         scratch: the job's own directory, which it sees under the same path.
-        device_uuids: the GPUs that it gets.
+        devices: the GPUs that it gets.
         pull: when the image is fetched: "missing", "always" or "never".
         owner: the job's user, whose credentials for registries count.
         stop_s: between SIGTERM and SIGKILL.
@@ -59,7 +68,7 @@ class RunnerOrders:
     body: dict[str, Any]
     host_paths: list[str]
     scratch: str
-    device_uuids: list[str]
+    devices: list[OrderedDevice]
     pull: str
     owner: HostUser
     stop_s: float
@@ -120,7 +129,9 @@ class ContainerRecords:
         if data is None:
             raise FileNotFoundError(f"{self._directory / _ORDERS} is missing")
         said = json.loads(data)
-        return RunnerOrders(**{**said, "owner": HostUser(**said["owner"]), "notify": tuple(said["notify"])})
+        devices = [OrderedDevice(**device) for device in said["devices"]]
+        owner, notify = HostUser(**said["owner"]), tuple(said["notify"])
+        return RunnerOrders(**{**said, "devices": devices, "owner": owner, "notify": notify})
 
     def write_state(self, state: RunnerState) -> None:
         """Tell the server how far it is. Raises OSError."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from corral.model.job import ProcessIdentity
-from corral.runtimes.docker.body import cdi_devices, device_requests, mount
+from corral.runtimes.docker.body import cdi_devices, mount, with_devices
 from corral.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnreachable, patiently, process
 from corral.runtimes.docker.opened_volumes import NotShown, release, stage, wanted_of
 from corral.runtimes.docker.output import OutputCopy
@@ -139,12 +139,12 @@ class Runner:
         return self._daemon.create(self._orders.name, self._body())
 
     def _body(self) -> dict[str, Any]:
-        uuids = self._orders.device_uuids
-        known = cdi_devices(self._daemon.info()) if uuids else ()
+        devices = self._orders.devices
+        known = cdi_devices(self._daemon.info()) if devices else ()
         asked = self._orders.body["HostConfig"]
         scratch = mount(self._orders.scratch, self._orders.scratch)
         mounts = [scratch, *self._staged(asked["Mounts"])]
-        host = {**asked, "Mounts": mounts, "DeviceRequests": device_requests(uuids, known)}
+        host = {**asked, "Mounts": mounts, **with_devices(devices, known)}
         return {**self._orders.body, "HostConfig": host}
 
     def _staged(self, mounts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

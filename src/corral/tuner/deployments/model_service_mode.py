@@ -209,9 +209,9 @@ class ModelService:
 
     def _gpu_model(self) -> str | None:
         from corral.kubernetes.cluster.client import Selection
-        from corral.kubernetes.cluster.gpu_labels import read_gpu_labels
         from corral.kubernetes.cluster.node_facts import read_node
         from corral.kubernetes.cluster.resource import NODES
+        from corral.vendors.nvidia.gpu_labels import read_gpu_labels
 
         if self._pods is None or self._pods.node is None:
             return None

@@ -1,0 +1,32 @@
+"""Whole devices: no other job is on the device, so the job has all of it."""
+
+from collections.abc import Sequence
+
+from corral.model.device import Device, Node
+from corral.model.means import Means
+from corral.model.tenant import Tenant
+from corral.model.units import MILLI_PER_DEVICE, format_share
+
+
+class Exclusive:
+    """One tenant with the whole device."""
+
+    means = Means.EXCLUSIVE
+    slow = False
+
+    def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+        if newcomer.grant.share_milli < MILLI_PER_DEVICE:
+            share = format_share(newcomer.grant.share_milli)
+            return f"{device.uuid} is allocated only as a whole, not {share} of it; ask for --gpus 1"
+        if tenants:
+            return f"{device.uuid} is exclusive, and job {tenants[0].job_id} has it"
+        return None
+
+    def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def prepare(self, device: Device) -> None:
+        """Nothing to do: nobody else gets the device."""
+
+    def release(self, device: Device) -> None:
+        """Nothing to undo."""

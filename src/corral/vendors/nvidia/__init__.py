@@ -1,0 +1,122 @@
+"""NVIDIA: its driver by NVML or `nvidia-smi`, MPS and MIG, CUDA's variables and compatibility, `nvidia.com/*`.
+
+Start reading at `NVIDIA`, which names all that others may ask for.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from corral.clock import Clock
+from corral.model.answers.devices import SlicePlan
+from corral.model.device import Device, Node
+from corral.model.version import Version
+from corral.ports.node import SliceChange
+from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
+from corral.vendors.nvidia.mig_slices import slice_id, slice_milli, slice_of
+from corral.vendors.vendor import (
+    DriverLibrary,
+    DriverSource,
+    HealthSigns,
+    Host,
+    HostSharing,
+    Json,
+    KubernetesNames,
+    MockNames,
+    Reached,
+    Rule,
+    Vendor,
+)
+
+
+def _open_nvml(clock: Clock) -> DriverSource:
+    from corral.vendors.nvidia.nvml import open_nvml
+
+    return open_nvml(clock)
+
+
+def _open_nvidia_smi(clock: Clock) -> DriverSource:
+    from corral.vendors.nvidia.nvidia_smi import open_nvidia_smi
+
+    return open_nvidia_smi(clock)
+
+
+def _visible(uuids: Sequence[str]) -> Mapping[str, str]:
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
+
+
+def _in_container(devices: Sequence[Reached], cdi_devices: Collection[str]) -> Json:
+    """By CDI where the daemon knows each of them so, else by the NVIDIA toolkit."""
+    uuids = [device.uuid for device in devices]
+    names = [f"{GPU}={uuid}" for uuid in uuids]
+    if set(names) <= set(cdi_devices):
+        return {"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": names}]}
+    toolkit = {"Driver": "", "Count": 0, "DeviceIDs": uuids, "Capabilities": [["gpu"]], "Options": {}}
+    return {"DeviceRequests": [toolkit]}
+
+
+def _unfit(node: Node, device: Device) -> str | None:
+    from corral.vendors.nvidia.mps import mps_unfit
+
+    return mps_unfit(node, device)
+
+
+def _share(host: Host) -> HostSharing:
+    from corral.vendors.nvidia.sharing import NvidiaSharing
+
+    return NvidiaSharing(host)
+
+
+def _change_slices(device: Device, change: SliceChange, allowed: bool) -> SlicePlan:
+    from corral.vendors.nvidia.mig_changes import change_slices
+
+    return change_slices(device, change, allowed)
+
+
+def _driver_rules(strict: bool) -> Sequence[Rule]:
+    from corral.vendors.nvidia.driver_rules import driver_rules
+
+    return driver_rules(strict=strict)
+
+
+def _sharing_rules() -> Sequence[Rule]:
+    from corral.vendors.nvidia.sharing_rules import mig_rules, mps_rules
+
+    return mps_rules, mig_rules
+
+
+def _compute_of_model(name: str) -> Version | None:
+    from corral.vendors.nvidia.compatibility import compute_of_model
+
+    return compute_of_model(name)
+
+
+NVIDIA = Vendor(
+    name="nvidia",
+    title="NVIDIA",
+    libraries=(DriverLibrary("NVML", _open_nvml), DriverLibrary("nvidia-smi", _open_nvidia_smi)),
+    visible=_visible,
+    unset=(),
+    of_the_host=("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
+    # Else an image that has it as "all" would see every GPU where NVIDIA's runtime is the default one.
+    void={"NVIDIA_VISIBLE_DEVICES": "void"},
+    in_container=_in_container,
+    unfit=_unfit,
+    share=_share,
+    slice_milli=slice_milli,
+    change_slices=_change_slices,
+    driver_rules=_driver_rules,
+    sharing_rules=_sharing_rules,
+    compute_of_model=_compute_of_model,
+    kubernetes=KubernetesNames(
+        gpu=GPU,
+        domain="nvidia.com/",
+        plugin="NVIDIA's device plugin or GPU operator",
+        read_labels=read_gpu_labels,
+        model=model_of,
+    ),
+    signs=HealthSigns(
+        # NVIDIA's device plugin for Kubernetes ignores these, too.
+        application_errors=frozenset({13, 31, 43, 45, 68, 109}),
+        reset=lambda uuid: f"nvidia-smi --gpu-reset -i {uuid}",
+    ),
+    mock=MockNames("cuda", "nvidia_driver", "cuda_runtime", slice_of, slice_id),
+)

@@ -1,0 +1,112 @@
+"""Rules: driver, runtime and device must support each other (NVIDIA's CUDA Compatibility guide and release notes)."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from corral.model.version import Version, dotted, version_tuple
+from corral.ports.preflight import Effect, Finding, Place, Workload
+from corral.vendors.nvidia.compatibility import (
+    architecture_of,
+    cuda_of_driver,
+    driver_of_cuda,
+    driver_text,
+    least_family_driver,
+)
+from corral.vendors.vendor import Rule
+
+_FIRST_MINOR_COMPATIBLE = 11
+_MANAGER_LIMIT: Version = (12, 4)
+"""GPU-Manager's virtual GPUs intercept CUDA below this version."""
+
+
+def driver_cuda(place: Place) -> Version | None:
+    """The CUDA version of the driver, as reported, or derived from the driver's version."""
+    return place.cuda or (cuda_of_driver(place.driver) if place.driver else None)
+
+
+def driver_against_runtime(work: Workload, place: Place, *, strict: bool) -> Iterator[Finding]:
+    """The runtime must not be of a newer major version than the driver; a newer minor version works since CUDA 11."""
+    cuda = driver_cuda(place)
+    if work.runtime is None or cuda is None:
+        return
+    rule = "driver-runtime"
+    what = f"the program brings CUDA {dotted(work.runtime)} and the driver is for CUDA {dotted(cuda)}"
+    fix = f"{_install_for(cuda)}; or have an administrator install driver {_driver_for(work.runtime)} or newer"
+    if work.runtime[0] > cuda[0] or (work.runtime > cuda and work.runtime[0] < _FIRST_MINOR_COMPATIBLE):
+        why = "a driver runs runtimes up to its own version; this one ends in CUDA_ERROR_UNKNOWN (999) or error 35"
+        yield Finding(Effect.BLOCK, rule, what, why, fix)
+    elif work.runtime > cuda:
+        family = least_family_driver(work.runtime[0])
+        driver = version_tuple(place.driver)
+        if family is not None and driver is not None and driver < family:
+            why = f"newer minors of CUDA {work.runtime[0]} need driver {driver_text(family)}; here is {place.driver}"
+            yield Finding(Effect.BLOCK, rule, what, why, fix)
+        elif strict:
+            yield Finding(Effect.BLOCK, rule, what, "this site wants the driver no older than the runtime", fix)
+        else:
+            why = "works within a major version, save for code compiled at start (CUDA_ERROR_UNSUPPORTED_PTX_VERSION)"
+            yield Finding(Effect.WARN, rule, what, why, fix)
+    elif cuda[0] - work.runtime[0] > 1:
+        why = "NVIDIA supports a runtime one major version behind the driver; further back it may malfunction"
+        yield Finding(Effect.WARN, rule, what, why, f"{_install_for(cuda)}; or one for CUDA {cuda[0] - 1}")
+
+
+def _install_for(cuda: Version) -> str:
+    return f"install a build for CUDA {dotted(cuda)} or older (tagged cu{cuda[0]}{cuda[1]})"
+
+
+def _driver_for(runtime: Version) -> str:
+    driver = driver_of_cuda(runtime) or least_family_driver(runtime[0])
+    return f"for CUDA {dotted(runtime)}" if driver is None else driver_text(driver)
+
+
+def virtual_layer(work: Workload, place: Place) -> Iterator[Finding]:
+    """On a virtual GPU the layer that makes it must support the runtime too; a whole device does not use the layer."""
+    layer, runtime, cuda = place.virtual, work.runtime, driver_cuda(place)
+    if layer is None or not place.shared:
+        return
+    whole = "or ask for a whole GPU, which does without the layer: --gpus 1"
+    if place.mig:
+        why = f"{layer.name} cannot divide a MIG device"
+        yield Finding(Effect.BLOCK, "virtual-layer", f"{place.model} is in MIG mode", why, "use --mig with a profile")
+    if runtime is None:
+        return
+    what = f"the program brings CUDA {dotted(runtime)} and {layer.name} is built for CUDA {dotted(layer.baseline)}"
+    if runtime > layer.baseline:
+        why = f"{layer.name} must be at least as new as the runtime, or calls go past it (CUDA_ERROR_ILLEGAL_ADDRESS)"
+        yield Finding(Effect.BLOCK, "virtual-layer", what, why, f"{_install_for(layer.baseline)}; {whole}")
+    elif len({runtime[0], layer.baseline[0], *((cuda[0],) if cuda else ())}) > 1:
+        majors = f"{runtime[0]}, {layer.baseline[0]}" + (f" and {cuda[0]}" if cuda else "")
+        why = f"runtime, {layer.name} and driver must be of one major version; they are {majors}"
+        same = f"install a build for CUDA {layer.baseline[0]}, up to {dotted(layer.baseline)}"
+        yield Finding(Effect.BLOCK, "virtual-layer", what, why, f"{same}; {whole}")
+    elif layer.name.lower().replace("_", "-") == "gpu-manager" and runtime >= _MANAGER_LIMIT:
+        why = f"its virtual GPUs support CUDA below {dotted(_MANAGER_LIMIT)} only"
+        yield Finding(Effect.BLOCK, "virtual-layer", what, why, f"install a build for CUDA 12.3 or older; {whole}")
+
+
+def runtime_against_device(work: Workload, place: Place) -> Iterator[Finding]:
+    """The libraries of the runtime must contain code for the device's generation."""
+    if work.runtime is None or place.compute is None:
+        return
+    architecture = architecture_of(place.compute)
+    if architecture is None:
+        return
+    rule = "runtime-device"
+    device = f"{place.model} is {architecture.name} ({dotted(place.compute)})"
+    what = f"the program brings CUDA {dotted(work.runtime)} and {device}"
+    if architecture.cuda_until is not None and work.runtime >= architecture.cuda_until:
+        until = dotted(architecture.cuda_until)
+        why = f"CUDA {until} and newer have no code for {architecture.name} (no kernel image is available)"
+        before = architecture.cuda_until[0] - 1
+        fix = f"install a build for CUDA {before}; or ask for a newer device: --min-compute 7.5"
+        yield Finding(Effect.BLOCK, rule, what, why, fix)
+    elif work.runtime < architecture.cuda_from:
+        since = dotted(architecture.cuda_from)
+        why = f"CUDA has code for it from {since} on; an older one runs only what can be compiled at start"
+        yield Finding(Effect.WARN, rule, what, why, f"install a build for CUDA {since} or newer")
+
+
+def driver_rules(*, strict: bool) -> Sequence[Rule]:
+    """All rules here; `strict` blocks a runtime newer than the driver's CUDA also within one major version."""
+    return partial(driver_against_runtime, strict=strict), virtual_layer, runtime_against_device

@@ -1,0 +1,125 @@
+"""NVIDIA's Multi-Process Service: several jobs at once on one device, each held to its compute and its memory."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from corral.model.device import Device, Node
+from corral.model.errors import Refused
+from corral.model.means import Means
+from corral.model.tenant import Tenant
+from corral.vendors.nvidia.mps_daemon import MpsDaemon, MpsHealth, MpsPaths, program_missing
+from corral.vendors.sharing_driver import share_refusal
+
+LEAST_COMPUTE = (7, 0)
+"""Volta: the first whose MPS clients have address spaces of their own."""
+LEAST_CUDA = (11, 5)
+"""The first for which a client's memory can be limited on every device of this kind."""
+CLIENT_LIMIT = 48
+
+
+def mps_unfit(node: Node, device: Device) -> str | None:
+    """Why MPS cannot run on the device at all, None when it can. What is not known counts against it."""
+    capability = device.compute_capability
+    if capability is None or capability < LEAST_COMPUTE:
+        found = "does not say its compute capability" if capability is None else f"has {capability[0]}.{capability[1]}"
+        return f"MPS needs Volta or newer (compute capability 7.0) and {device.model} {found}; use --share timeslice"
+    if node.cuda_version is None or node.cuda_version < LEAST_CUDA:
+        cuda = node.cuda_version
+        found = "does not say its CUDA version" if cuda is None else f"is for CUDA {cuda[0]}.{cuda[1]}"
+        return f"MPS needs a driver for CUDA 11.5 or newer and that of {node.name} {found}; use --share timeslice"
+    if device.mig_enabled is not False:
+        found = "does not say whether it is" if device.mig_enabled is None else "is"
+        return f"MPS does not run on a MIG device, and {device.uuid} {found} one; use --mig or another device"
+    if device.memory_mib is None:
+        return f"MPS cannot limit what jobs take of {device.uuid}, which does not say how much memory it has"
+    return None
+
+
+class Mps:
+    """A control daemon per shared device, under `home`. Its clients carry their limits in their environment.
+
+    `multi_user` runs the daemon so that clients of several Unix users meet in it; otherwise one user at a time.
+    """
+
+    means = Means.MPS
+    slow = True
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        control: str = "nvidia-cuda-mps-control",
+        multi_user: bool = False,
+    ) -> None:
+        self._home = home
+        self._control = control
+        self._multi_user = multi_user
+        self._daemons: dict[str, MpsDaemon] = {}
+
+    def unfit(self, node: Node, device: Device) -> str | None:
+        """Why no daemon can serve the device here, for a person; None when one can."""
+        unfit = mps_unfit(node, device) or program_missing(self._control)
+        if unfit is not None:
+            return unfit
+        try:
+            MpsPaths.under(self._home, device.uuid)
+        except Refused as refused:
+            return str(refused)
+        return None
+
+    def one_user(self, device: Device) -> bool:
+        """Whether the device serves one Unix user at a time: as its daemon was started, where that runs."""
+        return not self._daemon(device).serves_many()
+
+    def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+        unfit = mps_unfit(node, device)
+        if unfit is not None:
+            return unfit
+        if not newcomer.alone:
+            return f"a share split over devices cannot be on MPS, and {device.uuid} is; ask for 1 GPU or less"
+        stranger = next((tenant for tenant in tenants if tenant.user != newcomer.user), None)
+        if stranger is not None and self.one_user(device):
+            return f"MPS on {device.uuid} serves {stranger.user} now (job {stranger.job_id}), and one user at a time"
+        if len(tenants) >= CLIENT_LIMIT:
+            return f"MPS on {device.uuid} has {len(tenants)} clients, which is the most; wait for one to end"
+        return share_refusal(device, tenants, newcomer)
+
+    def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
+        """The variables of a client. Memory is limited in MiB on device 0: the client sees its own device only.
+
+        Raises Refused when the memory of the grant is not known, for then nothing would limit it.
+        """
+        if tenant.grant.memory_mib is None:
+            raise Refused(f"{device.uuid} does not say how much memory it has, so MPS cannot limit a job on it")
+        paths = MpsPaths.under(self._home, device.uuid)
+        percent = tenant.cores_percent or max(1, tenant.grant.share_milli // 10)
+        return (
+            ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", str(percent)),
+            ("CUDA_MPS_LOG_DIRECTORY", str(paths.log)),
+            ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", f"0={tenant.grant.memory_mib}M"),
+            ("CUDA_MPS_PIPE_DIRECTORY", str(paths.pipe)),
+        )
+
+    def prepare(self, device: Device) -> None:
+        """Have a daemon that is well: a fresh one in place of one that is down, hung or at fault."""
+        self._daemon(device).start()
+
+    def release(self, device: Device) -> None:
+        self._daemon(device).stop()
+
+    def health(self, device: Device) -> MpsHealth:
+        """How the daemon of a shared device fares now."""
+        return self._daemon(device).health()
+
+    def daemons(self) -> tuple[int, ...]:
+        """The pids of the control daemons that run now; the servers that clients meet in descend from them."""
+        pids = (daemon.pid() for daemon in tuple(self._daemons.values()))
+        return tuple(pid for pid in pids if pid is not None)
+
+    def _daemon(self, device: Device) -> MpsDaemon:
+        if device.uuid not in self._daemons:
+            paths = MpsPaths.under(self._home, device.uuid)
+            self._daemons[device.uuid] = MpsDaemon(
+                device.uuid, paths, control=self._control, multi_user=self._multi_user
+            )
+        return self._daemons[device.uuid]

@@ -1,0 +1,273 @@
+"""The MPS control daemon of one device: started, watched, restarted and stopped.
+
+It belongs to the machine, not to the server: one that an earlier server left is found by its pipe directory.
+"""
+
+import os
+import shutil
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+
+from corral.files import read_own_end
+from corral.model.errors import BackendFailed, Refused
+from corral.pidfd import send_if
+from corral.vendors.nvidia.tools import ToolHung, run_tool
+
+_MULTI_USER = "-multiuser-server"
+_PROGRAM_MAX_BYTES = 64 * 1024 * 1024
+_PID_FILE = "nvidia-cuda-mps-control.pid"
+_PID_BYTES = 32
+_LONGEST_SOCKET = len("/control_privileged")
+_SUN_PATH_MAX = 107
+_LOG_TAIL_BYTES = 4096
+_QUITS_WITHIN_S = 10.0
+_DIES_WITHIN_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class MpsPaths:
+    """Where a daemon keeps its pipes and its logs."""
+
+    pipe: Path
+    log: Path
+
+    @classmethod
+    def under(cls, home: Path, uuid: str) -> "MpsPaths":
+        """The directories for a device. Raises Refused when the pipes' names would be longer than a socket's may be."""
+        base = home / "mps" / uuid
+        length = len(os.fsencode(base / "pipe")) + _LONGEST_SOCKET
+        if length > _SUN_PATH_MAX:
+            raise Refused(
+                f"MPS pipes under {base} would have names of {length} bytes and a socket's may have {_SUN_PATH_MAX}; "
+                f"use a home whose path is {length - _SUN_PATH_MAX} bytes shorter"
+            )
+        return cls(base / "pipe", base / "log")
+
+
+def program_missing(control: str) -> str | None:
+    """Why the control program cannot be started here, None when it can."""
+    if shutil.which(control) is None:
+        return f"{control} is not installed here, or may not be executed; it comes with the NVIDIA driver"
+    return None
+
+
+def multi_user_missing(control: str) -> str | None:
+    """Why the control program is not known to serve several users at a time, None when it is.
+
+    NVIDIA's program neither lists its options nor documents since which version it has this one, so the program file
+    is searched for the option's name.
+    """
+    path = shutil.which(control)
+    if path is None:
+        return program_missing(control)
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_PROGRAM_MAX_BYTES)
+    except OSError as error:
+        return f"{path} cannot be read for its option {_MULTI_USER}: {error.strerror}"
+    if _MULTI_USER.encode() not in text:
+        return f"{path} has no option {_MULTI_USER}; the one of a newer driver does"
+    return None
+
+
+class MpsState(StrEnum):
+    """The state of a daemon. Only RUNNING accepts new clients."""
+
+    RUNNING = "running"
+    DOWN = "down"
+    HUNG = "hung"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True)
+class MpsHealth:
+    """The daemon's state, its pid if it runs, and the driver's message. A new pid means that clients were lost."""
+
+    state: MpsState
+    pid: int | None
+    detail: str = ""
+
+
+class MpsDaemon:
+    """`nvidia-cuda-mps-control` for one device. Calls may be repeated, from any thread, and have a time limit.
+
+    `timeout_s` is the limit for each answer of the program.
+    """
+
+    def __init__(
+        self,
+        uuid: str,
+        paths: MpsPaths,
+        *,
+        control: str = "nvidia-cuda-mps-control",
+        multi_user: bool = False,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._uuid = uuid
+        self._paths = paths
+        self._control = control
+        self._multi_user = multi_user
+        self._timeout_s = timeout_s
+        self._changing = threading.RLock()
+
+    def start(self) -> None:
+        """Make sure that it runs and is healthy. If it must be restarted, all its clients are lost.
+
+        Raises BackendFailed with the last line of its log when it does not start.
+        """
+        with self._changing:
+            self._start()
+
+    def _start(self) -> None:
+        health = self.health()
+        if health.state is MpsState.RUNNING:
+            return
+        if health.state is not MpsState.DOWN:
+            self.stop()
+        for directory in (self._paths.pipe, self._paths.log):
+            _make_for_clients(directory)
+        mode = [_MULTI_USER] if self._multi_user else []
+        try:
+            run_tool([self._control, *mode, "-d"], timeout_s=self._timeout_s, env=self._environment(), umask=0)
+        except BackendFailed as failure:
+            raise BackendFailed(f"MPS on {self._uuid} did not start: {failure}{self._last_words()}") from failure
+        health = self.health()
+        if health.state is not MpsState.RUNNING:
+            detail = health.detail or "it went away again"
+            raise BackendFailed(f"MPS on {self._uuid} did not stay up: {detail}{self._last_words()}")
+
+    def health(self) -> MpsHealth:
+        """Ask the daemon and the servers it started; a server at fault makes it FAULT."""
+        pid = self.pid()
+        if pid is None:
+            return MpsHealth(MpsState.DOWN, None)
+        try:
+            for server in self._servers():
+                status = self._say(f"get_server_status {server}")
+                if "FAULT" in status.upper():
+                    return MpsHealth(
+                        MpsState.FAULT, pid, f"a client's fault ended MPS server {server}: {status.strip()}"
+                    )
+        except ToolHung as hung:
+            return MpsHealth(MpsState.HUNG, pid, str(hung))
+        except BackendFailed as failure:
+            return MpsHealth(MpsState.DOWN, None, str(failure))
+        return MpsHealth(MpsState.RUNNING, pid)
+
+    def serves_many(self) -> bool:
+        """Whether it serves clients of several users: as it was started if it runs, else as it would be started."""
+        pid = self.pid()
+        if pid is None or not self._multi_user:
+            return self._multi_user
+        try:
+            return _MULTI_USER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+    def stop(self) -> None:
+        """Ask it to quit; if it does not, kill it and its servers. Raises BackendFailed when that fails."""
+        with self._changing:
+            self._stop()
+
+    def _stop(self) -> None:
+        pid = self.pid()
+        if pid is None:
+            return
+        servers: list[int] = []
+        try:
+            servers = self._servers()
+            self._say("quit")
+        except BackendFailed:
+            pass  # what does not answer is killed below
+        if self._gone(pid, _QUITS_WITHIN_S):
+            return
+        for server in servers:
+            send_if(server, signal.SIGKILL, partial(_is_child_of, pid, server))
+        send_if(pid, signal.SIGKILL, partial(self._is_ours, pid))
+        if not self._gone(pid, _DIES_WITHIN_S):
+            raise BackendFailed(f"MPS on {self._uuid} (process {pid}) cannot be killed; the device may need a reset")
+
+    def _servers(self) -> list[int]:
+        return [int(line) for line in self._say("get_server_list").split() if line.isdigit()]
+
+    def _say(self, command: str) -> str:
+        return run_tool([self._control], stdin=f"{command}\n", timeout_s=self._timeout_s, env=self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "CUDA_VISIBLE_DEVICES": self._uuid,
+            "CUDA_MPS_PIPE_DIRECTORY": str(self._paths.pipe),
+            "CUDA_MPS_LOG_DIRECTORY": str(self._paths.log),
+        }
+
+    def pid(self) -> int | None:
+        """The control daemon's process, None when it is not running."""
+        try:
+            pid = int(read_own_end(self._paths.pipe / _PID_FILE, _PID_BYTES))
+        except (OSError, ValueError):
+            return None
+        return pid if self._is_ours(pid) else None
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether this server's user started the process for this pipe directory.
+
+        A pid alone may have been reused, and clients can write next to the pid file and name the same directory.
+        """
+        try:
+            # The environment of another user's process may be made so that reading it never ends.
+            if _users_of(pid) != {os.geteuid()}:
+                return False
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return b"CUDA_MPS_PIPE_DIRECTORY=" + os.fsencode(self._paths.pipe) in environment
+
+    def _gone(self, pid: int, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while self._is_ours(pid):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def _last_words(self) -> str:
+        try:
+            text = read_own_end(self._paths.log / "control.log", _LOG_TAIL_BYTES).decode(errors="replace")
+        except OSError:
+            return ""
+        lines = text.split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f" (its log ends: {last})" if last else ""
+
+
+def _users_of(pid: int) -> set[int]:
+    """Its user ids. Of a program that gives root's rights to whoever runs it, not all are root's."""
+    lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
+    return {int(uid) for line in lines if line.startswith(b"Uid:") for uid in line.split()[1:]}
+
+
+def _is_child_of(parent: int, pid: int) -> bool:
+    return _parent_of(pid) == parent
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        # The name before it stands in parentheses and may hold anything.
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+    except OSError:
+        return None
+
+
+def _make_for_clients(directory: Path) -> None:
+    """A directory that, where the daemon is root's, clients of every user reach: its servers log as their users."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        for above in (directory.parent, directory.parent.parent):
+            above.chmod(0o755)
+        directory.chmod(0o1777)

@@ -1,0 +1,69 @@
+"""The Xid errors of devices, which NVML tells as events and nowhere else."""
+
+import ctypes
+from collections.abc import Mapping
+
+import pynvml
+
+from corral.vendors.nvidia.nvml_calls import DeviceLost, SessionEnded, ask
+from corral.vendors.nvidia.nvml_inventory import Handle
+
+_MOST_AT_ONCE = 256
+"""So many events are taken in one pass: a device that tells of errors without end must not hold up the sampling."""
+
+
+class XidEvents:
+    """Remembers the last Xid of each device that lets itself be listened to, over sessions too."""
+
+    def __init__(self) -> None:
+        self._events: ctypes.c_void_p | None = None
+        self._uuids: dict[int, str] = {}
+        self._last: dict[str, int] = {}
+
+    def listen(self, handles: Mapping[str, Handle]) -> None:
+        """Listen to these devices, by UUID, in a session that was just opened."""
+        self._uuids = {}
+        self._events = ask(pynvml.nvmlEventSetCreate)
+        if self._events is None:
+            return
+        for uuid, handle in handles.items():
+            try:
+                pynvml.nvmlDeviceRegisterEvents(handle, pynvml.nvmlEventTypeXidCriticalError, self._events)
+            except pynvml.NVMLError:
+                continue
+            self._uuids[_address(handle)] = uuid
+            self._last.setdefault(uuid, 0)
+
+    def collect(self) -> None:
+        """Take what has happened since the last call. Never waits. Raises SessionEnded."""
+        if not self._uuids:
+            return
+        for _ in range(_MOST_AT_ONCE):
+            try:
+                event = ask(pynvml.nvmlEventSetWait_v2, self._events, 0)
+            except DeviceLost:
+                # Whose it is, its own readings tell.
+                return
+            if event is None:
+                return
+            uuid = self._uuids.get(_address(event.device))
+            if uuid is not None and event.eventType == pynvml.nvmlEventTypeXidCriticalError:
+                self._last[uuid] = event.eventData
+
+    def last(self, uuid: str) -> int | None:
+        """The last Xid of a device, 0 before the first, None where its events cannot be had."""
+        return self._last[uuid] if uuid in self._uuids.values() else None
+
+    def close(self) -> None:
+        """Listen to nothing any more."""
+        events, self._events, self._uuids = self._events, None, {}
+        if events is not None:
+            try:
+                ask(pynvml.nvmlEventSetFree, events)
+            except (DeviceLost, SessionEnded):
+                return
+
+
+def _address(handle: Handle) -> int:
+    """Where the device of a handle lies in the driver's library: the same for all handles of one device."""
+    return ctypes.cast(handle, ctypes.c_void_p).value or 0

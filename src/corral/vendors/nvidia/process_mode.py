@@ -1,0 +1,48 @@
+"""Whole devices that the driver opens to one process alone: NVIDIA's compute mode EXCLUSIVE_PROCESS."""
+
+from corral.model.device import Device
+from corral.model.errors import BackendFailed
+from corral.vendors.exclusive import Exclusive
+from corral.vendors.nvidia.mps_daemon import program_missing
+from corral.vendors.nvidia.tools import NVIDIA_SMI, run_tool
+
+
+def process_mode_missing(*, described: bool, by_root: bool) -> str | None:
+    """Why the compute mode of devices cannot be set here, None when it can.
+
+    Devices `described` in a mock file have no driver, and a driver accepts it from root only.
+    """
+    if described:
+        return "described devices have no compute mode"
+    missing = program_missing(NVIDIA_SMI)
+    return (
+        missing
+        if missing is not None or by_root
+        else "only root may set a compute mode, and the server runs as somebody else"
+    )
+
+
+class OneProcess(Exclusive):
+    """Exclusive devices whose driver admits only one process.
+
+    That breaks jobs that open the device from several processes, so it is off by default.
+    """
+
+    slow = True
+
+    def __init__(self, *, nvidia_smi: str = NVIDIA_SMI, timeout_s: float = 30.0) -> None:
+        self._nvidia_smi = nvidia_smi
+        self._timeout_s = timeout_s
+
+    def prepare(self, device: Device) -> None:
+        self._set_compute_mode(device, "EXCLUSIVE_PROCESS")
+
+    def release(self, device: Device) -> None:
+        self._set_compute_mode(device, "DEFAULT")
+
+    def _set_compute_mode(self, device: Device, mode: str) -> None:
+        try:
+            run_tool([self._nvidia_smi, "-i", device.uuid, "-c", mode], timeout_s=self._timeout_s)
+        except BackendFailed as failure:
+            advice = "without exclusive_process_mode in config.yaml devices are allocated whole all the same"
+            raise BackendFailed(f"{failure}; {advice}") from failure

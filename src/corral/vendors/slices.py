@@ -1,0 +1,43 @@
+"""Hardware slices of a device, each given to one job at a time."""
+
+from collections.abc import Callable, Sequence
+
+from corral.model.device import Device, Node
+from corral.model.means import Means
+from corral.model.tenant import Tenant
+from corral.model.units import MILLI_PER_DEVICE, format_share
+
+
+class Slices:
+    """One tenant per slice. A tenant's grant names the slice; `device` is the device that it is part of.
+
+    `unsliced` says of a device without slices why it has none, and how an administrator changes that.
+    """
+
+    means = Means.MIG
+    slow = False
+
+    def __init__(self, unsliced: Callable[[Device], str]) -> None:
+        self._unsliced = unsliced
+
+    def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+        if not device.mig_enabled:
+            return self._unsliced(device)
+        uuid = newcomer.grant.uuid
+        if all(partition.uuid != uuid for partition in device.partitions):
+            offered = ", ".join(sorted({partition.profile for partition in device.partitions})) or "none"
+            return f"{device.uuid} has no slice {uuid}; it offers {offered}"
+        if newcomer.grant.share_milli < MILLI_PER_DEVICE:
+            share = format_share(newcomer.grant.share_milli)
+            return f"slice {uuid} is allocated only as a whole, not {share} of it; ask for a smaller profile"
+        holder = next((tenant for tenant in tenants if tenant.grant.uuid == uuid), None)
+        return None if holder is None else f"job {holder.job_id} has slice {uuid}"
+
+    def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def prepare(self, device: Device) -> None:
+        """Nothing to do: jobs cut no slices."""
+
+    def release(self, device: Device) -> None:
+        """Nothing to undo: slices stay for the next tenant."""

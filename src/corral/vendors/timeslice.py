@@ -1,0 +1,27 @@
+"""Jobs take turns on the device. The driver keeps them to nothing; the memory guard watches what they hold."""
+
+from collections.abc import Sequence
+
+from corral.model.device import Device, Node
+from corral.model.means import Means
+from corral.model.tenant import Tenant
+from corral.vendors.sharing_driver import share_refusal
+
+
+class Timeslice:
+    """As many tenants as their shares allow."""
+
+    means = Means.TIMESLICE
+    slow = False
+
+    def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+        return share_refusal(device, tenants, newcomer)
+
+    def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def prepare(self, device: Device) -> None:
+        """Nothing to do: a device takes turns by itself."""
+
+    def release(self, device: Device) -> None:
+        """Nothing to undo."""

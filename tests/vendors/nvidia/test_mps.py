@@ -1,0 +1,118 @@
+"""MPS takes only whom NVIDIA says it can serve, and each client carries its limits."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.model.allocation import Grant
+from corral.model.device import Device, Node
+from corral.model.errors import Refused
+from corral.model.tenant import Tenant
+from corral.vendors.nvidia.mps import Mps, mps_unfit
+from corral.vendors.nvidia.mps_daemon import MpsState
+from tests.sharing.conftest import tenant
+
+
+@pytest.mark.parametrize(
+    ("device_changes", "cuda", "words"),
+    [
+        ({"compute_capability": (7, 0)}, (11, 5), None),
+        ({"compute_capability": (9, 0)}, (12, 4), None),
+        ({"compute_capability": (6, 1)}, (12, 4), "has 6.1"),
+        ({"compute_capability": None}, (12, 4), "does not say its compute capability"),
+        ({}, (11, 4), "is for CUDA 11.4"),
+        ({}, None, "does not say its CUDA version"),
+        ({"mig_enabled": True}, (12, 4), "does not run on a MIG device, and GPU-a is one"),
+        ({"mig_enabled": None}, (12, 4), "does not say whether it is one"),
+        ({"memory_mib": None}, (12, 4), "does not say how much memory it has"),
+    ],
+)
+def test_what_makes_a_device_unfit_for_mps(
+    device: Device, node: Node, device_changes: dict[str, Any], cuda: tuple[int, int] | None, words: str | None
+) -> None:
+    unfit = mps_unfit(replace(node, cuda_version=cuda), replace(device, **device_changes))
+    assert unfit is None if words is None else unfit is not None and words in unfit
+
+
+def test_a_device_is_unfit_where_the_program_is_missing_or_the_home_is_too_deep_for_its_pipes(
+    device: Device, node: Node, tmp_path: Path, mps_control: str
+) -> None:
+    assert Mps(tmp_path, control=mps_control).unfit(node, device) is None
+    assert "is not installed here" in str(Mps(tmp_path, control="/nowhere/control").unfit(node, device))
+    assert "bytes shorter" in str(Mps(Path("/h" * 50), control=mps_control).unfit(node, device))
+
+
+@pytest.fixture
+def mps(tmp_path: Path, mps_control: str) -> Mps:
+    return Mps(tmp_path / "h", control=mps_control)
+
+
+def test_a_split_share_is_refused(mps: Mps, device: Device, node: Node) -> None:
+    refusal = mps.refusal(node, device, [], tenant("1", 600, alone=False))
+    assert refusal == "a share split over devices cannot be on MPS, and GPU-a is; ask for 1 GPU or less"
+
+
+def test_a_second_user_waits_for_the_first(mps: Mps, device: Device, node: Node) -> None:
+    there = [tenant("1", 200, user="ada")]
+    refusal = mps.refusal(node, device, there, tenant("2", 200, user="bob"))
+    assert refusal == "MPS on GPU-a serves ada now (job 1), and one user at a time"
+    assert mps.refusal(node, device, there, tenant("2", 200, user="ada")) is None
+
+
+def test_users_meet_where_the_site_runs_multi_user_mode(device: Device, node: Node, tmp_path: Path) -> None:
+    mps = Mps(tmp_path, multi_user=True)
+    assert mps.refusal(node, device, [tenant("1", 200, user="ada")], tenant("2", 200, user="bob")) is None
+
+
+def test_a_daemon_that_runs_for_one_user_serves_one_until_it_is_started_afresh(
+    device: Device, tmp_path: Path, mps_control: str
+) -> None:
+    before, now = (Mps(tmp_path / "h", control=mps_control, multi_user=many) for many in (False, True))
+    assert (before.one_user(device), now.one_user(device)) == (True, False)
+    before.prepare(device)
+    now.prepare(device)
+    assert now.one_user(device)
+    now.release(device)
+    now.prepare(device)
+    assert not now.one_user(device)
+    now.release(device)
+
+
+def test_the_forty_ninth_client_is_refused(mps: Mps, device: Device, node: Node) -> None:
+    there = [tenant(str(n), 10) for n in range(48)]
+    assert mps.refusal(node, device, there[:47], tenant("x", 10)) is None
+    refusal = mps.refusal(node, device, there, tenant("x", 10))
+    assert refusal is not None
+    assert "48 clients" in refusal
+
+
+def test_a_client_carries_its_limits(mps: Mps, device: Device, tmp_path: Path) -> None:
+    assert dict(mps.environment(device, tenant("1", 250))) == {
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=20480M",
+        "CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "h/mps/GPU-a/pipe"),
+        "CUDA_MPS_LOG_DIRECTORY": str(tmp_path / "h/mps/GPU-a/log"),
+    }
+
+
+def test_cores_granted_by_name_beat_the_share(mps: Mps, device: Device) -> None:
+    client = replace(tenant("1", 250), cores_percent=60)
+    assert ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "60") in mps.environment(device, client)
+
+
+def test_memory_that_is_not_known_cannot_be_limited(mps: Mps, device: Device) -> None:
+    with pytest.raises(Refused, match="cannot limit"):
+        mps.environment(device, Tenant("1", "ada", Grant("GPU-a", 250)))
+
+
+def test_the_daemon_runs_from_first_tenant_to_last(mps: Mps, device: Device) -> None:
+    assert mps.health(device).state is MpsState.DOWN
+    mps.prepare(device)
+    first = mps.health(device)
+    assert first.state is MpsState.RUNNING
+    mps.prepare(device)
+    assert mps.health(device) == first
+    mps.release(device)
+    assert mps.health(device).state is MpsState.DOWN
