@@ -8,7 +8,8 @@ server that sets SO_REUSEADDR, as asyncio and uvicorn do, can listen there: Linu
 PLACE is where the tuner is: a server in the same place is reached, and listens, at the loopback address alone. In a
 container with a network of its own, in a pod or on another node it has the address that leads there.
 
-Jobs that wait in a ledger name this module (decision 97). It runs from its text alone, also in images that know nothing of Corral: with the standard library of any Python 3.9.
+It runs from its text alone, also in images that know nothing of Corral: with the standard library of any Python 3.9.
+Jobs that wait in a ledger name this module (decision 97).
 """
 
 import os
