@@ -69,8 +69,6 @@ PARSED_IN = {
     "kubernetes/pods/template.py": OWN,
     "kubernetes/services/holds.py": "each entry alone, with every error that reading JSON has",
     "ledger/experiments.py": OWN,
-    "ledger/migrations/versions/r0003_accounting.py": OWN,
-    "ledger/migrations/versions/r0007_latest_facts.py": OWN,
     "ledger/table_rows.py": OWN,
     "node/file_inspector.py": GUARDED,
     "node/inspection_worker.py": PROCESS,

@@ -41,7 +41,7 @@ HTTP_METHODS = [
 SERVER_METHODS = ["capture_signals", "main_loop", "shutdown", "startup"]
 SOCKET_METHODS = ["connection_lost", "connection_made"]
 
-ATTRIBUTES = {
+ATTRIBUTES: dict[type, list[str]] = {
     HttpToolsProtocol: [
         "app",
         "app_state",
@@ -218,7 +218,7 @@ def test_a_connection_that_becomes_a_websocket_is_handed_over_with_its_state(loo
             assert data.startswith(b"GET / HTTP/1.1\r\n")
 
     protocol, wire = connected(loop, left="called at its end")
-    protocol.ws_protocol_class = Taken  # type: ignore[assignment]
+    protocol.ws_protocol_class = Taken
     protocol.data_received(GET[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n")
     assert [one["app_state"] for one in handed] == [{"left": "called at its end"}]
     assert set(handed[0]) == {"config", "server_state", "app_state"}

@@ -85,7 +85,7 @@ def test_tables_whose_definition_is_no_text_are_damage(sound: bytes, tmp_path: P
         open_ledger(url_of(tmp_path))
 
 
-@pytest.mark.parametrize("found", ["p011", "", "11"])
+@pytest.mark.parametrize("found", ["p011", "", "11", "0000"])
 def test_a_format_that_no_version_has_written_is_damage_and_no_newer_version(
     sound: bytes, tmp_path: Path, found: str
 ) -> None:

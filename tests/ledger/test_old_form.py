@@ -1,4 +1,4 @@
-"""A ledger of format 0006, which named nobody but for cordons, is read, migrated and goes on."""
+"""A ledger that began with format 0006, whose facts named nobody but for cordons, is read and goes on."""
 
 import sqlite3
 from contextlib import closing
@@ -14,13 +14,17 @@ from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned,
 from corral.model.phase import Phase
 from tests.ledger.making import url_of, write
 
-WRITTEN_THEN = Path(__file__).with_name("ledger_0006.sql")
-"""Four jobs: one that another followed, one that made room, one that failed and was requeued; and two cordons."""
+WRITTEN_THEN = Path(__file__).with_name("ledger_of_0006.sql")
+"""Four jobs: one that another followed, one that made room, one that failed and was requeued; and two cordons.
+
+Commit eb36f5f9 has brought it to format 0011, and left the journal as it was written.
+"""
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as raw:
+        raw.execute("PRAGMA journal_mode=WAL")
         raw.executescript(WRITTEN_THEN.read_text(encoding="utf-8"))
     return url_of(tmp_path)
 

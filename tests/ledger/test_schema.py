@@ -7,22 +7,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import select
 
 from corral.ledger import tables
 from corral.ledger.database import Database
 from corral.ledger.fold import check
 from corral.ledger.schema import MIGRATIONS, migrate, prepare, revision
 from corral.ledger.store import open_ledger
-from corral.ledger.table_rows import allocation_of
-from corral.model.allocation import Allocation, Placement
 from corral.model.errors import LedgerFailed
-from corral.model.run_history import AllocatedTime
 from tests.ledger.making import url_of
 
 
@@ -50,48 +45,17 @@ def test_the_migrations_lead_to_the_tables_that_a_new_ledger_gets(tmp_path: Path
     migrated.close()
 
 
-def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_what_it_holds(tmp_path: Path) -> None:
-    database = Database(url_of(tmp_path))
-    database.create()
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    with database.writing() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
-        connection.exec_driver_sql(
-            "INSERT INTO allocations VALUES (1, '1.1', '1', 'alice', 1, 0, 5.0, 9.0, '{\"members\": []}', NULL)"
-        )
-    prepare(database)
-    with database.reading() as connection:
-        assert revision(connection) == tables.REVISION
-        row = connection.execute(select(tables.allocations)).mappings().one()
-        assert allocation_of(row) == Allocation("1.1", "1", "alice", Placement(()), 5.0)
-    database.close()
-
-
-def test_a_ledger_from_before_there_was_accounting_tells_what_was_held_then(tmp_path: Path) -> None:
-    database = Database(url_of(tmp_path))
-    database.create()
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    spec = '{"user": "alice", "queue": "night", "request": {"mig_profile": "1g.10gb"}}'
-    placement = (
-        '{"members": [{"node": "n", "grants": [{"uuid": "a", "share_milli": 500}, {"uuid": "b", "share_milli": 250}]}]}'
-    )
-    with database.writing() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0002")
-        columns = "(sequence, id, user, name, phase, submitted_at, state, spec)"
-        connection.exec_driver_sql(
-            f"INSERT INTO jobs {columns} VALUES (1, '1', 'alice', '', 'SUCCEEDED', 1.0, '{{}}', ?)", (spec,)
-        )
-        connection.exec_driver_sql(
-            "INSERT INTO allocations VALUES (2, '1.1', '1', 'alice', 1, 0, 100.0, 300.0, ?, NULL, NULL)", (placement,)
-        )
-    database.close()
-    ledger = open_ledger(url_of(tmp_path))
-    assert ledger.allocated(0.0, 1000.0) == (AllocatedTime("alice", "default", "night", "1g.10gb", None, 150.0, 1),)
-    ledger.close()
+@pytest.mark.parametrize("found", ["0001", "0006", "0010"])
+def test_a_ledger_of_a_far_older_version_is_refused_and_untouched_and_it_is_told_what_to_do(
+    tmp_path: Path, found: str
+) -> None:
+    open_ledger(url_of(tmp_path)).close()
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as raw, raw:
+        raw.execute("UPDATE alembic_version SET version_num = ?", (found,))
+    with pytest.raises(LedgerFailed, match=rf"of format {found}, .* from 0011 on; install commit eb36f5f9 .*--anew"):
+        open_ledger(url_of(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as raw:
+        assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(found,)]
 
 
 def test_the_newest_migration_is_the_one_the_code_expects() -> None:

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
+OLDEST_COMMIT = "eb36f5f9"
+"""The oldest version whose homes this one takes over. It migrates those of all that came before it."""
+
 
 def prepare(database: Database, before_making: Callable[[], None] = lambda: None) -> None:
-    """Make or migrate the tables, in one transaction. Raises LedgerFailed for what is no ledger, or a newer one's.
+    """Make or migrate the tables, in one transaction. Raises LedgerFailed for what is no ledger, and for one
+    of a newer version or a far older one.
 
     `before_making` is called where there are no tables at all, and nothing is made where it raises.
     """
@@ -57,10 +61,17 @@ def unknown_format(path: Path, found: str) -> str | None:
         return None
     from alembic.script import ScriptDirectory
 
-    if found in {script.revision for script in ScriptDirectory.from_config(_migrations()).walk_revisions()}:
+    known = [script.revision for script in ScriptDirectory.from_config(_migrations()).walk_revisions()]
+    if found in known:
         return None
-    if not (found.isdecimal() and len(found) == len(tables.REVISION) and found > tables.REVISION):
+    if not (found.isdecimal() and len(found) == len(tables.REVISION) and int(found)):
         return damaged(path, f"its format is {found!r:.40}, which no version of Corral has written")
+    if found < known[-1]:
+        return (
+            f"the ledger {path} is of format {found}, and this version of Corral migrates those from {known[-1]} on; "
+            f"install commit {OLDEST_COMMIT} first (git checkout {OLDEST_COMMIT}) and start its server once on this "
+            "home, or begin with an empty ledger: `corral up --anew` moves this one aside"
+        )
     return (
         f"the ledger {path} was written by a newer Corral (its format is {found}, this one knows up to "
         f"{tables.REVISION}); install that version again, or put a backup from before it in its place"

@@ -3,6 +3,7 @@
 It makes the container, starts it, copies what it writes to its own output, and ends with its exit code. So all that a
 supervisor does for a process it does for a container: the log and its limit, the time limit, the exit record, all of it
 also while no server runs. It runs as the server's user and takes nothing of the job's into its own environment.
+Launches of earlier versions name this module (decision 97).
 """
 
 import os

@@ -9,6 +9,7 @@ PLACE is where the tuner is: a server in the same place is reached, and listens,
 container with a network of its own, in a pod or on another node it has the address that leads there.
 
 It runs from its text alone, also in images that know nothing of Corral: with the standard library of any Python 3.9.
+Jobs that wait in a ledger name this module (decision 97).
 """
 
 import os

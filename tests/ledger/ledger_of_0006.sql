@@ -1,6 +1,6 @@
 BEGIN TRANSACTION;
 CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY);
-INSERT INTO "alembic_version" VALUES('0006');
+INSERT INTO "alembic_version" VALUES('0011');
 CREATE TABLE allocations (
 	entry INTEGER NOT NULL, 
 	id TEXT NOT NULL, 
@@ -25,20 +25,22 @@ INSERT INTO "allocations" VALUES(13,'3.1','3','alice',1,0,1102.0,1206.0,'{"membe
 INSERT INTO "allocations" VALUES(22,'4.1','4','alice',1,0,1303.0,1304.0,'{"members":[{"node":"box","grants":[{"uuid":"GPU-0","share_milli":1000,"memory_mib":40960}],"cpu_milli":2000,"host_memory_mib":1024}]}',NULL,NULL,'default','default',NULL,1000,NULL);
 INSERT INTO "allocations" VALUES(26,'4.2','4','alice',1,0,1310.0,1321.0,'{"members":[{"node":"box","grants":[{"uuid":"GPU-0","share_milli":1000,"memory_mib":40960}],"cpu_milli":2000,"host_memory_mib":1024}]}',NULL,NULL,'default','default',NULL,1000,NULL);
 INSERT INTO "allocations" VALUES(32,'2.1','2','alice',1,0,1340.0,NULL,'{"members":[{"node":"box","grants":[{"uuid":"GPU-0","share_milli":1000,"memory_mib":40960}],"cpu_milli":2000,"host_memory_mib":1024}]}',NULL,NULL,'default','default',NULL,1000,NULL);
-CREATE TABLE cordons (
-	uuid TEXT NOT NULL, 
-	reason TEXT NOT NULL, 
-	"by" TEXT NOT NULL, 
-	at FLOAT NOT NULL, 
-	PRIMARY KEY (uuid)
-);
-INSERT INTO "cordons" VALUES('GPU-1','xid 79','root',1301.0);
 CREATE TABLE environments (
 	digest TEXT NOT NULL, 
 	variables TEXT NOT NULL, 
 	PRIMARY KEY (digest)
 );
 INSERT INTO "environments" VALUES('49cf054c88d25db75660633bdd6e761e','[["HOME","/home/alice"]]');
+CREATE TABLE experiments (
+	id TEXT NOT NULL, 
+	task_id TEXT NOT NULL, 
+	number BIGINT NOT NULL, 
+	status TEXT NOT NULL, 
+	objective_score FLOAT, 
+	body TEXT NOT NULL, 
+	metrics TEXT, 
+	PRIMARY KEY (id)
+);
 CREATE TABLE jobs (
 	sequence INTEGER NOT NULL, 
 	id TEXT NOT NULL, 
@@ -105,6 +107,13 @@ INSERT INTO "journal" VALUES(31,1340.0,'2','JobChanged','{"fact":"JobChanged","j
 INSERT INTO "journal" VALUES(32,1340.0,'2','AllocationMade','{"fact":"AllocationMade","allocation":{"id":"2.1","job_id":"2","user":"alice","placement":{"members":[{"node":"box","grants":[{"uuid":"GPU-0","share_milli":1000,"memory_mib":40960}],"cpu_milli":2000,"host_memory_mib":1024}]},"created_at":1340.0},"at":1340.0}',NULL,NULL);
 INSERT INTO "journal" VALUES(33,1341.0,'2','JobChanged','{"fact":"JobChanged","job_id":"2","changes":{"phase":"RUNNING","started_at":1340.5,"attempts":1,"launch_failures":0},"at":1341.0}',NULL,NULL);
 INSERT INTO "journal" VALUES(34,1350.0,'2','JobChanged','{"fact":"JobChanged","job_id":"2","changes":{"phase":"STOPPING","stop_reason":"CANCELLED","reason":"cancelled by bob"},"at":1350.0}',NULL,NULL);
+CREATE TABLE latest_facts (
+	subject TEXT NOT NULL, 
+	entry INTEGER NOT NULL, 
+	PRIMARY KEY (subject)
+);
+INSERT INTO "latest_facts" VALUES('cordon of device GPU-0',20);
+INSERT INTO "latest_facts" VALUES('cordon of device GPU-1',19);
 CREATE TABLE meta (
 	name TEXT NOT NULL, 
 	value BIGINT NOT NULL, 
@@ -134,4 +143,9 @@ CREATE INDEX allocations_by_job ON allocations (job_id);
 CREATE UNIQUE INDEX allocations_active ON allocations (id) WHERE ended_at IS NULL;
 CREATE INDEX allocations_by_end ON allocations (ended_at);
 CREATE INDEX journal_by_job ON journal (job_id, sequence);
+CREATE INDEX jobs_by_submission ON jobs (submitted_at);
+CREATE INDEX jobs_by_queue ON jobs (coalesce(json_extract(spec, '$.queue'), 'default'), sequence);
+CREATE INDEX jobs_by_end ON jobs (ended_at) WHERE ended_at IS NOT NULL;
+CREATE UNIQUE INDEX experiments_by_task ON experiments (task_id, number);
+CREATE INDEX experiments_by_score ON experiments (task_id, status, objective_score);
 COMMIT;
