@@ -66,6 +66,11 @@ class Policy:
     weights: tuple[tuple[str, float], ...] = ()
 
     @property
+    def keeps_promises(self) -> bool:
+        """Whether each blocked job is promised a start, and no later cycle breaks the promise."""
+        return self.backfill is Backfill.CONSERVATIVE
+
+    @property
     def ranking(self) -> tuple[tuple[str, float], ...]:
         """The scores by which nodes are ranked; () where `prefer` alone decides."""
         return self.weights or ((("corral", 1.0),) if self.prefer is Prefer.CORRAL else ())

@@ -16,7 +16,8 @@ from corral.scheduling.placing.packing import SCORES, Packer
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT
 from corral.scheduling.state.capacity import Capacity
-from corral.scheduling.state.draft import Draft, FitMemo, PlacementRequest
+from corral.scheduling.state.draft import Draft, PlacementRequest
+from corral.scheduling.state.fit_memo import FitMemo
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
 

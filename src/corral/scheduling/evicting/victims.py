@@ -72,7 +72,7 @@ class Shortfall:
     def _counting(self, one: Running, times: int) -> "Shortfall":
         if self._admission is None or not self.missing:
             return self
-        scopes, used = self._admission.scopes_of(one.job), self._admission.counts_as(one.job, one.allocation.placement)
+        scopes, used = self._admission.scopes_of(one.job), self._admission.demands.of(one.job, one.allocation.placement)
         return Shortfall(
             {scope: left.plus(used, times) if scope in scopes else left for scope, left in self.missing.items()},
             self._admission,

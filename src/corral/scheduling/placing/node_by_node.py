@@ -184,7 +184,8 @@ def member_on(
 
     `parts_milli` are the parts of a request that is split, if they are decided.
     """
-    uuids = [draft.capacity.device(name, index).uuid for index in slots]
+    devices = draft.capacity.node(name).devices
+    uuids = [devices[index].uuid for index in slots]
     grants = grants_on(request, state or draft.free(name), slots, uuids, parts_milli)
     return Member(name, grants, request.cpu_milli, request.host_memory_mib, request.disk_mib)
 

@@ -94,7 +94,7 @@ class ScoringState:
             if condition is not None and self._read.get(uuid) is not condition:
                 self._read[uuid] = condition
                 used, free = condition.utilization_pct, condition.memory_free_mib
-                total = self._capacity.device(self.names[row], slot).memory_mib
+                total = self._capacity.node(self.names[row]).devices[slot].memory_mib
                 self.readings.observe(row, slot, availability_score(free, total, used, weight), used)
 
     def update_turns(self, draft: Draft, names: Iterable[str]) -> None:

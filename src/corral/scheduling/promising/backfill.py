@@ -66,7 +66,7 @@ def still_there(
     """Whether the placement fits in the states that `state_of` gives for its nodes."""
     left: dict[str, NodeState] = {}
     for member in placement.members:
-        slots = draft.slots_of(member)
+        slots = draft.capacity.slots_of(member)
         state = left.get(member.node) or state_of(member.node)
         if isinstance(draft.memo.fit(wanted.request, state, slots if wanted.request.devices else None), Misfit):
             return False
