@@ -21,7 +21,7 @@ from corral.model.plan import Plan, Start, Wait, WaitReason
 from corral.model.quota import Scope, Used
 from corral.scheduling.evicting.giving_way import GivingWay, Way
 from corral.scheduling.placing.places import Places
-from corral.scheduling.policy import Backfill, BackfillOrder, Policy
+from corral.scheduling.policy import BackfillOrder, Policy
 from corral.scheduling.promising.promises import Promises
 from corral.scheduling.queueing.admission import Admission
 from corral.scheduling.queueing.fair_share import FairShare
@@ -75,7 +75,7 @@ class Cycle:
 
     def decide(self, earlier: Mapping[str, Promise]) -> Plan:
         """The plan. It keeps the promises of `earlier` cycles."""
-        self.promises.renew(earlier, self.run_s, self.policy_of)
+        self.promises.renew(earlier, self.run_s)
         while (turn := self._next()) is not None:
             wait = self._barred(turn) or self._start_or_wait(turn)
             if wait is None:
@@ -173,18 +173,12 @@ class Cycle:
     def _why_not(self, turn: Turn, obstacle: Obstacle, promised: Promise | None) -> Wait:
         """Why the job waits. It keeps its turn if no job of its queue can come to go first."""
         job, (reason, misfit, behind) = turn.job, obstacle
+        wait = Wait(job.id, reason, self.turns.position(), behind=behind, misfit=misfit)
         if promised is None:
-            return Wait(job.id, reason, self.turns.position(), behind=behind, misfit=misfit)
+            return wait
         stays = turn.policy.keeps_promises or (turn.policy.order.settled and job.spec.queue not in self.limited)
-        return Wait(
-            job.id,
-            reason,
-            self.turns.position(),
-            behind=behind,
-            misfit=misfit,
-            expected_start=promised.start_at,
-            keeps_turn=stays and not self.admission.limited(job),
-        )
+        keeps_turn = stays and not self.admission.limited(job)
+        return replace(wait, expected_start=promised.start_at, keeps_turn=keeps_turn)
 
     def _skip_behind(self, turn: Turn, wait: Wait) -> None:
         """Skip the jobs that need no turn behind one that waits: a limit bars its group, else the policy decides."""
@@ -192,7 +186,7 @@ class Cycle:
             self.turns.skip_group()
         elif turn.policy.strict and self.places.exist(self.places.pools.placement_request(turn.job, inf)):
             self.turns.skip_queue(but=self.promises.renewed)
-        elif turn.policy.backfill is Backfill.CONSERVATIVE:
+        elif turn.policy.keeps_promises:
             self.turns.skip_head()
         else:
             self.turns.skip_group()

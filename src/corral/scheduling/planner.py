@@ -36,7 +36,7 @@ from corral.scheduling.queueing.pools import Pools
 from corral.scheduling.queueing.waiting import Turns, WaitingJobs
 from corral.scheduling.state.capacity import Capacity
 from corral.scheduling.state.draft import Choose, Draft
-from corral.scheduling.state.fit_memo import FitMemo
+from corral.scheduling.state.fit_memo import fit_memo
 from corral.scheduling.state.timeline import SAME_MOMENT_S, Release, Timeline
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Planner:
         self._mix = ArrivalMix()
         self._capacity = Capacity(self._source)
         self._demands = Demands(self._capacity)
-        self._memo = FitMemo()
+        self._memo = fit_memo()
         self._packers: dict[tuple[tuple[str, float], ...], Packer] = {}
         self._settled_context = OrderContext(
             now=0.0,
@@ -157,6 +157,7 @@ class Planner:
         if evictions:
             return Plan(view.version, evictions=evictions, complete=False)
         preemption = Preemption(view, self._policy_of, admission, self._running, pools)
+        holding = weighted_usage(admission, view.queues)
         draft.timeline = self._timeline(draft, now)
         cycle = Cycle(
             version=view.version,
@@ -164,13 +165,7 @@ class Planner:
             jobs=view.jobs,
             policy_of=self._policy_of,
             run_s=self._run_s,
-            turns=Turns(
-                self._waiting.queues,
-                view.jobs,
-                context,
-                weighted_usage(admission, view.queues),
-                preemption.may_go_first,
-            ),
+            turns=Turns(self._waiting.queues, view.jobs, context, holding, preemption.may_go_first),
             admission=admission,
             ends_of=lambda scope: self._ends_of(scope, now),
             fair=fair,
@@ -237,8 +232,7 @@ class Planner:
         def used_s(scope: Scope, period_s: float) -> float:
             held_s = sum(
                 one.allocation.gpus * min(period_s, max(0.0, now - one.allocation.created_at))
-                for one in self._running()
-                if scope in scopes_of(one.job, self._use.queues)
+                for one in self._running_in(scope)
             )
             below = [name for name in self._use.queues if scope.name in ancestry(self._use.queues, name)]
             keys = [("queue", name) for name in sorted(below)] if scope.kind == "queue" else [(scope.kind, scope.name)]
@@ -279,18 +273,13 @@ class Planner:
     ) -> tuple[Evict, ...]:
         """The jobs that are evicted because their quantum is over, queue by queue."""
         evictions: list[Evict] = []
-        for queue in sorted(self._waiting.queues):
-            waiting_queue, policy = self._waiting.queues[queue], self._policy_of[queue]
-            if policy.quantum_s is not None and waiting_queue.places:
-                expired = quantum_expired(
-                    (one for one in self._running() if one.job.spec.queue == queue), policy, context.now
-                )
-                if expired:
-                    waiting = waiting_queue.in_order(self.view.jobs, context)
-                    time_slices = TimeSlices(
-                        draft, waiting_queue.ranking, context, self.view.jobs, policy, admission, pools
-                    )
-                    evictions += time_slices.evictions(waiting, expired)
+        for name, queue in sorted(self._waiting.queues.items()):
+            policy = self._policy_of[name]
+            running = () if policy.quantum_s is None or not queue.places else self._running()
+            expired = quantum_expired((one for one in running if one.job.spec.queue == name), policy, context.now)
+            if expired:
+                slices = TimeSlices(draft, queue.ranking, context, self.view.jobs, policy, admission, pools)
+                evictions += slices.evictions(queue.in_order(self.view.jobs, context), expired)
         return tuple(evictions)
 
     def _running(self) -> list[Running]:
@@ -300,6 +289,9 @@ class Planner:
             for job in self._live.values()
             if job.allocation_id is not None and job.allocation_id in allocations
         ]
+
+    def _running_in(self, scope: Scope) -> Iterator[Running]:
+        return (one for one in self._running() if scope in scopes_of(one.job, self._use.queues))
 
     def _served_s(self, job: Job, now: float) -> float:
         """GPU-seconds that the job has had, in this attempt and earlier ones."""
@@ -319,9 +311,8 @@ class Planner:
 
     def _ends_of(self, scope: Scope, now: float) -> Iterator[tuple[float, Used]]:
         """The expected end of each running job of the scope, with what it then no longer counts."""
-        for one in self._running():
-            if scope in scopes_of(one.job, self._use.queues):
-                yield self._end(one.allocation, now), self._demands.of(one.job, one.allocation.placement)
+        for one in self._running_in(scope):
+            yield self._end(one.allocation, now), self._demands.of(one.job, one.allocation.placement)
 
     def _ends_soon(self, now: float) -> bool:
         """Whether a running job is expected to end within SAME_MOMENT_S of now, before or after."""

@@ -20,7 +20,7 @@ from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT, SCORE_NAMES, Policy
 from corral.scheduling.state.capacity import Capacity
 from corral.scheduling.state.draft import Draft, PlacementRequest
-from corral.scheduling.state.fit_memo import FitMemo
+from corral.scheduling.state.fit_memo import fit_memo
 from corral.scheduling.state.neighbours import resident_of
 from corral.scheduling.state.set_aside import BlockedJob
 from tests.scheduling.lab import T0, box, ended, idle, job, observed, started, started_ids, submitted, view_of
@@ -46,7 +46,7 @@ asks = st.builds(
 def test_a_place_is_found_exactly_when_the_plain_search_finds_one(
     score: str, wishes: list[tuple[Request, bool]], kept: bool
 ) -> None:
-    draft = Draft(CAPACITY, FitMemo())
+    draft = Draft(CAPACITY, fit_memo())
     if kept:
         draft.aside.add(BlockedJob("1", Request(devices=2, models=("T4",)), False))
     for request, ask_all in wishes:

@@ -10,7 +10,7 @@ from corral.model.eviction import EvictionRule
 from corral.model.job import Job
 from corral.model.plan import Evict
 from corral.model.units import format_duration
-from corral.scheduling.evicting.victims import Running
+from corral.scheduling.evicting.victims import Running, draft_without
 from corral.scheduling.placing.node_by_node import choose, speed_on
 from corral.scheduling.policy import Policy
 from corral.scheduling.queueing.admission import Admission
@@ -51,9 +51,7 @@ class TimeSlices:
         """
         if not waiting or not expired:
             return []
-        ideal = self.draft.branch()
-        for one in expired:
-            ideal.give(one.allocation.placement.members)
+        ideal = draft_without(self.draft, expired)
         admission = self.admission.without((one.job, one.allocation.placement) for one in expired)
         running = {one.job.id: one for one in expired}
         ranked = sorted((self.ranking.rank(one.job, self.context), one.job.id) for one in expired)

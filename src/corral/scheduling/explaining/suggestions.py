@@ -5,7 +5,6 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from corral.model.allocation import Placement
 from corral.model.audience import Audience
 from corral.model.fit import HOST_CAUSES, Misfit
 from corral.model.job import Job, JobSpec, Request
@@ -13,7 +12,7 @@ from corral.model.plan import Plan, group_of
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import flags_of
-from corral.scheduling.placing.node_by_node import choose
+from corral.scheduling.placing.node_by_node import fits
 from corral.scheduling.queueing.pools import closed_pools_of
 from corral.scheduling.state.draft import Draft, PlacementRequest, draft_of
 from corral.scheduling.state.set_aside import BlockedJob
@@ -30,9 +29,7 @@ def nearest_that_starts(
     """
     draft, closed_pools = _after(view, plan, job), closed_pools_of(view, wished.user, wished.project)
     for smaller in smaller_requests(wished.request):
-        if isinstance(
-            choose(draft, PlacementRequest(smaller, speeds=wished.speeds, closed_pools=closed_pools)), Placement
-        ):
+        if fits(draft, PlacementRequest(smaller, speeds=wished.speeds, closed_pools=closed_pools)):
             return smaller
     return None
 

@@ -7,7 +7,7 @@ from math import inf
 from corral.model.allocation import Placement
 from corral.model.fit import Misfit
 from corral.model.job import Job, Request
-from corral.scheduling.placing.node_by_node import choose
+from corral.scheduling.placing.node_by_node import choose, fits
 from corral.scheduling.policy import Policy
 from corral.scheduling.queueing.admission import Admission
 from corral.scheduling.queueing.pools import Pools
@@ -85,7 +85,7 @@ class Places:
         if key not in self._fits_when_empty:
             self._empty = self._empty or self.draft.emptied()
             alone = replace(wanted, request=wanted.request.without_neighbours(), until=inf)
-            self._fits_when_empty[key] = isinstance(choose(self._empty, alone), Placement)
+            self._fits_when_empty[key] = fits(self._empty, alone)
         return self._fits_when_empty[key]
 
 

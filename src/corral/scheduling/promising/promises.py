@@ -1,6 +1,6 @@
 """The promises of one cycle: those of earlier cycles that still hold, and those that it makes."""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from corral.model.allocation import Placement, Promise
@@ -39,7 +39,7 @@ class Promises:
     _held: dict[str, tuple[Promise, float]] = field(default_factory=dict)
     _due: dict[str, Placement] = field(default_factory=dict)
 
-    def renew(self, promises: Mapping[str, Promise], run_s: Callable[[Job], float], queues: Container[str]) -> None:
+    def renew(self, promises: Mapping[str, Promise], run_s: Callable[[Job], float]) -> None:
         """Keep the promises of earlier cycles, as long as their nodes and devices exist.
 
         The needs of promises that are due count to their quotas too: otherwise an evicted job could take them again.
@@ -47,7 +47,7 @@ class Promises:
         now = self.timeline.now
         for job_id, promised in sorted(promises.items()):
             job = self.jobs.get(job_id)
-            if job is None or job.phase is not Phase.PENDING or job.spec.queue not in queues:
+            if job is None or job.phase is not Phase.PENDING:
                 continue
             if ineligible(job, now) is None and self._nodes_exist(promised.placement):
                 self.hold(replace(promised, start_at=now) if promised.start_at < now else promised, run_s(job))
@@ -115,15 +115,13 @@ class Promises:
 
         It is promised the earliest start, or all that it could use is set aside for it.
         """
-        match turn.policy.backfill:
-            case Backfill.NONE:
-                self._set_aside(turn.job, wanted, misfit)
-            case Backfill.CONSERVATIVE:
-                return self._promise(turn, wanted, misfit, earlier)
-            case Backfill.EASY if turn.first:
-                return self._promise(turn, wanted, misfit, earlier)
-            case Backfill.EASY:
-                self._hold_imminent(turn, wanted)
+        backfill = turn.policy.backfill
+        if backfill is Backfill.CONSERVATIVE or (backfill is Backfill.EASY and turn.first):
+            return self._promise(turn, wanted, misfit, earlier)
+        if backfill is Backfill.EASY:
+            self._hold_imminent(turn, wanted)
+        elif backfill is Backfill.NONE:
+            self.draft.aside.add(_blocked(turn, wanted, misfit))
         return None
 
     def _make(self, promised: Promise, duration_s: float) -> None:
@@ -144,7 +142,7 @@ class Promises:
         elif misfit.capacity_helps:
             nodes = None if wanted.request.gang_size > 1 or misfit.node is None else (misfit.node,)
             passed = self.admission.limits.may_be_passed(turn.job.waits_since, self.timeline.now)
-            self._set_aside(turn.job, wanted, misfit, nodes, may_be_passed=passed)
+            self.draft.aside.add(replace(_blocked(turn, wanted, misfit), nodes=nodes, may_be_passed=passed))
         return promised
 
     def _hold_imminent(self, turn: Turn, wanted: PlacementRequest) -> None:
@@ -160,21 +158,6 @@ class Promises:
         if promised is not None:
             self.hold(promised, turn.run_s)
 
-    def _set_aside(
-        self,
-        job: Job,
-        wanted: PlacementRequest,
-        misfit: Misfit,
-        nodes: tuple[str, ...] | None = None,
-        *,
-        may_be_passed: bool = False,
-    ) -> None:
-        """Set aside what the job could use of these nodes, None for all."""
-        host = misfit.cause in HOST_CAUSES
-        self.draft.aside.add(
-            BlockedJob(job.id, job.spec.request, host, nodes, wanted.closed_pools, may_be_passed=may_be_passed)
-        )
-
     def _nodes_exist(self, placement: Placement) -> bool:
         """Whether all nodes and devices of the placement are in the cluster now."""
         return all(
@@ -186,3 +169,8 @@ class Promises:
         """Whether the promised devices will still be free at their time."""
         start, end = promised.start_at, promised.start_at + duration_s
         return still_there(self.draft, wanted, promised.placement, lambda name: self.timeline.window(name, start, end))
+
+
+def _blocked(turn: Turn, wanted: PlacementRequest, misfit: Misfit) -> BlockedJob:
+    host = misfit.cause in HOST_CAUSES
+    return BlockedJob(turn.job.id, turn.job.spec.request, host, closed_pools=wanted.closed_pools)

@@ -6,7 +6,7 @@ what the timeline promises to them by then, minus what is set aside for blocked 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from corral.model.allocation import Member, Placement
@@ -16,7 +16,7 @@ from corral.model.placement_rules import Resident
 from corral.model.state import NodeState
 from corral.model.view import View, ViewDraft
 from corral.scheduling.state.capacity import Capacity
-from corral.scheduling.state.fit_memo import FitMemo
+from corral.scheduling.state.fit_memo import FitMemo, fit_memo
 from corral.scheduling.state.neighbours import Neighbours, neighbours_in
 from corral.scheduling.state.set_aside import SetAside, reserved
 from corral.scheduling.state.timeline import Release, Timeline, changed
@@ -46,17 +46,12 @@ class PlacementRequest:
 
     def ignoring_promises(self) -> "PlacementRequest":
         """The same request as if nothing were promised to or set aside for other jobs."""
-        return PlacementRequest(self.request, self.until, self.speeds, False, self.closed_pools, self.lending_pools)
+        return replace(self, respects_promises=False, passes=False)
 
     def without_lent(self) -> "PlacementRequest":
         """The same request without borrowed devices: the pools that would lend to it are closed to it too."""
-        return PlacementRequest(
-            self.request,
-            self.until,
-            self.speeds,
-            self.respects_promises,
-            tuple(sorted((*self.closed_pools, *self.lending_pools))),
-        )
+        closed_pools = tuple(sorted((*self.closed_pools, *self.lending_pools)))
+        return replace(self, closed_pools=closed_pools, lending_pools=(), passes=False)
 
 
 Choose = Callable[["Draft", PlacementRequest], Placement | Misfit]
@@ -135,7 +130,7 @@ class Draft:
             misfit = self._neighbour_misfit(request, name)
             if misfit is not None:
                 return misfit
-        return self.memo.fit(request, self.state(name, wanted), self.capacity.named(name, request.device_uuids))
+        return self.memo(request, self.state(name, wanted), self.capacity.named(name, request.device_uuids))
 
     def repels(self, request: Request) -> bool:
         """Whether something that runs may keep the request off its node, although it may have no such rules itself."""
@@ -202,4 +197,4 @@ class Draft:
 
 def draft_of(view: View) -> Draft:
     """A new draft of a view: free is what is not allocated in it."""
-    return Draft(Capacity(ViewDraft(view)), FitMemo())
+    return Draft(Capacity(ViewDraft(view)), fit_memo())

@@ -1,24 +1,16 @@
-"""A cache of the fit test."""
+"""The fit test with a memory."""
+
+from collections.abc import Callable
+from functools import lru_cache
 
 from corral.model.fit import Fit, Misfit, fit
 from corral.model.job import Request
 from corral.model.state import NodeState
 
+FitMemo = Callable[[Request, NodeState, tuple[int, ...] | None], Fit | Misfit]
+"""`corral.model.fit.fit`, with the slots that the request names as its last argument."""
 
-class FitMemo:
-    """A cache of `fit` by request and node state, kept from cycle to cycle; nodes in equal states share an answer."""
 
-    LIMIT = 50_000
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Request, NodeState, tuple[int, ...] | None], Fit | Misfit] = {}
-
-    def fit(self, request: Request, state: NodeState, named: tuple[int, ...] | None) -> Fit | Misfit:
-        """The answer of `corral.model.fit.fit`."""
-        key = (request, state, named)
-        answer = self._known.get(key)
-        if answer is None:
-            if len(self._known) >= self.LIMIT:
-                self._known.clear()
-            answer = self._known[key] = fit(request, state, named=named)
-        return answer
+def fit_memo() -> FitMemo:
+    """A fit test that remembers its answers from cycle to cycle; nodes in equal states share an answer."""
+    return lru_cache(maxsize=50_000)(lambda request, state, named: fit(request, state, named=named))

@@ -106,7 +106,7 @@ class SetAside:
         if (blocked.nodes is not None and name not in blocked.nodes) or not blocked.request.allows_node(name):
             return state
         named = self.capacity.named(name, blocked.request.device_uuids)
-        answer = self.memo.fit(blocked.request, state, named)
+        answer = self.memo(blocked.request, state, named)
         if isinstance(answer, Misfit) and answer.never:
             return state
         closed = self.capacity.slots_in_pools(name, blocked.closed_pools)
