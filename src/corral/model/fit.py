@@ -69,6 +69,9 @@ STATIC_CAUSES = frozenset(
 )
 NODE_CAUSES = frozenset({Cause.NODE_GONE, Cause.NODE_SILENT, Cause.NODE_DRAINING, Cause.NODE_CORDONED})
 """The node takes nothing now."""
+HOST_CAUSES = frozenset({Cause.CPU, Cause.HOST_MEMORY, Cause.DISK, Cause.MEMBERS})
+"""Causes that lie with what a host has, not with its devices."""
+
 NEIGHBOUR_CAUSES = frozenset({Cause.AFFINITY, Cause.ANTI_AFFINITY, Cause.SPREAD})
 """What runs there, or does not, is in the way."""
 _EVICTABLE_CAUSES = frozenset(

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from corral.model.fit import Cause, Misfit, could_use, fit, name_misfit
+from corral.model.fit import HOST_CAUSES, Cause, Misfit, could_use, fit, name_misfit
 from corral.model.job import Job, Request
 from corral.model.state import NodeState, node_state
 from corral.model.view import View
 from corral.scheduling.state.neighbours import keeps_apart, neighbours_in
-
-_OF_HOST = frozenset({Cause.CPU, Cause.HOST_MEMORY, Cause.DISK, Cause.MEMBERS})
 
 
 def jobs_in_the_way(view: View, request: Request, closed_pools: Sequence[str] = ()) -> list[Job]:
@@ -38,7 +36,7 @@ def _on_node(view: View, request: Request, name: str, closed_pools: Sequence[str
             return apart
     elif lacks.never or not lacks.eviction_helps:
         return []
-    elif lacks.cause in _OF_HOST:
+    elif lacks.cause in HOST_CAUSES:
         return [job for _, job in jobs]
     # A gang may need room for more members where there is some for one.
     uuids = {view.nodes[name].devices[index].uuid for index in useful}

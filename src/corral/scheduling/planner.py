@@ -3,7 +3,7 @@
 A planner that was advanced delta by delta makes the same plan as a new one over the same view.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush
 from math import inf
@@ -19,11 +19,14 @@ from corral.model.quota import QuotaUse, Scope, Used, ancestry, scopes_of
 from corral.model.run_history import spent_since
 from corral.model.view import View, ViewDraft
 from corral.scheduling.cycle import Cycle
+from corral.scheduling.evicting.giving_way import GivingWay
 from corral.scheduling.evicting.preemption import Preemption
 from corral.scheduling.evicting.time_slicing import TimeSlices, quantum_expired
 from corral.scheduling.evicting.victims import Running
+from corral.scheduling.placing.places import Places
 from corral.scheduling.placing.worth.arrival_mix import ArrivalMix
-from corral.scheduling.policy import DEFAULT, POLICIES, Backfill, Policy, policy_of
+from corral.scheduling.policy import DEFAULT, POLICIES, Policy, policy_of
+from corral.scheduling.promising.promises import Promises
 from corral.scheduling.promising.run_time import expected_end, run_estimate_s
 from corral.scheduling.queueing.admission import Admission, UsedSeconds, weighted_usage
 from corral.scheduling.queueing.demand import Demands
@@ -32,7 +35,8 @@ from corral.scheduling.queueing.order import OrderContext, Ranking
 from corral.scheduling.queueing.pools import Pools
 from corral.scheduling.queueing.waiting import Turns, WaitingJobs
 from corral.scheduling.state.capacity import Capacity
-from corral.scheduling.state.draft import Choose, Draft, FitMemo
+from corral.scheduling.state.draft import Choose, Draft
+from corral.scheduling.state.fit_memo import fit_memo
 from corral.scheduling.state.timeline import SAME_MOMENT_S, Release, Timeline
 
 if TYPE_CHECKING:
@@ -74,7 +78,7 @@ class Planner:
         self._mix = ArrivalMix()
         self._capacity = Capacity(self._source)
         self._demands = Demands(self._capacity)
-        self._memo = FitMemo()
+        self._memo = fit_memo()
         self._packers: dict[tuple[tuple[str, float], ...], Packer] = {}
         self._settled_context = OrderContext(
             now=0.0,
@@ -154,34 +158,32 @@ class Planner:
             return Plan(view.version, evictions=evictions, complete=False)
         preemption = Preemption(view, self._policy_of, admission, self._running, pools)
         holding = weighted_usage(admission, view.queues)
-        # With conservative backfill, no start may be later than promised, not even by a moment.
-        keeps_all = any(policy.backfill is Backfill.CONSERVATIVE for policy in self._policy_of.values())
+        draft.timeline = self._timeline(draft, now)
         cycle = Cycle(
             version=view.version,
+            now=now,
             jobs=view.jobs,
-            turns=Turns(self._waiting.queues, view.jobs, context, holding, preemption.may_go_first),
-            context=context,
             policy_of=self._policy_of,
+            run_s=self._run_s,
+            turns=Turns(self._waiting.queues, view.jobs, context, holding, preemption.may_go_first),
             admission=admission,
-            fair=fair,
-            draft=draft,
             ends_of=lambda scope: self._ends_of(scope, now),
-            preemption=preemption,
-            chooser=self._chooser,
-            ends_soon=lambda: self._ends_soon(now),
-            timeline=Timeline(
-                now,
-                draft.free,
-                lambda name: self._releases(draft, name, now),
-                draft.slots_of,
-                overlap_s=0.0 if keeps_all else SAME_MOMENT_S,
-            ),
+            fair=fair,
+            places=Places(draft, pools, admission, self._chooser),
+            giving_way=GivingWay(preemption, draft, now),
+            promises=Promises(draft, draft.timeline, admission, view.jobs, lambda: self._ends_soon(now)),
         )
-        cycle.renew_promises(view.promises)
-        plan = cycle.decide()
+        plan = cycle.decide(view.promises)
         draft.timeline = None  # it reads the draft: knowing each other, both would outlive the plan until a collection
         faults = self._order_faults()
         return replace(plan, faults=faults) if faults else plan
+
+    def _timeline(self, draft: Draft, now: float) -> Timeline:
+        """Free capacity from now on. With conservative backfill no start may be a moment later than promised."""
+        overlap_s = 0.0 if any(policy.keeps_promises for policy in self._policy_of.values()) else SAME_MOMENT_S
+        return Timeline(
+            now, draft.free, lambda name: self._releases(draft, name, now), draft.capacity.slots_of, overlap_s=overlap_s
+        )
 
     def admission(self, now: float) -> Admission:
         """What may start by limits and quotas at `now`, over what runs then."""
@@ -230,8 +232,7 @@ class Planner:
         def used_s(scope: Scope, period_s: float) -> float:
             held_s = sum(
                 one.allocation.gpus * min(period_s, max(0.0, now - one.allocation.created_at))
-                for one in self._running()
-                if scope in scopes_of(one.job, self._use.queues)
+                for one in self._running_in(scope)
             )
             below = [name for name in self._use.queues if scope.name in ancestry(self._use.queues, name)]
             keys = [("queue", name) for name in sorted(below)] if scope.kind == "queue" else [(scope.kind, scope.name)]
@@ -263,23 +264,22 @@ class Planner:
     def _estimate_s(self, job: Job) -> float | None:
         return run_estimate_s(job, self.view.durations)
 
+    def _run_s(self, job: Job) -> float:
+        run_s = self._estimate_s(job)
+        return inf if run_s is None else run_s
+
     def _time_slice_evictions(
         self, draft: Draft, context: OrderContext, admission: Admission, pools: Pools
     ) -> tuple[Evict, ...]:
         """The jobs that are evicted because their quantum is over, queue by queue."""
         evictions: list[Evict] = []
-        for queue in sorted(self._waiting.queues):
-            waiting_queue, policy = self._waiting.queues[queue], self._policy_of[queue]
-            if policy.quantum_s is not None and waiting_queue.places:
-                expired = quantum_expired(
-                    (one for one in self._running() if one.job.spec.queue == queue), policy, context.now
-                )
-                if expired:
-                    waiting = waiting_queue.in_order(self.view.jobs, context)
-                    time_slices = TimeSlices(
-                        draft, waiting_queue.ranking, context, self.view.jobs, policy, admission, pools
-                    )
-                    evictions += time_slices.evictions(waiting, expired)
+        for name, queue in sorted(self._waiting.queues.items()):
+            policy = self._policy_of[name]
+            running = () if policy.quantum_s is None or not queue.places else self._running()
+            expired = quantum_expired((one for one in running if one.job.spec.queue == name), policy, context.now)
+            if expired:
+                slices = TimeSlices(draft, queue.ranking, context, self.view.jobs, policy, admission, pools)
+                evictions += slices.evictions(queue.in_order(self.view.jobs, context), expired)
         return tuple(evictions)
 
     def _running(self) -> list[Running]:
@@ -289,6 +289,9 @@ class Planner:
             for job in self._live.values()
             if job.allocation_id is not None and job.allocation_id in allocations
         ]
+
+    def _running_in(self, scope: Scope) -> Iterator[Running]:
+        return (one for one in self._running() if scope in scopes_of(one.job, self._use.queues))
 
     def _served_s(self, job: Job, now: float) -> float:
         """GPU-seconds that the job has had, in this attempt and earlier ones."""
@@ -306,13 +309,10 @@ class Planner:
         ]
         return [*running, *draft.started.get(name, ())]
 
-    def _ends_of(self, scope: Scope, now: float) -> list[tuple[float, Used]]:
+    def _ends_of(self, scope: Scope, now: float) -> Iterator[tuple[float, Used]]:
         """The expected end of each running job of the scope, with what it then no longer counts."""
-        return [
-            (self._end(one.allocation, now), self._demands.of(one.job, one.allocation.placement))
-            for one in self._running()
-            if scope in scopes_of(one.job, self._use.queues)
-        ]
+        for one in self._running_in(scope):
+            yield self._end(one.allocation, now), self._demands.of(one.job, one.allocation.placement)
 
     def _ends_soon(self, now: float) -> bool:
         """Whether a running job is expected to end within SAME_MOMENT_S of now, before or after."""

@@ -1,6 +1,6 @@
 """Policies: named combinations of an order, a kind of backfill, how nodes are ranked, and time slicing."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -66,6 +66,11 @@ class Policy:
     weights: tuple[tuple[str, float], ...] = ()
 
     @property
+    def keeps_promises(self) -> bool:
+        """Whether each blocked job is promised a start, and no later cycle breaks the promise."""
+        return self.backfill is Backfill.CONSERVATIVE
+
+    @property
     def ranking(self) -> tuple[tuple[str, float], ...]:
         """The scores by which nodes are ranked; () where `prefer` alone decides."""
         return self.weights or ((("corral", 1.0),) if self.prefer is Prefer.CORRAL else ())
@@ -97,23 +102,23 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
 
 def policy_named(name: str, policies: Mapping[str, Policy] = POLICIES) -> Policy:
     """The policy of that name. Raises Refused, which names the most similar one, if there is none."""
-    if name not in policies:
-        raise Refused(f"there is no policy {name!r}; {nearest(name, policies)}", field="policy")
-    return policies[name]
+    return policies[_known(name, policies, "policy")]
 
 
 def backfill_named(name: str) -> Backfill:
     """The kind of backfill of that name. Raises Refused, which names the most similar one, if there is none."""
-    if name not in tuple(Backfill):
-        raise Refused(f"there is no backfill {name!r}; {nearest(name, Backfill)}", field="backfill")
-    return Backfill(name)
+    return Backfill(_known(name, list(Backfill), "backfill"))
 
 
 def backfill_order_named(name: str) -> BackfillOrder:
     """The order of backfill of that name. Raises Refused, which names the most similar one, if there is none."""
-    if name not in tuple(BackfillOrder):
-        raise Refused(f"there is no backfill order {name!r}; {nearest(name, BackfillOrder)}", field="backfill_order")
-    return BackfillOrder(name)
+    return BackfillOrder(_known(name, list(BackfillOrder), "backfill_order"))
+
+
+def _known(name: str, names: Collection[str], field: str) -> str:
+    if name not in names:
+        raise Refused(f"there is no {field.replace('_', ' ')} {name!r}; {nearest(name, names)}", field=field)
+    return name
 
 
 def split_policy(text: str, policies: Mapping[str, Policy] = POLICIES) -> tuple[str, Backfill | None]:

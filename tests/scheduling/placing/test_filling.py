@@ -16,7 +16,8 @@ from corral.scheduling.placing.packing import SCORES, Packer
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT
 from corral.scheduling.state.capacity import Capacity
-from corral.scheduling.state.draft import Draft, FitMemo, PlacementRequest
+from corral.scheduling.state.draft import Draft, PlacementRequest
+from corral.scheduling.state.fit_memo import fit_memo
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
 
@@ -77,7 +78,7 @@ def test_a_node_that_gives_the_whole_devices_goes_first_and_then_one_that_breaks
 def test_one_device_alone_is_better_than_parts_of_two_on_another_node() -> None:
     view = view_of(observed(box("a", 2), box("b", 2)))
     view = small_job(small_job(view, 1, 700, "GPU-a-0"), 2, 700, "GPU-a-1")
-    plain = choose(Draft(Capacity(ViewDraft(view)), FitMemo()), PlacementRequest(filling(500)))
+    plain = choose(Draft(Capacity(ViewDraft(view)), fit_memo()), PlacementRequest(filling(500)))
     assert isinstance(plain, Placement)
     assert len(plain.grants) == 1
 
@@ -118,7 +119,7 @@ wishes = st.builds(
 
 @given(st.sampled_from(sorted(SCORES)), st.lists(wishes, max_size=8))
 def test_by_every_score_shares_are_granted_whole_within_what_is_free(score: str, asked: list[Request]) -> None:
-    draft = Draft(CAPACITY, FitMemo())
+    draft = Draft(CAPACITY, fit_memo())
     for request in asked:
         wanted = PlacementRequest(request)
         plainly, found = choose(draft, wanted), PACKERS[score].choose(draft, wanted)

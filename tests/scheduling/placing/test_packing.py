@@ -19,8 +19,10 @@ from corral.scheduling.placing.packing import SCORES, Packer
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT, SCORE_NAMES, Policy
 from corral.scheduling.state.capacity import Capacity
-from corral.scheduling.state.draft import BlockedJob, Draft, FitMemo, PlacementRequest
+from corral.scheduling.state.draft import Draft, PlacementRequest
+from corral.scheduling.state.fit_memo import fit_memo
 from corral.scheduling.state.neighbours import resident_of
+from corral.scheduling.state.set_aside import BlockedJob
 from tests.scheduling.lab import T0, box, ended, idle, job, observed, started, started_ids, submitted, view_of
 
 NODES = (box("a", 4), box("b", 2, cpus=8), box("c", 4, model="Tesla T4", memory_mib=15_360))
@@ -44,9 +46,9 @@ asks = st.builds(
 def test_a_place_is_found_exactly_when_the_plain_search_finds_one(
     score: str, wishes: list[tuple[Request, bool]], kept: bool
 ) -> None:
-    draft = Draft(CAPACITY, FitMemo())
+    draft = Draft(CAPACITY, fit_memo())
     if kept:
-        draft.set_aside(BlockedJob("1", Request(devices=2, models=("T4",)), False))
+        draft.aside.add(BlockedJob("1", Request(devices=2, models=("T4",)), False))
     for request, ask_all in wishes:
         wanted = PlacementRequest(request, respects_promises=not ask_all)
         plainly, found = choose(draft, wanted), PACKERS[score].choose(draft, wanted)

@@ -157,7 +157,7 @@ class Preemption:
         lender, own = self.view.queues.get(one.job.spec.queue), self.view.queues.get(job.spec.queue)
         if lender is None or own is None or lender.quota.share_milli is None or own.quota.share_milli is None:
             return False
-        with_it = self.admission.used(Scope("queue", own.name)).milli + self.admission.least(job).milli
+        with_it = self.admission.used(Scope("queue", own.name)).milli + self.admission.demands.least(job).milli
         return lender in siblings(self.view.queues, own) and with_it > own.quota.share_milli
 
     def _protected(self, one: Running, now: float) -> bool:
@@ -196,7 +196,7 @@ class Preemption:
         if queue is None or queue.parent is None or queue.quota.share_milli is None:
             return False
         used = self.admission.used(Scope("queue", queue.name)).milli
-        return used + self.admission.least(job).milli <= queue.quota.share_milli
+        return used + self.admission.demands.least(job).milli <= queue.quota.share_milli
 
     def _borrows(self, job: Job, lender: str) -> bool:
         """Whether the job's queue is a sibling of the lender and uses more than its own quota."""

@@ -10,7 +10,7 @@ from corral.model.eviction import EvictionRule
 from corral.model.job import Job
 from corral.model.plan import Evict
 from corral.model.units import format_duration
-from corral.scheduling.evicting.victims import Running
+from corral.scheduling.evicting.victims import Running, draft_without
 from corral.scheduling.placing.node_by_node import choose, speed_on
 from corral.scheduling.policy import Policy
 from corral.scheduling.queueing.admission import Admission
@@ -51,9 +51,7 @@ class TimeSlices:
         """
         if not waiting or not expired:
             return []
-        ideal = self.draft.branch()
-        for one in expired:
-            ideal.give(one.allocation.placement.members)
+        ideal = draft_without(self.draft, expired)
         admission = self.admission.without((one.job, one.allocation.placement) for one in expired)
         running = {one.job.id: one for one in expired}
         ranked = sorted((self.ranking.rank(one.job, self.context), one.job.id) for one in expired)
@@ -107,7 +105,7 @@ def _stays(ideal: Draft, one: Running, wanted: PlacementRequest, policy: Policy)
 
 def _free(ideal: Draft, placement: Placement) -> bool:
     for member in placement.members:
-        slots = ideal.slots_of(member)
+        slots = ideal.capacity.slots_of(member)
         after = changed(ideal.free(member.node), member, slots, -1)
         host = min(after.cpu_milli, after.memory_mib, after.disk_mib)
         if host < 0 or any(after.slots[i].free_milli < 0 for i in slots):
@@ -117,7 +115,6 @@ def _free(ideal: Draft, placement: Placement) -> bool:
 
 def _speed(draft: Draft, wanted: PlacementRequest, placement: Placement) -> float:
     """The job's speed on the slowest device of the placement."""
-    models = [
-        draft.free(member.node).slots[index].model for member in placement.members for index in draft.slots_of(member)
-    ]
+    held = ((draft.free(member.node), draft.capacity.slots_of(member)) for member in placement.members)
+    models = [state.slots[index].model for state, slots in held for index in slots]
     return min((speed_on(wanted.speeds, model) for model in models), default=1.0)

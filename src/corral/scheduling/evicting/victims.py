@@ -8,7 +8,7 @@ from corral.model.eviction import EvictionRule
 from corral.model.job import Job, JobKind
 from corral.model.phase import Phase
 from corral.model.quota import Scope, Used
-from corral.scheduling.placing.node_by_node import choose
+from corral.scheduling.placing.node_by_node import choose, fits
 from corral.scheduling.queueing.admission import Admission
 from corral.scheduling.state.draft import Draft, PlacementRequest
 
@@ -72,7 +72,7 @@ class Shortfall:
     def _counting(self, one: Running, times: int) -> "Shortfall":
         if self._admission is None or not self.missing:
             return self
-        scopes, used = self._admission.scopes_of(one.job), self._admission.counts_as(one.job, one.allocation.placement)
+        scopes, used = self._admission.scopes_of(one.job), self._admission.demands.of(one.job, one.allocation.placement)
         return Shortfall(
             {scope: left.plus(used, times) if scope in scopes else left for scope, left in self.missing.items()},
             self._admission,
@@ -109,11 +109,10 @@ def plan_evictions(
     GPU-seconds, and as few jobs as possible. Of several nodes, the one whose most urgent victim is least urgent.
     """
     running = list(running)
-    stopping = draft.branch()
-    for one in running:
-        if one.job.phase is Phase.STOPPING:
-            stopping.give(one.allocation.placement.members)
-            short = short.without(one)
+    gone = [one for one in running if one.job.phase is Phase.STOPPING]
+    stopping = draft_without(draft, gone)
+    for one in gone:
+        short = short.without(one)
     placement = choose(stopping, wanted) if short.lifted else None
     if isinstance(placement, Placement):
         return EvictionPlan(placement)
@@ -170,17 +169,17 @@ def _fewest(
     taken: list[Running] = []
     trial = draft.branch()
     for one in candidates:
-        if short.lifted and isinstance(choose(trial, wanted), Placement):
+        if short.lifted and fits(trial, wanted):
             break
         trial.give(one.allocation.placement.members)
         short = short.without(one)
         taken.append(one)
-    if not short.lifted or not isinstance(choose(trial, wanted), Placement):
+    if not short.lifted or not fits(trial, wanted):
         return None
     for one in reversed(list(taken)):
         spared = short.with_again(one)
         others = [other for other in taken if other is not one]
-        if spared.lifted and isinstance(choose(draft_without(draft, others), wanted), Placement):
+        if spared.lifted and fits(draft_without(draft, others), wanted):
             taken, short = others, spared
     return taken
 

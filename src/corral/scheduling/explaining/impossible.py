@@ -17,7 +17,7 @@ from corral.scheduling.explaining.phrases import count_of_cpus, flags_of, nodes_
 from corral.scheduling.explaining.suggestions import smaller_requests
 from corral.scheduling.explaining.unshareable import sharing_lack
 from corral.scheduling.placing.eligible_nodes import emptied
-from corral.scheduling.placing.node_by_node import choose, speed_on
+from corral.scheduling.placing.node_by_node import choose, fits, speed_on
 from corral.scheduling.state.draft import Draft, PlacementRequest
 
 
@@ -51,7 +51,7 @@ def impossible(
         apart = replace(wanted, closed_pools=closed_pools)
         return _too_slow(view, empty, wanted) or _set_apart(empty, apart, audience)
     member = replace(request, gang_size=1)
-    if request.gang_size > 1 and isinstance(choose(empty, PlacementRequest(member)), Placement):
+    if request.gang_size > 1 and fits(empty, PlacementRequest(member)):
         if request.spread and request.gang_size > len(view.nodes):
             return _too_few_nodes(view, empty, request, audience)
         most = _largest_gang(empty, request)
@@ -71,7 +71,7 @@ def refuse_impossible(view: View, submission: Submission, closed_pools: tuple[st
 
 def _too_slow(view: View, empty: Draft, wanted: PlacementRequest) -> str | None:
     """The message where only devices on which the job does not run could serve the request; None where others can."""
-    if not wanted.speeds or isinstance(choose(empty, wanted), Placement):
+    if not wanted.speeds or fits(empty, wanted):
         return None
     models = {device.model for node in view.nodes.values() for device in node.devices}
     able = [short_model(model) for model in sorted(models) if speed_on(wanted.speeds, model) > 0]
@@ -81,10 +81,10 @@ def _too_slow(view: View, empty: Draft, wanted: PlacementRequest) -> str | None:
 
 def _set_apart(empty: Draft, wanted: PlacementRequest, audience: Audience) -> str | None:
     """The message where only devices of closed pools could serve the request; None where others can."""
-    if not wanted.closed_pools or isinstance(choose(empty, wanted), Placement):
+    if not wanted.closed_pools or fits(empty, wanted):
         return None
     smaller = (replace(wanted, request=request) for request in smaller_requests(wanted.request))
-    fewer = next((each.request for each in smaller if isinstance(choose(empty, each), Placement)), None)
+    fewer = next((each.request for each in smaller if fits(empty, each)), None)
     most = (
         f"the most you can ask for is {flags_of(fewer, wanted.request, audience)}"
         if fewer
@@ -99,18 +99,15 @@ def _too_few_nodes(view: View, empty: Draft, request: Request, audience: Audienc
     """The message for a gang with more members, each on a node of its own, than there are nodes."""
     on_one = replace(request, gang_size=1, spread=False, devices=request.gang_size * request.devices)
     nodes = f"{len(view.nodes)} nodes are" if len(view.nodes) > 1 else "one node is"
-    fits = isinstance(choose(empty, PlacementRequest(on_one)), Placement)
-    instead = (
-        f"ask for one node and {flags_of(on_one, audience=audience)}"
-        if fits
-        else f"the most you can ask for is {count_of(len(view.nodes), 'node')}"
-    )
+    instead = f"the most you can ask for is {count_of(len(view.nodes), 'node')}"
+    if fits(empty, PlacementRequest(on_one)):
+        instead = f"ask for one node and {flags_of(on_one, audience=audience)}"
     return f"{request.gang_size} nodes are asked for, a member of the gang on each, and {nodes} here; {instead}"
 
 
 def _largest_gang(empty: Draft, request: Request) -> int:
     size = request.gang_size - 1
-    while size > 1 and not isinstance(choose(empty, PlacementRequest(replace(request, gang_size=size))), Placement):
+    while size > 1 and not fits(empty, PlacementRequest(replace(request, gang_size=size))):
         size -= 1
     return size
 
@@ -158,7 +155,7 @@ def _lacking(view: View, empty: Draft, request: Request, audience: Audience) -> 
         if words is not None:
             return words
     for count in range(request.devices - 1, 0, -1):
-        if isinstance(choose(empty, PlacementRequest(replace(request, devices=count))), Placement):
+        if fits(empty, PlacementRequest(replace(request, devices=count))):
             return f"no node has {request.devices} such GPUs; the most you can ask for is {count} of them on one node"
     if request.split_milli is not None and not request.may_fragment:
         wanted = format_share(request.split_milli)
@@ -170,18 +167,14 @@ def _lacking(view: View, empty: Draft, request: Request, audience: Audience) -> 
 
 
 def _host_lack(view: View, request: Request) -> str | None:
-    cpus = max(node.cpu_milli for node in view.nodes.values())
-    if request.cpu_milli > cpus:
-        return f"no node has {count_of_cpus(request.cpu_milli)}; the most you can ask for is {count_of_cpus(cpus)}"
-    memory = max(node.memory_mib for node in view.nodes.values())
-    if request.host_memory_mib > memory:
-        wanted = format_memory(request.host_memory_mib)
-        return f"no node has {wanted} of memory; the most you can ask for is {format_memory(memory)}"
-    disk = max(node.disk_mib for node in view.nodes.values())
-    if request.disk_mib > disk:
-        return (
-            f"no node has {format_memory(request.disk_mib)} of disk; the most you can ask for is {format_memory(disk)}"
-        )
+    lacks = (
+        (request.cpu_milli, max(node.cpu_milli for node in view.nodes.values()), count_of_cpus, ""),
+        (request.host_memory_mib, max(node.memory_mib for node in view.nodes.values()), format_memory, " of memory"),
+        (request.disk_mib, max(node.disk_mib for node in view.nodes.values()), format_memory, " of disk"),
+    )
+    for wanted, most, in_words, kind in lacks:
+        if wanted > most:
+            return f"no node has {in_words(wanted)}{kind}; the most you can ask for is {in_words(most)}"
     return None
 
 

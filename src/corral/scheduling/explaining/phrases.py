@@ -62,13 +62,8 @@ def job_called(job: Job) -> str:
 
 def jobs_called(ids: list[str]) -> str:
     """A few job ids: "job 7", "jobs 7 and 9", "jobs 7, 9 and 3 more"."""
-    if len(ids) == 1:
-        return f"job {ids[0]}"
-    if len(ids) == 2:
-        return f"jobs {ids[0]} and {ids[1]}"
-    if len(ids) == 3:
-        return f"jobs {ids[0]}, {ids[1]} and {ids[2]}"
-    return f"jobs {ids[0]}, {ids[1]} and {len(ids) - 2} more"
+    shown = [*ids[:2], f"{len(ids) - 2} more"] if len(ids) > 3 else ids
+    return f"{'job' if len(ids) == 1 else 'jobs'} {_listed(shown, 'and')}"
 
 
 def flags_of(request: Request, asked: Request | None = None, audience: Audience = Audience.COMMAND_LINE) -> str:
@@ -76,19 +71,16 @@ def flags_of(request: Request, asked: Request | None = None, audience: Audience 
 
     With `asked`, the larger request that it was made from, it ends with what to leave out: "--gpus 1 without --device".
     """
-    flags = _amounts(request)
-    if request.named_nodes:
-        flags.append((Option.NODE, ",".join(request.named_nodes)))
-    if request.excluded_nodes:
-        flags.append((Option.EXCLUDE, ",".join(request.excluded_nodes)))
-    if request.models:
-        flags.append((Option.GPU_MODEL, ",".join(request.models)))
-    if request.min_memory_mib is not None:
-        flags.append((Option.MIN_MEMORY, format_memory(request.min_memory_mib)))
-    if request.min_compute is not None and request.min_compute != request.site_min_compute:
-        flags.append((Option.MIN_COMPUTE, f"{request.min_compute[0]}.{request.min_compute[1]}"))
-    if request.gang_size > 1:
-        flags.append((Option.GANG, str(request.gang_size)))
+    compute = None if request.min_compute == request.site_min_compute else request.min_compute
+    named = (
+        (Option.NODE, ",".join(request.named_nodes)),
+        (Option.EXCLUDE, ",".join(request.excluded_nodes)),
+        (Option.GPU_MODEL, ",".join(request.models)),
+        (Option.MIN_MEMORY, "" if request.min_memory_mib is None else format_memory(request.min_memory_mib)),
+        (Option.MIN_COMPUTE, "" if compute is None else f"{compute[0]}.{compute[1]}"),
+        (Option.GANG, str(request.gang_size) if request.gang_size > 1 else ""),
+    )
+    flags = [*_amounts(request), *(flag for flag in named if flag[1])]
     asked = asked or request
     conditions = [flag for flag, field in _CONDITIONS if getattr(request, field) != getattr(asked, field)]
     if request.gang_size == 1 < asked.gang_size:
@@ -163,7 +155,11 @@ def nodes_called(names: Sequence[str], joint: str = "and") -> str:
     shown = list(names[:NODES_NAMED])
     if len(names) > NODES_NAMED:
         shown.append(f"{len(names) - NODES_NAMED} more")
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {joint} {shown[-1]}"
+    return _listed(shown, joint)
+
+
+def _listed(names: Sequence[str], joint: str) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {joint} {names[-1]}"
 
 
 def selectors_called(selectors: Sequence[Selector]) -> str:

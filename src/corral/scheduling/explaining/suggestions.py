@@ -5,17 +5,17 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
-from corral.model.allocation import Placement
 from corral.model.audience import Audience
-from corral.model.fit import Misfit
+from corral.model.fit import HOST_CAUSES, Misfit
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan, group_of
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import flags_of
-from corral.scheduling.placing.node_by_node import choose
+from corral.scheduling.placing.node_by_node import fits
 from corral.scheduling.queueing.pools import closed_pools_of
-from corral.scheduling.state.draft import HOST_CAUSES, BlockedJob, Draft, PlacementRequest, draft_of
+from corral.scheduling.state.draft import Draft, PlacementRequest, draft_of
+from corral.scheduling.state.set_aside import BlockedJob
 from corral.scheduling.state.timeline import Timeline
 
 
@@ -29,9 +29,7 @@ def nearest_that_starts(
     """
     draft, closed_pools = _after(view, plan, job), closed_pools_of(view, wished.user, wished.project)
     for smaller in smaller_requests(wished.request):
-        if isinstance(
-            choose(draft, PlacementRequest(smaller, speeds=wished.speeds, closed_pools=closed_pools)), Placement
-        ):
+        if fits(draft, PlacementRequest(smaller, speeds=wished.speeds, closed_pools=closed_pools)):
             return smaller
     return None
 
@@ -57,7 +55,7 @@ def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
         if start.job_id in view.jobs and view.jobs[start.job_id].allocation_id is None:
             draft.take(start.placement.members)
     now = 0.0 if not plan.future_starts else min(promise.start_at for promise in plan.future_starts)
-    draft.timeline = Timeline(now, draft.free, lambda name: draft.started.get(name, ()), draft.slots_of)
+    draft.timeline = Timeline(now, draft.free, lambda name: draft.started.get(name, ()), draft.capacity.slots_of)
     promised = {promise.job_id for promise in plan.future_starts}
     for promise in plan.future_starts:
         if job is None or promise.job_id != job.id:
@@ -68,7 +66,7 @@ def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
             continue
         if ahead.id not in promised:
             nodes = None if misfit.node is None or ahead.spec.request.gang_size > 1 else (misfit.node,)
-            draft.set_aside(BlockedJob(ahead.id, ahead.spec.request, misfit.cause in HOST_CAUSES, nodes))
+            draft.aside.add(BlockedJob(ahead.id, ahead.spec.request, misfit.cause in HOST_CAUSES, nodes))
     return draft
 
 

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from corral.model.allocation import Placement
 from corral.model.device import NOTHING_TAKEN, DeviceCondition, Node, NodeStatus
 from corral.model.fact import ConditionObserved
 from corral.model.fit import preference
 from corral.model.view import View
-from corral.scheduling.placing.node_by_node import choose
+from corral.scheduling.placing.node_by_node import fits
 from corral.scheduling.state.draft import Draft, PlacementRequest, draft_of
 
 _ANSWERING = (NodeStatus.READY, NodeStatus.DRAINING, NodeStatus.CORDONED)
@@ -75,4 +74,4 @@ def _member_of(wanted: PlacementRequest) -> PlacementRequest:
 
 
 def _fits(draft: Draft, member: PlacementRequest, name: str) -> bool:
-    return isinstance(choose(draft, member, among=(name,)), Placement)
+    return fits(draft, member, among=(name,))

@@ -1,6 +1,6 @@
 """Placing by looking at each node: the fastest that fits, of equals the fullest, and its most available devices."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -48,12 +48,18 @@ def choose(
         if isinstance(placed, Placement):
             return placed
         misfits.append(placed)
-    return best_misfit(misfits) if misfits else _no_node(request)
+    return nearest_misfit(request, misfits)
 
 
-def best_misfit(misfits: list[Misfit]) -> Misfit:
+def fits(draft: Draft, wanted: PlacementRequest, among: tuple[str, ...] | None = None) -> bool:
+    """Whether there is such a placement."""
+    return isinstance(choose(draft, wanted, among=among), Placement)
+
+
+def nearest_misfit(request: Request, misfits: Iterable[Misfit]) -> Misfit:
     """The misfit nearest to fitting: one that waiting can help, with the most available of what is wanted."""
-    return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
+    no_node = Misfit(Cause.NO_NODE, request.gang_size, 0)
+    return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""), default=no_node)
 
 
 @lru_cache(maxsize=4096)
@@ -109,7 +115,7 @@ def _member(
             misfits.append(answer if answer.node else replace(answer, node=name))
     if best is not None:
         return _take(draft, wanted, best[1], best[2], order=order, wholes=wholes)
-    return best_misfit(misfits) if misfits else _no_node(wanted.request)
+    return nearest_misfit(wanted.request, misfits)
 
 
 def lent_devices_taken(draft: Draft, wanted: PlacementRequest, name: str, slots: tuple[int, ...]) -> int:
@@ -184,10 +190,7 @@ def member_on(
 
     `parts_milli` are the parts of a request that is split, if they are decided.
     """
-    uuids = [draft.capacity.device(name, index).uuid for index in slots]
+    devices = draft.capacity.node(name).devices
+    uuids = [devices[index].uuid for index in slots]
     grants = grants_on(request, state or draft.free(name), slots, uuids, parts_milli)
     return Member(name, grants, request.cpu_milli, request.host_memory_mib, request.disk_mib)
-
-
-def _no_node(request: Request) -> Misfit:
-    return Misfit(Cause.NO_NODE, request.gang_size, 0)

@@ -18,7 +18,7 @@ from corral.model.split import Strategy
 from corral.model.state import NodeState
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.fragmentation import Fragmentation
-from corral.scheduling.placing.node_by_node import best_misfit, choose, lent_devices_taken, member_on
+from corral.scheduling.placing.node_by_node import choose, lent_devices_taken, member_on, nearest_misfit
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.scores import (
     Availability,
@@ -94,7 +94,7 @@ class ScoringState:
             if condition is not None and self._read.get(uuid) is not condition:
                 self._read[uuid] = condition
                 used, free = condition.utilization_pct, condition.memory_free_mib
-                total = self._capacity.device(self.names[row], slot).memory_mib
+                total = self._capacity.node(self.names[row]).devices[slot].memory_mib
                 self.readings.observe(row, slot, availability_score(free, total, used, weight), used)
 
     def update_turns(self, draft: Draft, names: Iterable[str]) -> None:
@@ -259,7 +259,7 @@ class Packer:
             _, row, able = best
             slots = self._best_slots(draft, wanted, row, able)
             return Placement((member_on(draft, wanted.request, self._scoring.names[row], slots),))
-        return best_misfit(misfits) if misfits else self._placer.why_not(wanted.request)
+        return nearest_misfit(wanted.request, misfits) if misfits else self._placer.why_not(wanted.request)
 
     def _best_slots(self, draft: Draft, wanted: PlacementRequest, row: int, able: tuple[int, ...]) -> tuple[int, ...]:
         """The slots to take out of `able`: not borrowed if possible, then the best by score and by their links.

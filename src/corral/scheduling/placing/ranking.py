@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from corral.model.fit import Cause, Fit, Misfit, fit
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
+from corral.scheduling.placing.node_by_node import nearest_misfit
 from corral.scheduling.placing.scores import DeviceScorer, Floats, Granularity, PlacementOptions, Score, each_of
 from corral.scheduling.placing.topology import best_set, least_cut
 from corral.scheduling.state.columns import Columns, RowGrant, Rows, Shape, in_parts, member_of
@@ -148,19 +149,19 @@ class Placer:
         scores = self._each(self.columns, np.full(len(slots), row, dtype=np.intp), among)
         return [slots[at] for at in np.argsort(-scores, kind="stable")]
 
-    def place(self, request: Request, *, excluded: Collection[int] = ()) -> tuple[RowGrant, ...] | None:
+    def place(self, request: Request) -> tuple[RowGrant, ...] | None:
         """A placement of every member, each seeing what those before it take; None when there is none.
 
         Leaves the columns unchanged.
         """
         if request.gang_size == 1:
-            found = self.best(request, excluded=excluded)
+            found = self.best(request)
             return None if found is None else (found,)
         if request.one_node:
-            return self._on_one_node(request, excluded)
+            return self._on_one_node(request)
         mark = self.columns.mark()
         try:
-            return self._gang(request, excluded)
+            return self._gang(request)
         finally:
             self.columns.rollback(mark)
 
@@ -169,35 +170,31 @@ class Placer:
         mark = self.columns.mark()
         try:
             if request.gang_size > 1:
-                self._gang(request, ())
+                self._gang(request)
             known = self._misfits.get(request, {})
             misfits = [self._misfit(request, row, known) for row in self._nearest_rows(request)]
         finally:
             self.columns.rollback(mark)
-        if not misfits:
-            return Misfit(Cause.NO_NODE, request.gang_size, 0)
-        return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
+        return nearest_misfit(request, misfits)
 
-    def _gang(self, request: Request, excluded: Collection[int]) -> tuple[RowGrant, ...] | None:
+    def _gang(self, request: Request) -> tuple[RowGrant, ...] | None:
         """Place one member after the other in the columns, as far as they fit; the caller rolls that back."""
         members: list[RowGrant] = []
-        excluded_rows = list(excluded)
+        used: list[int] = []
         member = member_of(request)
         for _ in range(request.gang_size):
-            found = self.best(member, excluded=excluded_rows)
+            found = self.best(member, excluded=used)
             if found is None:
                 return None
             self.columns.take(found)
             members.append(found)
             if request.spread:
-                excluded_rows.append(found.row)
+                used.append(found.row)
         return tuple(members)
 
-    def _on_one_node(self, request: Request, excluded: Collection[int]) -> tuple[RowGrant, ...] | None:
+    def _on_one_node(self, request: Request) -> tuple[RowGrant, ...] | None:
         """All members on one row: the one that scores best for the first member and can serve all."""
         for row in self.ranked(request):
-            if row in excluded:
-                continue
             mark = self.columns.mark()
             members: list[RowGrant] = []
             while len(members) < request.gang_size and (found := self.on(request, row)) is not None:

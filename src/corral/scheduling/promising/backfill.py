@@ -66,9 +66,9 @@ def still_there(
     """Whether the placement fits in the states that `state_of` gives for its nodes."""
     left: dict[str, NodeState] = {}
     for member in placement.members:
-        slots = draft.slots_of(member)
+        slots = draft.capacity.slots_of(member)
         state = left.get(member.node) or state_of(member.node)
-        if isinstance(draft.memo.fit(wanted.request, state, slots if wanted.request.devices else None), Misfit):
+        if isinstance(draft.memo(wanted.request, state, slots if wanted.request.devices else None), Misfit):
             return False
         state = left[member.node] = changed(state, member, slots, -1)
         if any(state.slots[index].free_milli < 0 or (state.slots[index].free_mib or 0) < 0 for index in slots):
@@ -151,7 +151,7 @@ def _tester(draft: Draft, wanted: PlacementRequest, name: str) -> Callable[[Node
 def _able(draft: Draft, wanted: PlacementRequest, name: str, state: NodeState) -> Fit | None:
     """The slots that can serve one member on a node with this state open; None when there are too few."""
     named = draft.capacity.named(name, wanted.request.device_uuids)
-    answer = draft.memo.fit(wanted.request, state, named)
+    answer = draft.memo(wanted.request, state, named)
     if isinstance(answer, Misfit):
         return None
     able = tuple(index for index in answer.slots if speed_on(wanted.speeds, state.slots[index].model) > 0)

@@ -64,71 +64,85 @@ def ineligible(job: Job, now: float) -> Barrier | None:
     return None
 
 
+class KeptQuotas(dict[Scope, tuple[str, float, bool]]):
+    """Shared quotas that are set aside, each for the first job that exceeds it: small jobs would starve it otherwise.
+
+    By scope: the job, when enough will be released for it (Unix seconds), and whether others may pass it.
+    """
+
+    def keep(
+        self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Used]], now: float, *, may_be_passed: bool
+    ) -> None:
+        """Set the quota aside, if it is shared and not set aside yet.
+
+        `ends` are the expected ends of the running jobs, each with what it then releases. Jobs that end before enough
+        is released may still start; if that time is not known, only those that pass, while the job `may_be_passed`.
+        """
+        if barrier.scope is not None and barrier.scope not in self:
+            missing, at = barrier.excess, now
+            for end, used in sorted(ends):
+                if missing.devices <= 0 and missing.milli <= 0 and missing.running <= 0 and missing.memory_mib <= 0:
+                    break
+                missing, at = missing.plus(used, -1), end
+            self[barrier.scope] = (job.id, at, False) if at < inf else (job.id, now, may_be_passed)
+
+    def barrier(self, scopes: Iterable[Scope], until: float, *, passes: bool) -> Barrier | None:
+        """The quota of these scopes that is set aside for another job than one that runs `until` then; None if none."""
+        for scope in scopes:
+            ahead, at, passed = self.get(scope, ("", inf, False))
+            if until > at and not (passed and passes):
+                return Barrier(WaitReason.PRIORITY, f"the quota of {scope.kind} {scope.name}", behind=ahead)
+        return None
+
+
 UsedSeconds = Callable[[Scope, float], float]
 """(scope, period in seconds) -> GPU-seconds used in the scope during that period up to now."""
 
 
 class Admission:
-    """Checks limits and quotas against what is counted, including the jobs started in this cycle."""
+    """Checks limits and quotas against what is counted, including the jobs started in this cycle.
+
+    `demands` say what a job counts as; `kept` are the quotas that are set aside in this cycle.
+    """
 
     def __init__(
         self, use: QuotaUse, demands: Demands, limits: Limits, projects: Mapping[str, Project], used_s: UsedSeconds
     ) -> None:
         self._use = use
-        self._demands = demands
+        self.demands = demands
         self.limits = limits
         self._projects = projects
         self._used_s = used_s
         self._since = QuotaUse(use.queues)
-        self._kept: dict[Scope, tuple[str, float, bool]] = {}
+        self.kept = KeptQuotas()
 
     def without(self, allocations: Iterable[tuple[Job, Placement]]) -> "Admission":
         """A copy in which these jobs do not count, to see what would then be allowed."""
-        copy = Admission(self._use, self._demands, self.limits, self._projects, self._used_s)
+        copy = Admission(self._use, self.demands, self.limits, self._projects, self._used_s)
         copy._since.used.update(self._since.used)
         for job, placement in allocations:
-            copy._since.count(job, self._demands.of(job, placement), -1)
+            copy._since.count(job, self.demands.of(job, placement), -1)
         return copy
 
     def started(self, job: Job, placement: Placement, sign: int = 1) -> None:
         """Count a job that starts in this cycle; with `sign` -1, take that back."""
-        self._since.count(job, self._demands.of(job, placement), sign)
-
-    def least(self, job: Job) -> Used:
-        """The least that the job will count as once it runs."""
-        return self._demands.least(job)
+        self._since.count(job, self.demands.of(job, placement), sign)
 
     def used(self, scope: Scope) -> Used:
         """What is counted in the scope's name, the starts of this cycle included."""
         before, since = self._use.used.get(scope, NOTHING), self._since.used.get(scope)
         return before if since is None else before.plus(since)
 
-    def keep(
-        self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Used]], now: float, *, may_be_passed: bool
-    ) -> None:
-        """Set a shared quota aside for the first job that exceeds it; otherwise small jobs would starve it.
-
-        `ends` are the expected ends of the running jobs, each with what it then releases. Jobs that end before enough
-        is released may still start; if that time is not known, only those that pass, while the job `may_be_passed`.
-        """
-        if barrier.scope is not None and barrier.scope not in self._kept:
-            missing, at = barrier.excess, now
-            for end, used in sorted(ends):
-                if missing.devices <= 0 and missing.milli <= 0 and missing.running <= 0 and missing.memory_mib <= 0:
-                    break
-                missing, at = missing.plus(used, -1), end
-            self._kept[barrier.scope] = (job.id, at, False) if at < inf else (job.id, now, may_be_passed)
-
     def barrier(self, job: Job, until: float = inf, *, due: bool = False) -> Barrier | None:
         """The limit or quota that the job would exceed, with the numbers; None when it may start and run `until` then.
 
         A job whose promise is `due` may use what is set aside for others.
         """
-        if self._kept and job.spec.request.devices and not due:
-            for scope in scopes_of(job, self._use.queues):
-                ahead, at, passed = self._kept.get(scope, ("", inf, False))
-                if until > at and not (passed and self.limits.may_pass(job.spec.time_limit_s)):
-                    return Barrier(WaitReason.PRIORITY, f"the quota of {scope.kind} {scope.name}", behind=ahead)
+        if self.kept and job.spec.request.devices and not due:
+            passes = self.limits.may_pass(job.spec.time_limit_s)
+            kept = self.kept.barrier(scopes_of(job, self._use.queues), until, passes=passes)
+            if kept is not None:
+                return kept
         if job.array_id is not None and job.array_limit is not None:
             live = self.used(Scope("array", job.array_id)).running
             if live >= job.array_limit:
@@ -136,15 +150,15 @@ class Admission:
         most = self.limits.max_running_jobs
         if most is not None and job.spec.kind is JobKind.RUN and (running := self.used(SITE).running) >= most:
             return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run", counted=SITE)
-        return self._exceeded(job, self._demands.least(job))
+        return self._exceeded(job, self.demands.least(job))
 
     def exceeded(self, job: Job, placement: Placement) -> Barrier | None:
         """The quota that the job would exceed with this placement; None when it may start there."""
-        return self._exceeded(job, self._demands.of(job, placement))
+        return self._exceeded(job, self.demands.of(job, placement))
 
     def exceeded_only_there(self, job: Job, placement: Placement) -> Barrier | None:
         """As `exceeded`, for a job that passed `barrier`: that has checked the least that the job can count as."""
-        return None if self._demands.of(job, placement) == self._demands.least(job) else self.exceeded(job, placement)
+        return None if self.demands.of(job, placement) == self.demands.least(job) else self.exceeded(job, placement)
 
     def _exceeded(self, job: Job, more: Used) -> Barrier | None:
         for scope, quota, lent_milli in self._quotas(job):
@@ -160,7 +174,7 @@ class Admission:
 
         None where that would not help: GPU-hours are used up, or its array is to run no more elements.
         """
-        more = self._demands.least(job)
+        more = self.demands.least(job)
         found: dict[Scope, Used] = {}
         limit = None if job.array_id is None else job.array_limit
         if limit is not None and self.used(Scope("array", job.array_id or "")).running >= limit:
@@ -177,10 +191,6 @@ class Admission:
             if missing != NOTHING:
                 found[scope] = missing
         return found
-
-    def counts_as(self, job: Job, placement: Placement) -> Used:
-        """What the job counts as with this placement."""
-        return self._demands.of(job, placement)
 
     def scopes_of(self, job: Job) -> tuple[Scope, ...]:
         """Everybody whose use the job counts to."""
@@ -218,12 +228,12 @@ class Admission:
         queue = self._use.queues.get(job.spec.queue)
         if queue is None or queue.quota.share_milli is None:
             return 0
-        used = self.used(Scope("queue", queue.name)).milli + self._demands.of(job, placement).milli
+        used = self.used(Scope("queue", queue.name)).milli + self.demands.of(job, placement).milli
         return max(0, used - queue.quota.share_milli)
 
     def left_milli(self, *, user: str, project: str, queue: str) -> int | None:
         """How many milli-GPU one more job of this user, project and queue may have, in whole quanta; None: no limit."""
-        device_mib = self._demands.device_mib()
+        device_mib = self.demands.device_mib()
         rooms = [
             0
             if self._hours_used(scope, quota) is not None

@@ -111,13 +111,17 @@ class Demands:
 
     def _whole_mib(self, uuid: str) -> int:
         place = self._capacity.slot(uuid)
-        return 0 if place is None else self._capacity.device(*place).memory_mib or 0
+        return 0 if place is None else self._device_at(place).memory_mib or 0
+
+    def _device_at(self, place: tuple[str, int]) -> Device:
+        name, slot = place
+        return self._capacity.node(name).devices[slot]
 
     def _devices_for(self, request: Request) -> list[Device]:
         """The devices that the request names, otherwise one of each kind in the cluster."""
         if request.device_uuids:
             places = (self._capacity.slot(uuid) for uuid in request.device_uuids)
-            return [self._capacity.device(*place) for place in places if place is not None]
+            return [self._device_at(place) for place in places if place is not None]
         if self._kinds is None:
             nodes = (self._capacity.node(name) for name in self._capacity.names)
             self._kinds = list({slot_of(one, None, 0, 0): one for node in nodes for one in node.devices}.values())

@@ -185,27 +185,25 @@ class Turns:
 
     def head_started(self) -> None:
         """The head starts: the next of its group takes its place."""
-        assert self._current is not None, "there is no head"
-        self._current.head_started()
-        self._current = None
+        self._had_its_turn().head_started()
 
     def skip_head(self) -> None:
         """The head alone has been seen to: the next of its group has its turn."""
-        assert self._current is not None, "there is no head"
-        self._current.skip_head()
-        self._current = None
+        self._had_its_turn().skip_head()
 
     def skip_group(self) -> None:
         """The head has no place, and none that is like it has."""
-        assert self._current is not None, "there is no head"
-        self._current.skip_group()
-        self._current = None
+        self._had_its_turn().skip_group()
 
     def skip_queue(self, *, but: Collection[str] = ()) -> None:
         """No other job of the head's queue has a turn in this cycle, except these."""
+        self._had_its_turn().close(but)
+
+    def _had_its_turn(self) -> "QueueTurns":
+        """The queue of the head. From here on another queue may go first."""
         assert self._current is not None, "there is no head"
-        self._current.close(but)
-        self._current = None
+        current, self._current = self._current, None
+        return current
 
     def shortest_first(self, queue: str) -> None:
         """From here on, the queue's jobs take turns by estimated run time."""

@@ -1,10 +1,10 @@
 """What is free on every node, kept current by deltas instead of being computed anew from each view."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from corral.model.allocation import Allocation
+from corral.model.allocation import Allocation, Member
 from corral.model.device import Device, Node, availability_score
 from corral.model.fact import (
     AllocationEnded,
@@ -23,11 +23,10 @@ from corral.model.fact import (
     SilenceObserved,
     SiteArranged,
 )
-from corral.model.placement_rules import Resident, Selector, meets
+from corral.model.placement_rules import Selector, meets
 from corral.model.state import NodeState, Slot, slot_of
 from corral.model.version import version_tuple
 from corral.model.view import View, ViewDraft
-from corral.scheduling.state.neighbours import residents_on
 
 _NONE: frozenset[int] = frozenset()
 
@@ -148,10 +147,6 @@ class Capacity:
             )
         return host.state
 
-    def all_nodes(self) -> Iterator[Node]:
-        """Every node, in no order that matters."""
-        return (host.node for host in self._hosts.values())
-
     def node(self, name: str) -> Node:
         """The node of that name."""
         return self._hosts[name].node
@@ -162,13 +157,16 @@ class Capacity:
             return None
         return tuple(i for i, device in enumerate(self._hosts[name].node.devices) if device.uuid in uuids)
 
-    def device(self, name: str, slot: int) -> Device:
-        """The device in a slot."""
-        return self._hosts[name].node.devices[slot]
-
     def slot(self, uuid: str) -> tuple[str, int] | None:
         """Where a device is: its node and slot, None when it is not in the cluster now."""
         return self._where.get(uuid)
+
+    def slots_of(self, member: Member) -> tuple[int, ...]:
+        """The slots of the member's devices that are in the cluster now, in the order of its grants."""
+        if not member.grants:
+            return ()
+        found = (self._where.get(grant.uuid) for grant in member.grants)
+        return tuple(place[1] for place in found if place is not None)
 
     def slots_in_pools(self, name: str, pools: tuple[str, ...]) -> frozenset[int]:
         """The slots of the node whose devices belong to one of these pools."""
@@ -181,10 +179,6 @@ class Capacity:
             found = frozenset(i for i, device in enumerate(devices) if device.uuid in uuids)
             self._slots_in_pools[name, pools] = found
         return found
-
-    def residents(self, name: str) -> tuple[Resident, ...]:
-        """What runs on the node, jobs and others, as rules know it."""
-        return residents_on(self.view, name)
 
     def repels(self, *, tagged: bool) -> bool:
         """Whether anything that runs somewhere may keep others off its node: those with tags, or all."""

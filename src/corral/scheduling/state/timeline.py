@@ -63,7 +63,10 @@ class Steps:
 
 
 class Timeline:
-    """Free capacity from `now` on, by node. A node's steps are computed when they are first asked for."""
+    """Free capacity from `now` on, by node. A node's steps are computed when they are first asked for.
+
+    `promised` are the nodes on which anything is promised to a job. On all others everything free is open.
+    """
 
     def __init__(
         self,
@@ -82,27 +85,18 @@ class Timeline:
         self._releases = releases
         self._slots_of = slots_of
         self._steps: dict[str, Steps] = {}
-        self._promised: dict[str, None] = {}
+        self.promised: dict[str, None] = {}
 
     def branch(self) -> "Timeline":
         """A copy to try the members of a gang on."""
         copy = Timeline(self.now, self._free, self._releases, self._slots_of, overlap_s=self.overlap_s)
         copy._steps = {name: Steps(list(s.times), list(s.states)) for name, s in self._steps.items()}
-        copy._promised = self._promised.copy()
+        copy.promised = self.promised.copy()
         return copy
 
     def until(self, name: str, end: float) -> NodeState:
         """What a job that starts now and ends at `end` may use of the node without delaying a promise."""
         return self.steps(name).until(end - self.overlap_s)
-
-    @property
-    def has_promises(self) -> bool:
-        """Whether anything is promised to a job."""
-        return bool(self._promised)
-
-    def has_promise_on(self, name: str) -> bool:
-        """Whether anything on the node is promised to a job; if not, everything free on it is open."""
-        return name in self._promised
 
     def take(self, member: Member, end: float) -> None:
         """A job starts now and holds this until `end`. Call it before the draft's free capacity changes."""
@@ -118,7 +112,7 @@ class Timeline:
     def promise(self, member: Member, start: float, end: float) -> None:
         """Promise this from `start` until `end`."""
         self.steps(member.node).change(start, end, member, self._slots_of(member), -1)
-        self._promised[member.node] = None
+        self.promised[member.node] = None
 
     def withdraw(self, member: Member, start: float, end: float) -> None:
         """Undo a promise that was made with the same arguments."""
