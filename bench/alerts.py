@@ -14,7 +14,7 @@ from corral.config import Settings
 from corral.control.alerting.alert_watch import WORK_INTERVAL_S, AlertSources, AlertWatch
 from corral.control.site.alert_rules import alert_rules
 from corral.features.alerts.facts import AlertRulesArranged
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.ledger.store import open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node

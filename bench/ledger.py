@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corral.accounting.gpu_hours import usage
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted

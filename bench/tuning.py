@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from bench.server import RunningServer, throw_away
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.features.tuner.facts import ExperimentEnded, TaskCreated
 from corral.ledger.store import open_ledger
 from corral.model.experiment import Experiment, ExperimentStatus

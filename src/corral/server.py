@@ -48,7 +48,7 @@ from corral.control.tuning.task_access import TaskAccess
 from corral.control.tuning.task_insight import TaskInsight, TuningSense
 from corral.control.watching.job_patrols import job_patrols
 from corral.control.watching.patrol import Patrol
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.features.tuner.experiment_table import ExperimentTable
 from corral.features.tuner.slice import TunerSlice
 from corral.history.file import HistoryFile

@@ -45,7 +45,7 @@ from corral.control.token_issuer import TokenIssuer
 from corral.control.tuning.experiment_access import ExperimentAccess
 from corral.control.tuning.task_access import TaskAccess
 from corral.control.tuning.task_insight import TaskInsight
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.features.tuner.experiment_table import ExperimentTable
 from corral.history.file import HistoryFile
 from corral.ledger.store import SqlLedger, open_ledger

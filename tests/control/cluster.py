@@ -10,7 +10,7 @@ from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launches_of
 from corral.control.node_registry import Nodes
 from corral.control.recovery import Recovery
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.lifecycle import starting
 from corral.lifecycle.step import Backoff

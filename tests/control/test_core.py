@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from corral.access.caller import Caller
 from corral.clock import SystemClock
 from corral.control.job_changes import Verb
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.ledger.fold import check
 from corral.model.errors import Conflict
 from corral.model.fact import ConditionObserved, NodeObserved

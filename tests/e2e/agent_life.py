@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from corral.client import Client
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.ledger.fold import check
 from corral.model.home import Home
 from tests.e2e.box import Box

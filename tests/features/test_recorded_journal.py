@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from corral.features.alerts.slice import AlertsSlice
+from corral.features.all_slices import SLICES
 from corral.features.channels.facts import NoticeDue, NotificationDue
 from corral.features.channels.slice import NoticesSlice
-from corral.features.slices import SLICES
 from corral.features.tuner.experiment_table import ExperimentRows
 from corral.features.tuner.slice import TunerSlice
 from corral.ledger.fold import check, fold
@@ -22,7 +22,7 @@ from corral.ledger.store import open_ledger
 from corral.ledger.table_rows import entry_of, journal_rows
 from corral.model.fact import Fact
 from corral.model.phase import Phase
-from corral.model.slice import Snapshot
+from corral.model.slice import LedgerSnapshot
 from corral.ports.ledger import JournalEntry
 from corral.wire import to_plain
 from tests.ledger.making import url_of, write
@@ -36,7 +36,7 @@ def recorded() -> list[JournalEntry]:
     return [entry_of(row, {}) for row in ROWS]
 
 
-def kept(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+def kept(snapshot: LedgerSnapshot) -> dict[str, dict[str, Any]]:
     """What the features know, as it was recorded."""
     due, alerts, tuner = snapshot.of(NoticesSlice), snapshot.of(AlertsSlice), snapshot.of(TunerSlice)
     mappings: dict[str, Any] = {

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,9 +16,9 @@ from corral.features.alerts.facts import (
     AlertsSilenced,
     SilenceEnded,
 )
+from corral.features.all_slices import SLICES
 from corral.features.channels.facts import NoticeGiven, NotificationGiven
 from corral.features.channels.slice import NoticesSlice
-from corral.features.slices import SLICES
 from corral.features.tuner.facts import ExperimentCreated, ExperimentEnded, TaskCreated, TaskDeleted
 from corral.ledger.fold import check, fold
 from corral.ledger.store import open_ledger
@@ -26,14 +27,14 @@ from corral.model.experiment import Experiment, ExperimentStatus
 from corral.model.fact import Fact, JobChanged
 from corral.model.notification import NotifyOn
 from corral.model.phase import Phase
-from corral.model.slice import Snapshot
+from corral.model.slice import LedgerSnapshot
 from corral.model.tuning_spec import ServedModel, TuningSpec
 from corral.model.tuning_task import TuningTask
 from tests.ledger.making import a_job, send, submitted, url_of
 
 NAMES = st.sampled_from("abc")
 NUMBERS = st.integers(1, 4)
-AT = {"at": 2000.0, "by": "test"}
+AT: dict[str, Any] = {"at": 2000.0, "by": "test"}
 SPEC = TuningSpec("tune", ServedModel("llama"), "vllm", {"tp": [1, 2]})
 
 
@@ -98,5 +99,5 @@ def test_live_slices_reopened_ones_and_the_folded_journal_are_equal(operations: 
     assert slices_of(live) == slices_of(folded) == slices_of(reopened)
 
 
-def slices_of(snapshot: Snapshot) -> list[object]:
+def slices_of(snapshot: LedgerSnapshot) -> list[object]:
     return [snapshot.of(kind) for kind in SLICES]

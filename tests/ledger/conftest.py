@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.ledger.store import SqlLedger, open_ledger
 from tests.ledger.making import url_of
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.fact import JobChanged
 from corral.model.phase import Phase

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from corral.features.all_slices import SLICES
 from corral.features.channels.facts import NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
 from corral.features.channels.slice import NoticesSlice
-from corral.features.slices import SLICES
 from corral.ledger.fold import check, fold
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.notification import DueNotice, DueNotification

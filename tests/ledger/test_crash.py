@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from corral.features.all_slices import SLICES
 from corral.features.channels.slice import NoticesSlice
-from corral.features.slices import SLICES
 from corral.ledger.fold import check
 from corral.ledger.ids import RESERVE
 from corral.ledger.store import open_ledger

@@ -8,7 +8,7 @@ import pytest
 
 from corral.ledger.fold import fold
 from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.draft import Draft
+from corral.model.draft import DraftOf
 from corral.model.errors import Refused
 from corral.model.fact import DeviceCordoned, Fact, JobChanged, Observation
 from corral.model.phase import Phase
@@ -43,7 +43,7 @@ class BellSlice(Slice):
     deltas = (BellRungInATest, BellSilencedInATest)
 
     @staticmethod
-    def fold(draft: "Draft[BellSlice]", delta: object) -> None:
+    def fold(draft: "DraftOf[BellSlice]", delta: object) -> None:
         match delta:
             case BellRungInATest(rings=rings):
                 draft.amend(rings=rings)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.features.tuner.experiment_table import ExperimentTable
 from corral.features.tuner.facts import (
     ExperimentChanged,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.ledger.fold import check
 from corral.ledger.store import open_ledger
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobSubmitted

@@ -1,4 +1,4 @@
 """Capabilities beside deciding about jobs, a folder each. The core knows none of them by name.
 
-`slices` lists what they keep in the ledger.
+`all_slices` lists what they keep in the ledger.
 """

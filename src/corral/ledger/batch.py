@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from corral.ledger.changes import write_changes
 from corral.ledger.table_rows import Row, journal_rows
 from corral.model.fact import Delta, Fact, Observation
-from corral.model.slice import SliceType, Snapshot, SnapshotDraft
+from corral.model.slice import LedgerDraft, LedgerSnapshot, SliceType
 from corral.ports.ledger import Decided
 
 _log = logging.getLogger(__name__)
@@ -52,9 +52,9 @@ class Batch:
         facts: those to write.
     """
 
-    def __init__(self, base: Snapshot, last_entry: int) -> None:
+    def __init__(self, base: LedgerSnapshot, last_entry: int) -> None:
         self._base = base
-        self._draft = SnapshotDraft(base)
+        self._draft = LedgerDraft(base)
         self._last_entry = last_entry
         self._outcomes: list[tuple[Future[Any], Any, Exception | None]] = []
         self._entries: list[Row] = []
@@ -83,7 +83,7 @@ class Batch:
         rows = [kind.rows() for kind in self._base.slices if kind.rows is not None]
         write_changes(connection, self.facts, self._entries, self._draft.view, rows)
 
-    def freeze(self) -> Snapshot:
+    def freeze(self) -> LedgerSnapshot:
         """The snapshot that the batch makes."""
         return self._draft.freeze()
 
@@ -111,5 +111,5 @@ class Batch:
 
     def _undo(self) -> None:
         """Half of an operation may have been applied: start again from what stood before."""
-        self._draft = SnapshotDraft(self._base)
+        self._draft = LedgerDraft(self._base)
         self._draft.apply(self.deltas)

@@ -15,7 +15,7 @@ def fact_to_plain(fact: Fact) -> dict[str, Any]:
 def fact_from_plain(data: Mapping[str, Any]) -> Fact:
     """The fact that `fact_to_plain` made the data of. Raises Refused, or KeyError when there is no such fact.
 
-    Facts of features are known once their modules are imported (`corral.features.slices` imports all).
+    Facts of features are known once their modules are imported (`corral.features.all_slices` imports all).
     Journals of format 0006 and before name nobody by whom a fact was caused, but for cordons.
     """
     body = {"by": ServerPart.UNRECORDED.value, **data}

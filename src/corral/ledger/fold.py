@@ -14,14 +14,14 @@ from corral.ledger.reader import Reader
 from corral.ledger.schema import revision
 from corral.ledger.table_rows import Row, job_row, spec_row
 from corral.model.errors import LedgerFailed
-from corral.model.slice import SliceType, Snapshot, empty_snapshot
+from corral.model.slice import LedgerSnapshot, SliceType, empty_snapshot
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import JournalEntry
 
 MOST_DIFFERENCES = 100
 
 
-def fold(entries: Iterable[JournalEntry], slices: Sequence[SliceType] = ()) -> Snapshot:
+def fold(entries: Iterable[JournalEntry], slices: Sequence[SliceType] = ()) -> LedgerSnapshot:
     """The view and the slices that the facts of a whole journal lead to."""
     return empty_snapshot(slices).advance(entry.fact for entry in entries)
 

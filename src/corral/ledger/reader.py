@@ -26,7 +26,7 @@ from corral.model.fact import AllocationMade, Fact, JobSubmitted, ServerPart
 from corral.model.job import Job
 from corral.model.phase import Phase
 from corral.model.run_history import PastRun
-from corral.model.slice import Snapshot
+from corral.model.slice import LedgerSnapshot
 from corral.ports.ledger import JobQuery, JournalEntry
 
 ENVIRONMENTS_KEPT = 1_000
@@ -39,7 +39,7 @@ ACTIVE_PHASES = tuple(phase for phase in Phase if not phase.terminal)
 class Boot:
     """What has not ended, the journal's length, and the least number that no id was made of."""
 
-    snapshot: Snapshot
+    snapshot: LedgerSnapshot
     last_entry: int
     next_id: int
 
@@ -159,7 +159,7 @@ class Reader:
             yield from (entry_of(row, environments) for row in rows)
             last = rows[-1]["sequence"]
 
-    def boot(self, empty: Snapshot) -> Boot:
+    def boot(self, empty: LedgerSnapshot) -> Boot:
         """What a server begins with, built upon `empty`."""
         active = select(tables.jobs).where(tables.jobs.c.phase.in_(ACTIVE_PHASES)).order_by(tables.jobs.c.sequence)
         allocated = select(tables.allocations).where(tables.allocations.c.ended_at.is_(None))

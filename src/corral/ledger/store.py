@@ -21,7 +21,7 @@ from corral.model.fact import Observation
 from corral.model.group_use import EndedJobSums, KpiBy
 from corral.model.job import Job
 from corral.model.run_history import AllocatedTime, HeldAllocation
-from corral.model.slice import S, SliceType, Snapshot, empty_snapshot
+from corral.model.slice import LedgerSnapshot, S, SliceType, empty_snapshot
 from corral.model.view import View
 from corral.ports.ledger import Decided, JobQuery, JournalEntry
 
@@ -65,7 +65,7 @@ class SqlLedger:
         commits: figures of its transactions since it was opened.
     """
 
-    def __init__(self, database: Database, empty: Snapshot) -> None:
+    def __init__(self, database: Database, empty: LedgerSnapshot) -> None:
         self.database = database
         self._reader = Reader(database)
         self._held = HeldTime(database)
@@ -93,7 +93,7 @@ class SqlLedger:
         """The newest published view."""
         return self._writer.snapshot.view
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LedgerSnapshot:
         """The newest published view with the slices of its version."""
         return self._writer.snapshot
 

@@ -12,7 +12,7 @@ from corral.ledger.database import Database, RowsRefused
 from corral.ledger.ids import IdCounter
 from corral.model.errors import LedgerFailed
 from corral.model.fact import Delta
-from corral.model.slice import Snapshot
+from corral.model.slice import LedgerSnapshot
 from corral.model.view import View
 from corral.ports.ledger import CommitFigures
 
@@ -35,7 +35,7 @@ class Writer:
     After a batch: its transaction is on disk, then the snapshot is published, listeners are called, futures resolve.
     """
 
-    def __init__(self, database: Database, snapshot: Snapshot, last_entry: int, ids: IdCounter) -> None:
+    def __init__(self, database: Database, snapshot: LedgerSnapshot, last_entry: int, ids: IdCounter) -> None:
         self.snapshot = snapshot
         self.position = last_entry
         self.listeners: tuple[Listener, ...] = ()
@@ -160,7 +160,7 @@ class Writer:
         if ceiling is not None:
             self._ids.reserved(ceiling)
 
-    def _publish(self, snapshot: Snapshot, deltas: Sequence[Delta]) -> None:
+    def _publish(self, snapshot: LedgerSnapshot, deltas: Sequence[Delta]) -> None:
         if not deltas:
             return
         self.snapshot = snapshot

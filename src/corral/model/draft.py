@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 V = TypeVar("V")
 
 
-class Draft(Generic[V]):
+class DraftOf(Generic[V]):
     """Copies a mapping of the value the first time it changes, so that a batch of deltas costs one copy.
 
     `value`, the value so far, may be read between deltas; it is only good until the next one. `freeze` ends the draft.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
-from corral.model.draft import Draft
+from corral.model.draft import DraftOf
 from corral.model.fact import Delta, Fact
 from corral.model.view import View, ViewDraft
 
@@ -29,7 +29,7 @@ class Slice:
     rows: ClassVar[Callable[[], Any] | None] = None
 
     @staticmethod
-    def fold(draft: Draft[Any], delta: Delta) -> None:
+    def fold(draft: DraftOf[Any], delta: Delta) -> None:
         """Do to the slice what one of `deltas` says."""
         raise NotImplementedError
 
@@ -42,7 +42,7 @@ class Slice:
 
     def advance(self: S, deltas: Iterable[Delta]) -> S:
         """The slice after `deltas`, this one untouched."""
-        draft = Draft(self)
+        draft = DraftOf(self)
         for delta in deltas:
             if isinstance(delta, self.deltas):
                 self.fold(draft, delta)
@@ -72,7 +72,7 @@ _folded_into = cache(_FoldedInto)
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class LedgerSnapshot:
     """The view and the slices of one version."""
 
     view: View = field(default_factory=View)
@@ -83,19 +83,19 @@ class Snapshot:
         found = self.slices.get(kind)
         return found if isinstance(found, kind) else kind()
 
-    def advance(self, deltas: Iterable[Delta]) -> "Snapshot":
+    def advance(self, deltas: Iterable[Delta]) -> "LedgerSnapshot":
         """The snapshot after `deltas`, this one untouched."""
-        draft = SnapshotDraft(self)
+        draft = LedgerDraft(self)
         draft.apply(tuple(deltas))
         return draft.freeze()
 
 
-def empty_snapshot(kinds: Iterable[SliceType], view: View | None = None) -> Snapshot:
+def empty_snapshot(kinds: Iterable[SliceType], view: View | None = None) -> LedgerSnapshot:
     """A snapshot before the first fact, with a slice of each class; `view` says how the site counts."""
-    return Snapshot(view or View(), {kind: kind() for kind in kinds})
+    return LedgerSnapshot(view or View(), {kind: kind() for kind in kinds})
 
 
-class SnapshotDraft:
+class LedgerDraft:
     """A snapshot being advanced.
 
     Attributes:
@@ -103,12 +103,12 @@ class SnapshotDraft:
         view: the view so far; only good until the next delta.
     """
 
-    def __init__(self, base: Snapshot) -> None:
+    def __init__(self, base: LedgerSnapshot) -> None:
         self.of_view = ViewDraft(base.view)
         self.view = self.of_view.view
         self._base = base
         self._folded_into = _folded_into(tuple(base.slices))
-        self._drafts: dict[SliceType, Draft[Any]] = {}
+        self._drafts: dict[SliceType, DraftOf[Any]] = {}
 
     def of(self, kind: type[S]) -> S:
         """The slice so far; only good until the next delta."""
@@ -132,14 +132,14 @@ class SnapshotDraft:
                 facts = (*facts, *more)
         return facts
 
-    def freeze(self) -> Snapshot:
+    def freeze(self) -> LedgerSnapshot:
         """The finished snapshot, without the jobs that ended."""
         slices = self._base.slices
         if self._drafts:
             slices = {**slices, **{kind: draft.freeze() for kind, draft in self._drafts.items()}}
-        return Snapshot(self.of_view.freeze(), slices)
+        return LedgerSnapshot(self.of_view.freeze(), slices)
 
-    def _draft(self, kind: SliceType) -> Draft[Any]:
+    def _draft(self, kind: SliceType) -> DraftOf[Any]:
         if kind not in self._drafts:
-            self._drafts[kind] = Draft(self._base.of(kind))
+            self._drafts[kind] = DraftOf(self._base.of(kind))
         return self._drafts[kind]

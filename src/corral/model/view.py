@@ -11,7 +11,7 @@ from typing import Any
 
 from corral.model.allocation import Allocation, Placement, Promise
 from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, NodeCordon, NodeStatus, Silence
-from corral.model.draft import Draft
+from corral.model.draft import DraftOf
 from corral.model.fact import Delta
 from corral.model.job import Job
 from corral.model.phase import Phase
@@ -153,7 +153,7 @@ class View:
         return None
 
 
-class ViewDraft(Draft[View]):
+class ViewDraft(DraftOf[View]):
     """A view being advanced; `view`, the view so far, is its `value`.
 
     What pools have of nodes that came, changed or left is cut once for many of them: before anyone reads the view.

@@ -16,7 +16,7 @@ from corral.model.job_filter import JobFilter
 from corral.model.job_sort import JobSort
 from corral.model.means import Means
 from corral.model.run_history import AllocatedTime, HeldAllocation
-from corral.model.slice import S, Snapshot
+from corral.model.slice import LedgerSnapshot, S
 from corral.model.token import Token
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
@@ -86,7 +86,7 @@ class Ledger(Protocol):
         """The newest published view."""
         ...
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LedgerSnapshot:
         """The newest published view with the slices of its version."""
         ...
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import corral.features.slices  # noqa: F401 - a journal has the facts of features, too
+import corral.features.all_slices  # noqa: F401 - a journal has the facts of features, too
 from corral.ledger.database import Database
 from corral.ledger.reader import Reader
 from corral.model.device import Device, Node

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import corral.features.slices  # noqa: F401 - a journal has the facts of features, too
+import corral.features.all_slices  # noqa: F401 - a journal has the facts of features, too
 from corral.as_login import take_login_standing
 from corral.ledger.database import Database
 from corral.ledger.reader import Reader

@@ -13,7 +13,7 @@ from corral.control.alerting.alert_access import AlertAccess
 from corral.control.alerting.alert_watch import HANDED_AGAIN_S, WORK_INTERVAL_S, AlertSources, AlertWatch
 from corral.features.alerts.facts import AlertRulesArranged
 from corral.features.alerts.slice import AlertsSlice
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.ledger.fold import check
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.alert import Severity

@@ -16,7 +16,7 @@ from corral.model.job import Job, JobKind
 from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.notification import DueNotice, DueNotification, NotifyOn
 from corral.model.phase import Phase
-from corral.model.slice import Snapshot, SnapshotDraft
+from corral.model.slice import LedgerDraft, LedgerSnapshot
 from corral.model.view import View
 from tests.control.strategies import box, job, with_jobs
 from tests.lifecycle.taken_steps import BACKOFF, URGENT, exited, started
@@ -28,10 +28,10 @@ def loud(number: int, **given: Any) -> Job:
     return replace(plain, spec=replace(plain.spec, notify="mail me", kind=kind))
 
 
-def committed(before: View | Snapshot, facts: Sequence[Fact]) -> tuple[Snapshot, Sequence[Fact]]:
+def committed(before: View | LedgerSnapshot, facts: Sequence[Fact]) -> tuple[LedgerSnapshot, Sequence[Fact]]:
     """What a commit of these facts publishes, and all that it writes."""
-    known = Snapshot(before, {NoticesSlice: NoticesSlice()}) if isinstance(before, View) else before
-    draft = SnapshotDraft(known)
+    known = LedgerSnapshot(before, {NoticesSlice: NoticesSlice()}) if isinstance(before, View) else before
+    draft = LedgerDraft(known)
     written = draft.take(facts)
     return draft.freeze(), written
 

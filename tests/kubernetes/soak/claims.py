@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from corral.features.slices import SLICES
+from corral.features.all_slices import SLICES
 from corral.ledger.store import open_ledger
 from corral.model.home import Home
 from corral.model.job import Job

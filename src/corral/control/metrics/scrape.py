@@ -13,7 +13,7 @@ from corral.control.metrics.work_metrics import job_metrics, node_metrics
 from corral.features.alerts.slice import AlertsSlice
 from corral.histogram import WAIT_SECONDS, Histogram
 from corral.model.phase import TERMINAL_PHASES, Phase
-from corral.model.slice import Snapshot
+from corral.model.slice import LedgerSnapshot
 from corral.model.view import View
 from corral.ports.ledger import CommitFigures
 from corral.ports.telemetry import NodeTelemetry
@@ -37,7 +37,7 @@ class Metrics:
         started_at: when the server began, Unix seconds.
     """
 
-    snapshot: Callable[[], Snapshot]
+    snapshot: Callable[[], LedgerSnapshot]
     telemetry: NodeTelemetry
     clock: Clock
     stale_after_s: float

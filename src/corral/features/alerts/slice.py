@@ -12,7 +12,7 @@ from corral.features.alerts.facts import (
 )
 from corral.model.alert import Alert, AlertSilence
 from corral.model.alert_rule import AlertRule
-from corral.model.draft import Draft
+from corral.model.draft import DraftOf
 from corral.model.fact import Delta
 from corral.model.slice import Slice
 from corral.model.view import EMPTY
@@ -35,7 +35,7 @@ class AlertsSlice(Slice):
     deltas = (AlertFact, AlertForgotten, AlertsSilenced, SilenceEnded, AlertRulesArranged)
 
     @staticmethod
-    def fold(draft: "Draft[AlertsSlice]", delta: Delta) -> None:
+    def fold(draft: "DraftOf[AlertsSlice]", delta: Delta) -> None:
         """An alert or a silence stands as the fact says."""
         match delta:
             case AlertFact(alert=alert):

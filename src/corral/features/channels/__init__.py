@@ -1,1 +1,4 @@
-"""Who is told of the starts and ends of jobs: the facts, and the slice of the ledger."""
+"""Users are told of the starts and ends of their jobs: the facts, and the slice of the ledger.
+
+Start reading at `slice`, which says when that becomes due.
+"""

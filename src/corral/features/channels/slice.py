@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from corral.features.channels.facts import NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
-from corral.model.draft import Draft
+from corral.model.draft import DraftOf
 from corral.model.fact import Delta, Fact, JobChanged
 from corral.model.job import Job
 from corral.model.notification import DueNotice, DueNotification, NotifyOn
@@ -28,7 +28,7 @@ class NoticesSlice(Slice):
     deltas = (NotificationDue, NotificationGiven, NoticeDue, NoticeGiven)
 
     @staticmethod
-    def fold(draft: "Draft[NoticesSlice]", delta: Delta) -> None:
+    def fold(draft: "DraftOf[NoticesSlice]", delta: Delta) -> None:
         """It is due, or is due no more."""
         match delta:
             case NotificationDue(job_id=job_id, user=user, at=at):

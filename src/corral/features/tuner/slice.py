@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from corral.features.tuner.experiment_table import ExperimentRows
 from corral.features.tuner.facts import ExperimentFact, TaskDeleted, TaskFact
-from corral.model.draft import Draft
+from corral.model.draft import DraftOf
 from corral.model.experiment import Experiment
 from corral.model.fact import Delta
 from corral.model.slice import Slice
@@ -29,7 +29,7 @@ class TunerSlice(Slice):
     rows = ExperimentRows
 
     @staticmethod
-    def fold(draft: "Draft[TunerSlice]", delta: Delta) -> None:
+    def fold(draft: "DraftOf[TunerSlice]", delta: Delta) -> None:
         """A task or an experiment stands as the fact says."""
         match delta:
             case TaskFact(task=task):
