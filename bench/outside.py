@@ -74,6 +74,9 @@ ANSWERED = (
 EARLIEST, LATEST = 1.5e9, 5e9
 """Numbers between these are taken for moments, in Unix seconds."""
 
+BRIEF = "Unrecorded"
+"""The reason of waits that are so short that now and then there is none."""
+
 VARIES = "(varies)"
 
 Seen = dict[str, dict[str, str]]
@@ -222,7 +225,8 @@ def values_of(text: str) -> dict[str, str]:
     try:
         return dict(flat(json.loads(text)))
     except ValueError:
-        counted = re.sub(r"\d+(\.\d+)?", "0", re.sub(r"<?\b\d+[dhms]\b( \d+[hms]\b)*", "(a while)", text))
+        recorded = re.sub(rf"^waited .*{BRIEF}.*\n", "", text, flags=re.MULTILINE)
+        counted = re.sub(r"\d+(\.\d+)?", "0", re.sub(r"<?\b\d+[dhms]\b( \d+[hms]\b)*", "(a while)", recorded))
         return lines_of(re.sub(r" {2,}", " ", counted))
 
 
@@ -232,13 +236,17 @@ def lines_of(text: str) -> dict[str, str]:
 
 
 def flat(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """The values in plain data, each with its place. Moments are all alike."""
-    if isinstance(data, dict | list) and data:
-        pairs = data.items() if isinstance(data, dict) else enumerate(data)
-        for key, item in pairs:
-            yield from flat(item, f"{place}/{key}")
+    """The values in plain data, each with its place. Moments are all alike, and so are numbers of samples."""
+    if isinstance(data, list):
+        items = [one for one in data if not (isinstance(one, dict) and one.get("reason") == BRIEF)]
+        pairs: dict[Any, Any] = dict(enumerate(items))
     else:
-        yield place, "(a moment)" if isinstance(data, float | int) and EARLIEST < data < LATEST else json.dumps(data)
+        pairs = data if isinstance(data, dict) else {}
+    for key, item in pairs.items():
+        yield from flat(VARIES if key in ("samples", "sample_count") else item, f"{place}/{key}")
+    if not pairs:
+        moment = isinstance(data, float | int) and EARLIEST < data < LATEST
+        yield place, "(a moment)" if moment else json.dumps([] if isinstance(data, list) else data)
 
 
 def steady(seen: Seen, again: Seen) -> Seen:

@@ -24,6 +24,12 @@ def test_moments_and_what_varies_are_left_out_of_an_answer_and_all_else_is_compa
     assert set(new) - set(old) == {"/gpus/1 = 3"}
 
 
+def test_a_wait_that_is_recorded_now_and_then_is_left_out() -> None:
+    brief = json.dumps({"waited": [{"reason": "Unrecorded", "seconds": 0.01}]})
+    assert values_of(brief) == values_of('{"waited": []}') == {"/waited": "[]"}
+    assert values_of("a\nwaited Unrecorded <1s\nb") == values_of("a\nb")
+
+
 def test_an_answer_whose_form_varies_is_left_out() -> None:
     assert lines("[1]", "[1, 2]", "[1, 2, 3]") == (["-- ps"], ["-- ps"])
 
