@@ -3,12 +3,11 @@
 from pathlib import Path
 from textwrap import indent, wrap
 
-import corral
 from corral.declared.meanings import meaning_of
-from corral.declared.options import JobOption, options
+from corral.declared.option_fields import DeclaredOption, options
 from corral.model.field import Kind
 
-PATH = Path(corral.__file__).parent / "client/options.py"
+PATH = Path(__file__).parents[1] / "client/options.py"
 
 _TYPES = {
     Kind.FLAG: "bool",
@@ -47,12 +46,12 @@ def source() -> str:
     return f'{_HEAD}{meanings}    """\n\n{types}'
 
 
-def _meaning(option: JobOption) -> str:
+def _meaning(option: DeclaredOption) -> str:
     lines = wrap(f"{option.name}: {meaning_of(option).keyword}", 104, subsequent_indent="    ", break_on_hyphens=False)
     return indent("\n".join(lines), "        ") + "\n"
 
 
-def _type(option: JobOption) -> str:
+def _type(option: DeclaredOption) -> str:
     kind = option.option.python or _TYPES[option.kind]
     return f'"{kind}"' if "JobId" in kind or "Values" in kind else kind
 

@@ -6,26 +6,26 @@ from collections.abc import Mapping
 from textwrap import dedent
 from typing import Any, NamedTuple
 
-from corral.declared.options import JobOption
+from corral.declared.option_fields import DeclaredOption
 
 _KEYWORD = "In Python: "
 
 
-class Meaning(NamedTuple):
+class OptionText(NamedTuple):
     """The help of an option, and what it means as a keyword."""
 
     help: str
     keyword: str
 
 
-def meaning_of(option: JobOption) -> Meaning:
+def meaning_of(option: DeclaredOption) -> OptionText:
     """What an option means. Raises KeyError for one without a docstring."""
     (cls,) = (one for one in option.cls.__mro__ if option.field in vars(one).get("__annotations__", {}))
     help, _, keyword = _docstrings(cls)[option.field].partition("\n\n")
     if not keyword.startswith(_KEYWORD):
-        return Meaning(_one_line(help), _one_line(help))
+        return OptionText(_one_line(help), _one_line(help))
     keyword = _one_line(keyword.removeprefix(_KEYWORD))
-    return Meaning(_one_line(help), keyword[:1].upper() + keyword[1:])
+    return OptionText(_one_line(help), keyword[:1].upper() + keyword[1:])
 
 
 def _docstrings(cls: type[Any]) -> Mapping[str, str]:

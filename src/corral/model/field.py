@@ -56,7 +56,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class JobOption:
     """Annotates a field that is an option of a job: a flag of commands and of scripts, and a keyword of the client.
 
     The docstring below the field is its help. A paragraph that begins with "In Python: " tells of the keyword.

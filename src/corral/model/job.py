@@ -7,7 +7,7 @@ from typing import Annotated
 from corral.model.checkpoint_signal import WORDS
 from corral.model.container import Container
 from corral.model.eviction import Eviction
-from corral.model.field import RESERVE, SUBMIT, Field, Kind, Option
+from corral.model.field import RESERVE, SUBMIT, Field, JobOption, Kind
 from corral.model.known_fields import known_fields
 from corral.model.means import Means
 from corral.model.named_values import named_values
@@ -94,7 +94,7 @@ class Request:
     devices: Annotated[
         int,
         Field(least=0, most=MAX_DEVICES, hint="0 is a job without a GPU", called="gpus"),
-        Option("N", "2 or 0.5", name="gpus", kind=Kind.OWN, python="int | float | str | None", on=RESERVE, own=True),
+        JobOption("N", "2 or 0.5", name="gpus", kind=Kind.OWN, python="int | float | str | None", on=RESERVE, own=True),
     ] = 1
     """Number of GPUs: 2; 0.5 for half of one; 0 for none.  [default: 1]
 
@@ -103,39 +103,39 @@ class Request:
 
     share_milli: Annotated[int, Field(least=1, most=MILLI_PER_DEVICE, hint="1000 is a whole device")] = MILLI_PER_DEVICE
     memory_mib: Annotated[
-        int | None, Field(least=1, most=MAX_MIB), Option("SIZE", "20G", name="gpu_mem", on=RESERVE, own=True)
+        int | None, Field(least=1, most=MAX_MIB), JobOption("SIZE", "20G", name="gpu_mem", on=RESERVE, own=True)
     ] = None
     """GPU memory to grant on each shared GPU: 20G.
 
     In Python: memory to grant on each GPU: "20G"; without `gpus` it also decides the share.
     """
 
-    min_memory_mib: Annotated[int | None, Field(least=1, most=MAX_MIB), Option("SIZE", "20G", on=RESERVE)] = None
+    min_memory_mib: Annotated[int | None, Field(least=1, most=MAX_MIB), JobOption("SIZE", "20G", on=RESERVE)] = None
     """Only GPUs with at least this much memory: 20G (GiB)."""
 
-    models: Annotated[tuple[str, ...], Option("NAMES", "'A100,H100'", name="gpu_model", on=RESERVE, own=True)] = ()
+    models: Annotated[tuple[str, ...], JobOption("NAMES", "'A100,H100'", name="gpu_model", on=RESERVE, own=True)] = ()
     """Only these GPU models: A100,H100.
 
     In Python: only these GPU models, as a list or with commas: "A100,H100".
     """
 
     min_compute: Annotated[
-        tuple[int, int] | None, Option("X.Y", kind=Kind.OWN, python="str | float | None", on=RESERVE, own=True)
+        tuple[int, int] | None, JobOption("X.Y", kind=Kind.OWN, python="str | float | None", on=RESERVE, own=True)
     ] = None
     """Minimum compute capability: 8.0."""
 
     min_driver: Annotated[
-        tuple[int, ...] | None, Option("X.Y", kind=Kind.OWN, python="str | None", on=RESERVE, own=True)
+        tuple[int, ...] | None, JobOption("X.Y", kind=Kind.OWN, python="str | None", on=RESERVE, own=True)
     ] = None
     """Minimum driver version: 550.54."""
 
     min_cuda: Annotated[
-        tuple[int, int] | None, Option("X.Y", kind=Kind.OWN, python="str | int | None", on=RESERVE, own=True)
+        tuple[int, int] | None, JobOption("X.Y", kind=Kind.OWN, python="str | int | None", on=RESERVE, own=True)
     ] = None
     """Minimum CUDA version of the driver: 12.1."""
 
     device_uuids: Annotated[
-        tuple[str, ...], Option("GPU", "['GPU-8a6f...']", name="device", many=True, on=RESERVE)
+        tuple[str, ...], JobOption("GPU", "['GPU-8a6f...']", name="device", many=True, on=RESERVE)
     ] = ()
     """Exactly this GPU: UUID, index or NODE:INDEX; may be repeated.
 
@@ -145,7 +145,7 @@ class Request:
     labels: Annotated[
         tuple[tuple[str, str], ...],
         Field(longest=MAX_LABELS),
-        Option("K=V", name="label", kind=Kind.OWN, python="Mapping[str, str]", many=True, on=RESERVE, own=True),
+        JobOption("K=V", name="label", kind=Kind.OWN, python="Mapping[str, str]", many=True, on=RESERVE, own=True),
     ] = ()
     """Only nodes with this label; may be repeated.
 
@@ -155,18 +155,18 @@ class Request:
     cpu_milli: Annotated[
         int,
         Field(least=0, most=10**9, hint="1000 is a whole core"),
-        Option("N", "1.5", name="cpus", kind=Kind.NUMBER, own=True),
+        JobOption("N", "1.5", name="cpus", kind=Kind.NUMBER, own=True),
     ] = 0
     """CPU cores.
 
     In Python: CPU cores, also fractions.
     """
 
-    host_memory_mib: Annotated[int, Field(least=0, most=MAX_MIB), Option("SIZE", "16G")] = 0
+    host_memory_mib: Annotated[int, Field(least=0, most=MAX_MIB), JobOption("SIZE", "16G")] = 0
     """Host memory (RAM): 16G."""
 
     gang_size: Annotated[
-        int, Field(least=1, most=MAX_DEVICES, hint="1 is a job without a gang"), Option("M", name="gang")
+        int, Field(least=1, most=MAX_DEVICES, hint="1 is a job without a gang"), JobOption("M", name="gang")
     ] = 1
     """M members with --gpus each, which start together; the command runs on each, a script on the first.
 
@@ -174,13 +174,13 @@ class Request:
     member, also if several are on one node; RANK, LOCAL_RANK and WORLD_SIZE tell them apart.
     """
 
-    one_node: Annotated[bool, Option()] = False
+    one_node: Annotated[bool, JobOption()] = False
     """Place all members of the gang on one node."""
 
-    spread: Annotated[bool, Option()] = False
+    spread: Annotated[bool, JobOption()] = False
     """Place each member of the gang on a different node."""
 
-    avoid_jobs: Annotated[tuple[str, ...], Option("NAME", "['sft']", name="avoid", many=True)] = ()
+    avoid_jobs: Annotated[tuple[str, ...], JobOption("NAME", "['sft']", name="avoid", many=True)] = ()
     """Avoid nodes where a job of this name runs; may be repeated.
 
     In Python: names of jobs that must not run on the same node.
@@ -189,14 +189,14 @@ class Request:
     accept_in_use: Annotated[
         int | None,
         Field(least=0, most=MAX_MIB, hint="MiB that must be free"),
-        Option("SIZE", "20G", kind=Kind.MEMORY, on=RESERVE),
+        JobOption("SIZE", "20G", kind=Kind.MEMORY, on=RESERVE),
     ] = None
     """Also accept a GPU that processes outside Corral use, if SIZE is free."""
 
     split_milli: Annotated[
         int | None, Field(least=SHARE_QUANTUM_MILLI, most=MAX_DEVICES * MILLI_PER_DEVICE, hint="1000 is a whole device")
     ] = None
-    split: Annotated[Strategy | None, Option("HOW", "evenly", on=RESERVE, own=True)] = None
+    split: Annotated[Strategy | None, JobOption("HOW", "evenly", on=RESERVE, own=True)] = None
     """Spread a part over several GPUs: fill (whole GPUs first) or evenly.  [default: fill; with --resource evenly]
 
     In Python: how a part that no GPU gives alone is spread over several: "fill" takes whole GPUs first, "evenly" equal
@@ -209,17 +209,17 @@ class Request:
     cores_percent: Annotated[
         int | None,
         Field(least=1, most=100),
-        Option("PERCENT", "30", name="gpu_cores", kind=Kind.TEXT_OR_NUMBER, on=RESERVE, own=True),
+        JobOption("PERCENT", "30", name="gpu_cores", kind=Kind.TEXT_OR_NUMBER, on=RESERVE, own=True),
     ] = None
     """Percent of each shared GPU's compute: 50."""
 
-    mig_profile: Annotated[str | None, Option("PROFILE", "1g.10gb", name="mig", on=RESERVE, own=True)] = None
+    mig_profile: Annotated[str | None, JobOption("PROFILE", "1g.10gb", name="mig", on=RESERVE, own=True)] = None
     """Run on a MIG slice of this profile: 1g.10gb.
 
     In Python: a MIG slice of this profile instead of a GPU: "1g.10gb"; `gpus` counts slices then.
     """
 
-    means: Annotated[Means | None, Option("MEANS", "mps", name="share", on=RESERVE, own=True)] = None
+    means: Annotated[Means | None, JobOption("MEANS", "mps", name="share", on=RESERVE, own=True)] = None
     """How to share the GPU: mps, mig, timeslice or exclusive."""
 
     tenant: str | None = None
@@ -228,20 +228,20 @@ class Request:
     prefers: Annotated[
         tuple[tuple[str, str], ...],
         Field(longest=MAX_LABELS),
-        Option("K=V", name="prefer", kind=Kind.OWN, python="Mapping[str, str]", many=True, on=RESERVE, own=True),
+        JobOption("K=V", name="prefer", kind=Kind.OWN, python="Mapping[str, str]", many=True, on=RESERVE, own=True),
     ] = ()
     """Nodes with this label first, if any fit; may be repeated.
 
     In Python: labels that the node should have if possible; nodes with more of them come first.
     """
 
-    disk_mib: Annotated[int, Field(least=0, most=MAX_MIB), Option("SIZE", "100G")] = 0
+    disk_mib: Annotated[int, Field(least=0, most=MAX_MIB), JobOption("SIZE", "100G")] = 0
     """Disk of the node: 100G. Counted, not enforced."""
 
     rules: PlacementRules | None = None
     nodes: Annotated[
         tuple[str, ...],
-        Option("NAMES", "'gpu-[01-03]' or ['gpu-01', 'gpu-02']", name="node", many=True, on=RESERVE, own=True),
+        JobOption("NAMES", "'gpu-[01-03]' or ['gpu-01', 'gpu-02']", name="node", many=True, on=RESERVE, own=True),
     ] = ()
     """Only this node, or any of these: gpu-01, gpu-[01-03,07].
 
@@ -250,7 +250,7 @@ class Request:
 
     excluded_nodes: Annotated[
         tuple[str, ...],
-        Option("NAMES", "'gpu-[01-03]' or ['gpu-01', 'gpu-02']", name="exclude", many=True, on=RESERVE, own=True),
+        JobOption("NAMES", "'gpu-[01-03]' or ['gpu-01', 'gpu-02']", name="exclude", many=True, on=RESERVE, own=True),
     ] = ()
     """Not on these nodes: gpu-01, gpu-[01-03,07].
 
@@ -314,7 +314,7 @@ TIME_LIMIT = Field(above=0, below=MAX_TIME_LIMIT_S)
 class JobTerms:
     """What a submission asks for and its job keeps. The classes of both say what the fields mean."""
 
-    name: Annotated[str, NAME, Option("TEXT", "sft", on=RESERVE)] = ""
+    name: Annotated[str, NAME, JobOption("TEXT", "sft", on=RESERVE)] = ""
     """Name of the job.
 
     In Python: the job's name.
@@ -322,20 +322,22 @@ class JobTerms:
 
     kind: JobKind = JobKind.RUN
     request: Request = field(default_factory=lambda: ONE_DEVICE)
-    queue: Annotated[str, NAME, Option("NAME", "default")] = "default"
+    queue: Annotated[str, NAME, JobOption("NAME", "default")] = "default"
     """Queue to wait in.  [default: default]"""
 
-    project: Annotated[str, NAME, Option("NAME", "default")] = "default"
+    project: Annotated[str, NAME, JobOption("NAME", "default")] = "default"
     """Project that the usage counts for.  [default: default]"""
 
-    time_limit_s: Annotated[float | None, TIME_LIMIT, Option("TIME", "'2h', or 7200 for seconds", name="time")] = None
+    time_limit_s: Annotated[float | None, TIME_LIMIT, JobOption("TIME", "'2h', or 7200 for seconds", name="time")] = (
+        None
+    )
     """Time limit: 90s, 30m, 2h, 1d12h, 1:30:00.
 
     In Python: time limit: "2h", "1:30:00" or "1-12:00:00" as in Slurm, or seconds as a number.
     """
 
     after: Annotated[
-        tuple[str, ...], Option("[WHAT:]ID", kind=Kind.OWN, python="JobId | Iterable[JobId]", many=True, own=True)
+        tuple[str, ...], JobOption("[WHAT:]ID", kind=Kind.OWN, python="JobId | Iterable[JobId]", many=True, own=True)
     ] = ()
     """Start after job ID has succeeded. any:ID: ended; notok:ID: failed; start:ID: started; singleton: after your other
     jobs of this name.
@@ -347,35 +349,35 @@ class JobTerms:
     begin_at: Annotated[
         float | None,
         Field(least=0, most=MAX_BEGIN_AT),
-        Option("WHEN", "'16:00' or 'now+2hours'", name="begin", kind=Kind.TEXT_OR_NUMBER, on=SUBMIT, own=True),
+        JobOption("WHEN", "'16:00' or 'now+2hours'", name="begin", kind=Kind.TEXT_OR_NUMBER, on=SUBMIT, own=True),
     ] = None
     """Earliest start: 16:00, now+2hours, tomorrow, 2026-12-01T08:00."""
 
-    output: Annotated[str | None, Option("FILE", "train-%j.out", kind=Kind.PATH, on=SUBMIT)] = None
+    output: Annotated[str | None, JobOption("FILE", "train-%j.out", kind=Kind.PATH, on=SUBMIT)] = None
     """Write the output to this file, not the log: %x-%j.out.
 
     In Python: files for standard output instead of the log, relative to the working directory: "train-%j.out" (%j id,
     %x name, %A array, %a element, %u user).
     """
 
-    error: Annotated[str | None, Option("FILE", "train-%j.err", kind=Kind.PATH, on=SUBMIT)] = None
+    error: Annotated[str | None, JobOption("FILE", "train-%j.err", kind=Kind.PATH, on=SUBMIT)] = None
     """Write standard error to this file, apart from the output.
 
     In Python: as `output`; without `error`, both go to `output`.
     """
 
-    open_mode: Annotated[str | None, Option("MODE", "append", on=SUBMIT)] = None
+    open_mode: Annotated[str | None, JobOption("MODE", "append", on=SUBMIT)] = None
     """What to do with these files at each start: append or truncate.
 
     In Python: "append" to these files or "truncate" them at each start; by default only the first start truncates.
     """
 
-    workdir: Annotated[str, Option("DIR", "/home/me/project", kind=Kind.PATH, own=True)] = "/"
+    workdir: Annotated[str, JobOption("DIR", "/home/me/project", kind=Kind.PATH, own=True)] = "/"
     """Working directory.  [default: this one]"""
 
     umask: Annotated[int, Field(least=0, most=0o777)] = 0o022
     rlimits: tuple[tuple[str, int], ...] = ()
-    checkpoint_signal: Annotated[str | None, Field(among=WORDS), Option("SIG@TIME", "USR1@60s", own=True)] = None
+    checkpoint_signal: Annotated[str | None, Field(among=WORDS), JobOption("SIG@TIME", "USR1@60s", own=True)] = None
     """Send this signal so long before the job is stopped, at its time limit or for another job: USR1@60s. B:USR1@60s is
     for its main process alone, S:USR1@60s for all others.
 
@@ -387,23 +389,23 @@ class JobTerms:
     speeds: Annotated[
         tuple[tuple[str, float], ...],
         Field(longest=MAX_SPEEDS),
-        Option("MODEL=X,..", name="speed", kind=Kind.OWN, python="str | Mapping[str, float] | None", own=True),
+        JobOption("MODEL=X,..", name="speed", kind=Kind.OWN, python="str | Mapping[str, float] | None", own=True),
     ] = ()
     """Relative speed on each GPU model, 0 if it cannot run there: v100=1,k80=0.2."""
 
     script: bool = False
     git_commit: str | None = None
     git_dirty: bool | None = None
-    notify: Annotated[str | None, Field(shortest=1, longest=MAX_COMMAND_LENGTH), Option("CMD", "notify-send done")] = (
-        None
-    )
+    notify: Annotated[
+        str | None, Field(shortest=1, longest=MAX_COMMAND_LENGTH), JobOption("CMD", "notify-send done")
+    ] = None
     """Shell command to run once when the job has ended: 'mail -s "$CORRAL_JOB_NAME $CORRAL_PHASE" me'.
 
     In Python: shell command to run once when the job has ended for good (of an array, when all its jobs have), as you.
     CORRAL_PHASE, CORRAL_EXIT_CODE, CORRAL_REASON and CORRAL_LOG tell it how.
     """
 
-    notify_on: Annotated[tuple[NotifyOn, ...], Option("WHAT,..", "['done', 'failed']")] = ()
+    notify_on: Annotated[tuple[NotifyOn, ...], JobOption("WHAT,..", "['done', 'failed']")] = ()
     """Tell you in your channel that it has started, done (succeeded) or failed: done,failed.
 
     In Python: of what you are told through your channel: "started", "done", "failed", or a list of these.
@@ -412,7 +414,7 @@ class JobTerms:
     stdin: bool = False
     terminal: TerminalSize | None = None
     container: Container | None = None
-    input: Annotated[str | None, Option("FILE", "train.txt", kind=Kind.PATH, on=SUBMIT)] = None
+    input: Annotated[str | None, JobOption("FILE", "train.txt", kind=Kind.PATH, on=SUBMIT)] = None
     """Read standard input from this file: train.txt, part-%a.txt.
 
     In Python: file to read standard input from, named the same way; without one it is empty.

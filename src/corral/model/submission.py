@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from corral.model.array_indices import MAX_ARRAY_SIZE
-from corral.model.field import RESERVE, SUBMIT, Field, Kind, Option
+from corral.model.field import RESERVE, SUBMIT, Field, JobOption, Kind
 from corral.model.job import PRIORITY, JobTerms
 from corral.model.known_fields import known_fields
 from corral.model.sweep import Sweep
@@ -24,7 +24,7 @@ class ArraySpec:
     limit: Annotated[
         int | None,
         Field(least=1, most=MAX_ARRAY_SIZE, hint="how many of its jobs run at a time", called="array"),
-        Option("N", name="max_running", on=SUBMIT, own=True),
+        JobOption("N", name="max_running", on=SUBMIT, own=True),
     ] = None
     """Run N jobs of the array or sweep at a time.
 
@@ -73,17 +73,18 @@ class Submission(JobTerms):
     """
 
     command: tuple[str, ...] = ()
-    priority: Annotated[int | None, PRIORITY, Option("N", on=RESERVE)] = None
+    priority: Annotated[int | None, PRIORITY, JobOption("N", on=RESERVE)] = None
     """Lower numbers run first.  [default: 5]
 
     In Python: lower numbers run first; None is the site's default.
     """
 
-    retries: Annotated[int | None, Field(least=0, most=1000, hint="0 tries once"), Option("N")] = None
+    retries: Annotated[int | None, Field(least=0, most=1000, hint="0 tries once"), JobOption("N")] = None
     """How often to retry after a failure.  [default: set by the site]"""
 
     env: Annotated[
-        Mapping[str, str], Option("K=V", kind=Kind.OWN, python="Mapping[str, str | float | None]", many=True, own=True)
+        Mapping[str, str],
+        JobOption("K=V", kind=Kind.OWN, python="Mapping[str, str | float | None]", many=True, own=True),
     ] = field(default_factory=dict)
     """Set an environment variable; may be repeated.
 
@@ -91,20 +92,20 @@ class Submission(JobTerms):
     """
 
     array: Annotated[
-        ArraySpec | None, Option("SPEC", kind=Kind.OWN, python="str | Iterable[int] | None", on=SUBMIT, own=True)
+        ArraySpec | None, JobOption("SPEC", kind=Kind.OWN, python="str | Iterable[int] | None", on=SUBMIT, own=True)
     ] = None
     """One job per index: 0-9%2 is ten jobs, two at a time; 0,3,5-7; 0-10:2.
 
     In Python: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2", range(10).
     """
 
-    held: Annotated[bool, Option(name="hold", on=SUBMIT)] = False
+    held: Annotated[bool, JobOption(name="hold", on=SUBMIT)] = False
     """Keep the job waiting until `corral release`."""
 
     owner_pid: Annotated[int | None, PID] = None
     resources: Annotated[
         Mapping[str, str],
-        Option(
+        JobOption(
             "KEY=N,..",
             name="resource",
             kind=Kind.OWN,
@@ -120,18 +121,18 @@ class Submission(JobTerms):
     those of the host.
     """
 
-    force: Annotated[bool, Option()] = False
+    force: Annotated[bool, JobOption()] = False
     """Submit even if `corral check` finds that it cannot run."""
 
-    exclusive: Annotated[bool, Option(own=True)] = False
+    exclusive: Annotated[bool, JobOption(own=True)] = False
     """All GPUs of one node.
 
     In Python: all GPUs of one node (in a gang, of one node per member), in place of `gpus`.
     """
 
-    nice: Annotated[int | None, Field(least=-(2**31), most=2**31, hint="100 is one step of priority"), Option("N")] = (
-        None
-    )
+    nice: Annotated[
+        int | None, Field(least=-(2**31), most=2**31, hint="100 is one step of priority"), JobOption("N")
+    ] = None
     """As in Slurm: 100 raises the priority number by 1 (runs later).
 
     In Python: as for sbatch(1), in place of priority: 100 is one priority step behind the default.
@@ -140,7 +141,7 @@ class Submission(JobTerms):
     script_text: str | None = None
     sweep: Annotated[
         Sweep | None,
-        Option(
+        JobOption(
             "NAME=V,..",
             name="params",
             flag="param",

@@ -8,7 +8,7 @@ from corral.control.submitting.input_checks import check_input
 from corral.control.submitting.kept_scripts import check_script
 from corral.control.submitting.rule_checks import check_rules
 from corral.control.submitting.sweeps import check_sweep, check_text
-from corral.declared.limits import between, check_ranges
+from corral.declared.field_limits import between, check_ranges
 from corral.model import checkpoint_signal
 from corral.model.array_indices import MAX_ARRAY_SIZE
 from corral.model.dependency import clauses_of

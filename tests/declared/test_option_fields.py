@@ -10,7 +10,7 @@ from corral.client.options import RequestOptions
 from corral.client.request import submission
 from corral.declared import keywords
 from corral.declared.meanings import meaning_of
-from corral.declared.options import JobOption, options
+from corral.declared.option_fields import DeclaredOption, options
 from corral.model.errors import Refused
 from corral.model.field import RESERVE, RUN, SUBMIT, Kind
 from corral.model.notification import NotifyOn
@@ -30,7 +30,7 @@ def typer_flags() -> dict[str, tuple[type[Any], Any, Any]]:
 
 
 @pytest.mark.parametrize("option", options().values(), ids=options())
-def test_a_flag_is_what_the_model_declares(option: JobOption) -> None:
+def test_a_flag_is_what_the_model_declares(option: DeclaredOption) -> None:
     cls, kind, flag = typer_flags()[option.option.flag or option.name]
     assert (option.flag,) == (flag.default, *flag.param_decls)
     assert meaning_of(option).help == flag.help

@@ -1,4 +1,4 @@
-"""The options of a job, by the names that users write: the fields that are annotated with `Option`."""
+"""The options of a job, by the names that users write: the fields that are annotated with `JobOption`."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from corral.declared.fields import Declared, declarations, without_unit
 from corral.model.container import Container
-from corral.model.field import Field, Kind, Option
+from corral.model.field import Field, JobOption, Kind
 from corral.model.job import Request
 from corral.model.submission import ArraySpec, Submission
 from corral.model.sweep import Sweep
@@ -18,7 +18,7 @@ CLASSES = (Request, Container, ArraySpec, Sweep, Submission)
 _OF_TYPES = {bool: Kind.FLAG, float: Kind.NUMBER, str: Kind.TEXT}
 
 
-class JobOption(NamedTuple):
+class DeclaredOption(NamedTuple):
     """An option.
 
     Attributes:
@@ -29,7 +29,7 @@ class JobOption(NamedTuple):
 
     name: str
     kind: Kind
-    option: Option
+    option: JobOption
     cls: type[Any]
     field: str
     type: Any
@@ -42,26 +42,26 @@ class JobOption(NamedTuple):
 
 
 @cache
-def options() -> Mapping[str, JobOption]:
+def options() -> Mapping[str, DeclaredOption]:
     """All options by name."""
     found = (
         _option(cls, field, declared, option)
         for cls in CLASSES
         for field, declared in declarations(cls).items()
         for option in declared.beside
-        if isinstance(option, Option)
+        if isinstance(option, JobOption)
     )
     return {one.name: one for one in found}
 
 
-def plain_options(cls: type[Any]) -> tuple[JobOption, ...]:
+def plain_options(cls: type[Any]) -> tuple[DeclaredOption, ...]:
     """The options that are fields of a class and whose kind tells how their value is read."""
     return tuple(one for one in options().values() if one.cls is cls and not one.option.own)
 
 
-def _option(cls: type[Any], field: str, declared: Declared, option: Option) -> JobOption:
+def _option(cls: type[Any], field: str, declared: Declared, option: JobOption) -> DeclaredOption:
     kind = option.kind or _kind(field, declared.kind)
-    return JobOption(option.name or without_unit(field), kind, option, cls, field, declared.kind, declared.said)
+    return DeclaredOption(option.name or without_unit(field), kind, option, cls, field, declared.kind, declared.said)
 
 
 def _kind(field: str, kind: Any) -> Kind:
