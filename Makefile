@@ -44,7 +44,8 @@ web-types: $(READY)
 # After a change of a command's options, or of a row of an answer: what is read without typer or the model knows of them.
 options: $(TOOLS)
 	@$(BIN)/python -m corral.cli.direct.derive
-	@$(BIN)/ruff format -q src/corral/cli/direct/options.py src/corral/cli/direct/shapes.py
+	@$(BIN)/python -m corral.declared.keywords
+	@$(BIN)/ruff format -q src/corral/client/options.py src/corral/cli/direct/options.py src/corral/cli/direct/shapes.py
 
 # Everything is pinned by hash, the build backend too, so nothing is fetched that the locks do not name. Modules are
 # compiled as they are first used: most are never.

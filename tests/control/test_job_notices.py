@@ -48,7 +48,7 @@ class Told:
         self.cluster.ledger.commit(lambda _: Decided(facts, None)).result()
 
     def submit(self, number: int, *events: NotifyOn, **given: Any) -> Job:
-        spec = JobSpec(given.pop("user", "alice"), ("train",), "sft <!here>", notify_on=events)
+        spec = JobSpec(given.pop("user", "alice"), ("train",), name="sft <!here>", notify_on=events)
         job = Job(given.pop("id", str(number)), number, spec, 1.0, **given)
         self.write(JobSubmitted(job, at=1.0, by="alice"))
         return job

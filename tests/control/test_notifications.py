@@ -41,7 +41,7 @@ class Ends:
 
     def submit(self, number: int, **given: Any) -> Job:
         spec = JobSpec(
-            "alice", ("train",), "sft", env=(("HOME", "/home/alice"), ("CORRAL_ARRAY_ID", "3")), notify="mail me",
+            "alice", ("train",), name="sft", env=(("HOME", "/home/alice"), ("CORRAL_ARRAY_ID", "3")), notify="mail me",
             workdir="/work", uid=7, gid=8, groups=(9,),
         )  # fmt: skip
         spec = replace(spec, **{name: given.pop(name) for name in ("user", "notify") if name in given})

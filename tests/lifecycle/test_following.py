@@ -108,7 +108,7 @@ class Followers(RuleBasedStateMachine):
         after = tuple(
             data.draw(st.lists(clauses, min_size=min(1, len(named)), max_size=2 * min(1, len(named)), unique=True))
         )
-        spec = JobSpec("alice", ("true",), name, request=Request(devices=0), retries=retries, after=after)
+        spec = JobSpec("alice", ("true",), name=name, request=Request(devices=0), retries=retries, after=after)
         number = str(self.count)
         jobs = [Job(number, self.count, spec, 100.0)]
         if size:

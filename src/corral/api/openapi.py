@@ -19,7 +19,7 @@ import corral
 from corral.api import gpu_number, shapes, tuning_shapes
 from corral.api.responses import BYTES, SCHEMAS, json_of
 from corral.api.route_table import ApiRoute, Body, RouteTable
-from corral.declared.limits import schema_limits
+from corral.declared.field_limits import schema_limits
 from corral.model import answers
 from corral.model.experiment import ExperimentChange
 from corral.model.job import Request

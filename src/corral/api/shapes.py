@@ -22,10 +22,11 @@ from corral.model.answers.tokens import TokenRow
 from corral.model.channel import MAX_URL_LENGTH
 from corral.model.field import Field
 from corral.model.group_use import KpiBy
+from corral.model.job import PRIORITY
 from corral.model.means import Means
 from corral.model.phase import Phase
 from corral.model.run_history import ReportBy, UsageBy
-from corral.model.submission import PID, PRIORITY, Submission
+from corral.model.submission import PID, Submission
 from corral.model.terminal import TerminalSize
 from corral.model.token import TokenScope
 

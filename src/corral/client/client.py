@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from corral.client.address import find_address
 from corral.client.arguments import JobId, Word, job_ids, named_arguments, number, optional, several, text, texts, whole
-from corral.client.options import RequestOptions, python_words, with_options
+from corral.client.option_words import python_words, with_options
+from corral.client.options import RequestOptions
 from corral.client.transport import Transport
 from corral.model.errors import CorralError, Refused
 from corral.wire import from_answer, to_plain

@@ -6,9 +6,11 @@ from numbers import Real
 from typing import Any
 
 from corral.client import arguments
-from corral.client.options import RequestOptions
+from corral.declared.option_fields import DeclaredOption
+from corral.declared.option_fields import options as declared_options
 from corral.model.array_indices import MAX_ARRAY_SIZE
 from corral.model.errors import Refused, nearest
+from corral.model.field import Kind
 
 Check = Callable[[Any, str], Any]
 
@@ -21,12 +23,11 @@ def checked_options(options: Mapping[str, Any], spell: Callable[[str], str]) -> 
 
     `spell` turns the name of an option into what the user wrote, for errors. Raises Refused.
     """
+    known = declared_options()
     for name in options:
-        if name not in RequestOptions.__annotations__:
-            raise Refused(
-                f"{name} is not an option of a job; {nearest(str(name), RequestOptions.__annotations__)}", field=name
-            )
-    return {name: _CHECKS[name](value, spell(name)) for name, value in options.items() if value is not None}
+        if name not in known:
+            raise Refused(f"{name} is not an option of a job; {nearest(str(name), known)}", field=name)
+    return {name: _check_of(known[name])(value, spell(name)) for name, value in options.items() if value is not None}
 
 
 def command_words(command: Any) -> tuple[str, ...]:
@@ -142,69 +143,36 @@ def _params(value: Any, field: str) -> Mapping[str, Any]:
     return arguments.mapping(value, field, "{'lr': [0.1, 0.01]}")
 
 
-_WHOLE: Check = arguments.whole
-_FLAG: Check = arguments.flag
 _LABELS = _mapping_of(_word, "{'cuda-major-version': '12'}")
 
-_CHECKS: dict[str, Check] = {
+_OF_KINDS: dict[Kind, Callable[[str], Check]] = {
+    Kind.FLAG: lambda example: arguments.flag,
+    Kind.WHOLE: lambda example: arguments.whole,
+    Kind.NUMBER: _number,
+    Kind.TEXT: _text,
+    Kind.TEXTS: _texts,
+    Kind.TEXT_OR_NUMBER: _text_or_number,
+    Kind.MEMORY: _text,
+    Kind.PATH: _path,
+}
+
+_OWN: dict[str, Check] = {
     "gpus": _gpus,
-    "gpu_mem": _text("20G"),
-    "gpu_cores": _text_or_number("30"),
-    "mig": _text("1g.10gb"),
-    "share": _text("mps"),
-    "split": _text("evenly"),
     "resource": _mapping_of(_text_or_number("0.5"), "{'cuda.shares': 0.5}"),
-    "force": _FLAG,
-    "min_memory": _text("20G"),
-    "gpu_model": _texts("'A100,H100'"),
     "min_compute": _compute,
     "min_driver": _version,
     "min_cuda": _version,
     "label": _LABELS,
     "prefer": _LABELS,
-    "node": _texts("'gpu-[01-03]' or ['gpu-01', 'gpu-02']"),
-    "exclude": _texts("'gpu-[01-03]' or ['gpu-01', 'gpu-02']"),
-    "avoid": _texts("['sft']"),
-    "gang": _WHOLE,
-    "exclusive": _FLAG,
-    "one_node": _FLAG,
-    "spread": _FLAG,
     "speed": _speed,
-    "checkpoint_signal": _text("USR1@60s"),
-    "notify": _text("notify-send done"),
-    "notify_on": _texts("['done', 'failed']"),
-    "device": _texts("['GPU-8a6f...']"),
-    "accept_in_use": _text("20G"),
-    "cpus": _number("1.5"),
-    "host_memory": _text("16G"),
-    "disk": _text("100G"),
-    "name": _text("sft"),
-    "priority": _WHOLE,
-    "nice": _WHOLE,
-    "time": _text_or_number("'2h', or 7200 for seconds"),
-    "retries": _WHOLE,
-    "queue": _text("default"),
-    "project": _text("default"),
     "after": arguments.job_ids,
-    "begin": _text_or_number("'16:00' or 'now+2hours'"),
-    "output": _path("train-%j.out"),
-    "error": _path("train-%j.err"),
-    "input": _path("train.txt"),
-    "open_mode": _text("append"),
     "env": _mapping_of(_variable, "{'NAME': 'value'}"),
-    "workdir": _path("/home/me/project"),
-    "image": _text("repo/train:1"),
-    "volume": _texts("['pvc/data:/data:ro']"),
-    "shm_size": _text("16G"),
-    "network": _text("bridge"),
-    "user": _text("1000:1000"),
-    "pull": _text("always"),
-    "service_account": _text("trainer"),
     "pod_template": _template,
     "array": _array,
     "params": _params,
-    "zip": _FLAG,
-    "max_running": _WHOLE,
-    "hold": _FLAG,
 }
-"""How the value of each option is read."""
+
+
+def _check_of(option: DeclaredOption) -> Check:
+    """How the value of an option is read."""
+    return _OWN[option.name] if option.kind is Kind.OWN else _OF_KINDS[option.kind](option.option.example)

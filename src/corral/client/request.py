@@ -4,26 +4,24 @@ import re
 import time as clock
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import inf
-from typing import TypeVar
+from typing import Any
 
 from corral.client.arguments import Word
 from corral.client.begin import parse_begin
-from corral.client.calling_process import checked_text, directory, environment, soft_limits, umask
+from corral.client.calling_process import directory, environment, soft_limits, umask
 from corral.client.containers import container
 from corral.client.git_commit import git_commit
 from corral.client.option_values import Given, checked_options, command_words
 from corral.client.options import RequestOptions
+from corral.client.plain_fields import at_least, plain_fields
 from corral.client.where import parse_cuda, parse_labels, parse_nodes, parse_speeds, parse_strategy, parse_version
 from corral.model.array_indices import parse_array
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
-from corral.model.errors import Refused, nearest
+from corral.model.errors import Refused
 from corral.model.job import JobKind, Request
-from corral.model.notification import NotifyOn
-from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
 from corral.model.sweep import Sweep
-from corral.model.units import WHOLE, count_of, parse_duration_s, parse_memory_mib, parse_time_limit_s
+from corral.model.units import WHOLE, count_of, parse_duration_s
 
 CHECKPOINT_GRACE_S = 60.0
 
@@ -31,8 +29,6 @@ _FLAGS = {
     "--gpu-mem": "gpu_mem", "--gpu-cores": "gpu_cores", "--gpus": "gpus", "--mig": "mig", "--share": "share",
 }  # fmt: skip
 """The flags in messages of `corral.model.ask`, and the options they stand for."""
-
-N = TypeVar("N", int, float)
 
 _COMPUTE = re.compile(rf"({WHOLE})\.({WHOLE})")
 
@@ -57,63 +53,38 @@ def submission(
     given, words = checked_options(options, spell), command_words(command)
     if kind is JobKind.RUN and not (words and words[0]):
         raise Refused("there is no command to run; write it after --, such as: -- python train.py", field="command")
-    time, retries, sweep = given.get("time"), given.get("retries"), _sweep(given, spell)
+    sweep = _sweep(given, spell)
     signal_name, signal_grace_s = parse_checkpoint_signal(
         given.get("checkpoint_signal"), field=spell("checkpoint_signal")
     )
     workdir = directory(given.get("workdir"), spell("workdir"))
     at = git_commit(workdir) if kind is JobKind.RUN else None
-    return Submission(
-        command=words,
-        name=checked_text(given.get("name") or "", spell("name")),
-        kind=kind,
-        request=device_request(given, spell),
-        priority=given.get("priority"),
-        nice=given.get("nice"),
-        time_limit_s=parse_time_limit_s(time, field=spell("time")) if isinstance(time, str) else time,
-        retries=None if retries is None else _at_least(0, retries, spell("retries")),
-        queue=checked_text(given.get("queue") or "default", spell("queue")),
-        project=checked_text(given.get("project") or "default", spell("project")),
-        after=tuple(given.get("after", ())),
-        begin_at=parse_begin(given.get("begin"), clock.time(), field=spell("begin")),
-        output=_pattern(given.get("output"), spell("output")),
-        error=_pattern(given.get("error"), spell("error")),
-        input=_pattern(given.get("input"), spell("input")),
-        open_mode=given.get("open_mode"),
-        env=(env := environment(given.get("env", {}), spell("env"))),
-        inherited_env=tuple(sorted(name for name in env if name not in given.get("env", {}))),
-        workdir=workdir,
-        inherited_workdir=given.get("workdir") is None,
-        container=container(given, spell),
-        umask=umask(),
-        rlimits=soft_limits(),
-        array=_array(given, spell),
-        held=given.get("hold", False),
-        owner_pid=owner_pid,
-        resources=_resources(given, spell),
-        force=given.get("force", False),
-        exclusive=_exclusive(given, spell),
-        speeds=parse_speeds(given.get("speed"), field=spell("speed")),
-        checkpoint_signal=signal_name,
-        checkpoint_grace_s=signal_grace_s,
-        script=script,
-        script_text=script_text,
-        git_commit=None if at is None else at[0],
-        git_dirty=None if at is None else at[1],
-        notify=None if (notify := given.get("notify")) is None else checked_text(notify, spell("notify")),
-        notify_on=parse_notify_on(given.get("notify_on", ()), field=spell("notify_on")),
-        sweep=sweep,
-    )
-
-
-def parse_notify_on(given: str | Sequence[str], *, field: str = "notify_on") -> tuple[NotifyOn, ...]:
-    """Of what a user is told: "done,failed", or a list of such words."""
-    known = {one.value: one for one in NotifyOn}
-    words = [word.strip() for text in ([given] if isinstance(given, str) else given) for word in text.split(",")]
-    for word in words:
-        if word not in known:
-            raise Refused(f"{field}: {word!r:.40} is not allowed; {nearest(word, known)}", field=field)
-    return tuple(dict.fromkeys(known[word] for word in words))
+    own: dict[str, Any] = {
+        "kind": kind,
+        "request": device_request(given, spell),
+        "after": tuple(given.get("after", ())),
+        "begin_at": parse_begin(given.get("begin"), clock.time(), field=spell("begin")),
+        "env": (env := environment(given.get("env", {}), spell("env"))),
+        "inherited_env": tuple(sorted(name for name in env if name not in given.get("env", {}))),
+        "workdir": workdir,
+        "inherited_workdir": given.get("workdir") is None,
+        "container": container(given, spell),
+        "umask": umask(),
+        "rlimits": soft_limits(),
+        "array": _array(given, spell),
+        "owner_pid": owner_pid,
+        "resources": _resources(given, spell),
+        "exclusive": _exclusive(given, spell),
+        "speeds": parse_speeds(given.get("speed"), field=spell("speed")),
+        "checkpoint_signal": signal_name,
+        "checkpoint_grace_s": signal_grace_s,
+        "script": script,
+        "script_text": script_text,
+        "git_commit": None if at is None else at[0],
+        "git_dirty": None if at is None else at[1],
+        "sweep": sweep,
+    }
+    return Submission(words, **own, **plain_fields(Submission, given, spell))
 
 
 def parse_checkpoint_signal(given: str | None, *, field: str = "checkpoint_signal") -> tuple[str | None, float]:
@@ -130,31 +101,22 @@ def parse_checkpoint_signal(given: str | None, *, field: str = "checkpoint_signa
 
 def device_request(options: Given, spell: Callable[[str], str] = str) -> Request:
     """The part of `options` that says what a job needs."""
-    min_memory, accept_in_use = options.get("min_memory"), options.get("accept_in_use")
-    cpus, host_memory, gang = options.get("cpus"), options.get("host_memory"), options.get("gang")
-    disk, nodes = options.get("disk"), parse_nodes(options.get("node"), field=spell("node"))
-    conditions = Request(
-        min_memory_mib=None if min_memory is None else parse_memory_mib(min_memory, field=spell("min_memory")),
-        models=_models(options.get("gpu_model")),
-        min_compute=_compute(options.get("min_compute"), spell("min_compute")),
-        min_driver=parse_version(options.get("min_driver"), field=spell("min_driver")),
-        min_cuda=parse_cuda(options.get("min_cuda"), field=spell("min_cuda")),
-        device_uuids=tuple(options.get("device", ())),
-        labels=parse_labels(options.get("label"), field=spell("label")),
-        prefers=parse_labels(options.get("prefer"), field=spell("prefer")),
-        node=nodes[0] if len(nodes) == 1 else None,
-        nodes=nodes if len(nodes) > 1 else (),
-        excluded_nodes=parse_nodes(options.get("exclude"), field=spell("exclude")),
-        gang_size=1 if gang is None else _at_least(1, gang, spell("gang")),
-        one_node=options.get("one_node", False),
-        spread=options.get("spread", False),
-        avoid_jobs=tuple(options.get("avoid", ())),
-        cpu_milli=0 if cpus is None else round(1000 * _at_least(0.001, cpus, spell("cpus"))),
-        host_memory_mib=0 if host_memory is None else parse_memory_mib(host_memory, field=spell("host_memory")),
-        disk_mib=0 if disk is None else parse_memory_mib(disk, field=spell("disk")),
-        accept_in_use=None if accept_in_use is None else parse_memory_mib(accept_in_use, field=spell("accept_in_use")),
-        split=parse_strategy(options.get("split"), field=spell("split")),
-    )
+    cpus, host_memory = options.get("cpus"), options.get("host_memory")
+    nodes = parse_nodes(options.get("node"), field=spell("node"))
+    own: dict[str, Any] = {
+        "models": _models(options.get("gpu_model")),
+        "min_compute": _compute(options.get("min_compute"), spell("min_compute")),
+        "min_driver": parse_version(options.get("min_driver"), field=spell("min_driver")),
+        "min_cuda": parse_cuda(options.get("min_cuda"), field=spell("min_cuda")),
+        "labels": parse_labels(options.get("label"), field=spell("label")),
+        "prefers": parse_labels(options.get("prefer"), field=spell("prefer")),
+        "node": nodes[0] if len(nodes) == 1 else None,
+        "nodes": nodes if len(nodes) > 1 else (),
+        "excluded_nodes": parse_nodes(options.get("exclude"), field=spell("exclude")),
+        "cpu_milli": 0 if cpus is None else round(1000 * at_least(0.001, cpus, spell("cpus"))),
+        "split": parse_strategy(options.get("split"), field=spell("split")),
+    }
+    conditions = Request(**own, **plain_fields(Request, options, spell))
     if _resources(options, spell):
         return conditions
     asked = _asked(options, spell)
@@ -206,13 +168,6 @@ def _respelled(refused: Refused, spell: Callable[[str], str]) -> Refused:
         message = message.replace(flag, spell(option))
         field = spell(option) if field == flag else field
     return Refused(message, field=field)
-
-
-def _pattern(pattern: str | None, field: str) -> str | None:
-    """A valid pattern for a file. Raises Refused for another."""
-    if pattern is not None:
-        check_pattern(pattern, field)
-    return pattern
 
 
 def _exclusive(options: Given, spell: Callable[[str], str]) -> bool:
@@ -281,7 +236,7 @@ def _array(options: Given, spell: Callable[[str], str]) -> ArraySpec | None:
 
 def _max_running(options: Given, spell: Callable[[str], str]) -> int | None:
     limit = options.get("max_running")
-    return None if limit is None else _at_least(1, limit, spell("max_running"))
+    return None if limit is None else at_least(1, limit, spell("max_running"))
 
 
 def _models(models: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -296,11 +251,3 @@ def _compute(text: str | None, field: str) -> tuple[int, int] | None:
     if match is None:
         raise Refused(f"{field}: {text!r} is not a compute capability; write one such as 8.0", field=field)
     return int(match[1]), int(match[2])
-
-
-def _at_least(least: N, value: N, field: str) -> N:
-    if not value < inf:
-        raise Refused(f"{field}: {value} is not a number; it must be at least {least}", field=field)
-    if value < least:
-        raise Refused(f"{field}: {value} is too small; it must be at least {least}", field=field)
-    return value

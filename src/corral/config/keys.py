@@ -19,10 +19,7 @@ from corral.config.readers import (
     version,
     yes_or_no,
 )
-from corral.declared.fields import Declared, declarations
-
-_UNITS = ("_s", "_mib", "_milli", "_c")
-"""The ends of names that keys are without: a value in the file has its unit."""
+from corral.declared.fields import Declared, declarations, without_unit
 
 _HOUR_S = 3600.0
 
@@ -48,7 +45,7 @@ def keys_of(cls: type[Any], **instead: NodeReader) -> dict[str, Key]:
         if OF_THE_FILE in declared.beside:
             continue
         said = declared.said
-        for key in filter(None, (said.key or _without_unit(name), said.also)):
+        for key in filter(None, (said.key or without_unit(name), said.also)):
             found[key] = Key(name, instead.get(name) or _reader(name, key, declared))
     return found
 
@@ -56,10 +53,6 @@ def keys_of(cls: type[Any], **instead: NodeReader) -> dict[str, Key]:
 def words_of(keys: Mapping[str, Key]) -> dict[str, str]:
     """The first key of each field."""
     return {key.sets: word for word, key in reversed([*keys.items()]) if key.sets is not None}
-
-
-def _without_unit(name: str) -> str:
-    return next((name.removesuffix(unit) for unit in _UNITS if name.endswith(unit)), name)
 
 
 def _reader(name: str, key: str, declared: Declared) -> NodeReader:

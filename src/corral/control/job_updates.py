@@ -11,7 +11,7 @@ from corral.control.slices import cut_short, slices
 from corral.control.submitting.priorities import refuse_priority
 from corral.control.submitting.site_rules import LeastUse, obey, refuse_move
 from corral.control.submitting.submission_checks import check_checkpoint, check_time_limit, check_word
-from corral.declared.limits import check_ranges
+from corral.declared.field_limits import check_ranges
 from corral.lifecycle.updating import may_go_on, update
 from corral.model.errors import Conflict, CorralError, Refused
 from corral.model.fact import JobUpdated

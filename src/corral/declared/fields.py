@@ -10,6 +10,9 @@ from corral.model.field import Field
 
 _SAYS_NOTHING = Field()
 
+_UNITS = ("_s", "_mib", "_milli", "_c")
+"""The ends of names that users leave out: their values have units."""
+
 
 class Declared(NamedTuple):
     """A field of a class.
@@ -55,3 +58,8 @@ def default_of(cls: type[Any], name: str) -> Any:
     if one.default_factory is MISSING:
         raise LookupError(f"{cls.__name__}.{name} has no default")
     return one.default_factory()
+
+
+def without_unit(name: str) -> str:
+    """What users call a field, if nothing else is declared."""
+    return next((name.removesuffix(unit) for unit in _UNITS if name.endswith(unit)), name)

@@ -5,8 +5,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from corral.model.errors import Refused
+from corral.model.field import JobOption, Kind
 
 MAX_IMAGE_LENGTH = 500
 MAX_VOLUMES = 50
@@ -80,14 +82,55 @@ class Container:
         pull: when its image is fetched; None is when it is missing.
     """
 
-    image: str | None = None
-    volumes: tuple[Volume, ...] = ()
-    service_account: str | None = None
-    pod_template: str | None = None
-    shm_size_mib: int | None = None
-    network: str | None = None
-    user: str | None = None
-    pull: Pull | None = None
+    image: Annotated[str | None, JobOption("IMAGE", "repo/train:1", own=True)] = None
+    """Run in a container of this image.
+
+    In Python: container image to run in, such as "repo/train:1". The container has the `env` and `workdir` that are
+    given, and not those of this process.
+    """
+
+    volumes: Annotated[
+        tuple[Volume, ...],
+        JobOption("SRC:PATH[:ro]", "['pvc/data:/data:ro']", name="volume", kind=Kind.TEXTS, many=True, own=True),
+    ] = ()
+    """Files that the container sees: pvc/NAME, configmap/NAME, secret/NAME or a host's directory; may be repeated.
+
+    In Python: files that the container sees, "SRC:PATH" or "SRC:PATH:ro"; SRC is a directory of the host (if the site
+    allows it), pvc/NAME, configmap/NAME or secret/NAME.
+    """
+
+    service_account: Annotated[str | None, JobOption("NAME", "trainer", own=True)] = None
+    """Service account of the cluster to run as."""
+
+    pod_template: Annotated[
+        str | None,
+        JobOption("FILE", kind=Kind.OWN, python="str | os.PathLike[str] | Mapping[str, Any] | None", own=True),
+    ] = None
+    """Kubernetes pod template (YAML) for the rest of the pod.
+
+    In Python: a file with a Kubernetes pod template (YAML or JSON), or the template itself, for the rest.
+    """
+
+    shm_size_mib: Annotated[int | None, JobOption("SIZE", "16G", own=True)] = None
+    """Size of the container's /dev/shm.  [default: 64M]"""
+
+    network: Annotated[str | None, JobOption("NAME", "bridge", own=True)] = None
+    """Docker's network for the container.
+
+    In Python: Docker's network for it, of those that the site allows; Docker's default by default.
+    """
+
+    user: Annotated[str | None, JobOption("UID[:GID]", "1000:1000", own=True)] = None
+    """Who it is in the container.  [default: you]
+
+    In Python: who it is in the container, where the site allows that; you by default.
+    """
+
+    pull: Annotated[Pull | None, JobOption("WHEN", "always", own=True)] = None
+    """Fetch the image: missing, always, never.  [default: missing]
+
+    In Python: when its image is fetched: "missing", "always" or "never".
+    """
 
 
 def parse_volume(text: str, field: str = "volume") -> Volume:

@@ -4,13 +4,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated
 
+from corral.model.checkpoint_signal import WORDS
 from corral.model.container import Container
 from corral.model.eviction import Eviction
-from corral.model.field import Field
+from corral.model.field import RESERVE, SUBMIT, Field, JobOption, Kind
 from corral.model.known_fields import known_fields
 from corral.model.means import Means
 from corral.model.named_values import named_values
-from corral.model.notification import NotifyOn
+from corral.model.notification import MAX_COMMAND_LENGTH, NotifyOn
 from corral.model.phase import Phase
 from corral.model.placement_rules import PlacementRules
 from corral.model.pod_ref import PodRef
@@ -90,41 +91,171 @@ class Request:
         rules: what else it demands of a node: tolerated taints, labels by expressions, what runs there.
     """
 
-    devices: Annotated[int, Field(least=0, most=MAX_DEVICES, hint="0 is a job without a GPU", called="gpus")] = 1
+    devices: Annotated[
+        int,
+        Field(least=0, most=MAX_DEVICES, hint="0 is a job without a GPU", called="gpus"),
+        JobOption("N", "2 or 0.5", name="gpus", kind=Kind.OWN, python="int | float | str | None", on=RESERVE, own=True),
+    ] = 1
+    """Number of GPUs: 2; 0.5 for half of one; 0 for none.  [default: 1]
+
+    In Python: number of GPUs, 1 by default; 0 for none, 0.5 for half of one, 1.2 spread over several if need be.
+    """
+
     share_milli: Annotated[int, Field(least=1, most=MILLI_PER_DEVICE, hint="1000 is a whole device")] = MILLI_PER_DEVICE
-    memory_mib: Annotated[int | None, Field(least=1, most=MAX_MIB)] = None
-    min_memory_mib: Annotated[int | None, Field(least=1, most=MAX_MIB)] = None
-    models: tuple[str, ...] = ()
-    min_compute: tuple[int, int] | None = None
-    min_driver: tuple[int, ...] | None = None
-    min_cuda: tuple[int, int] | None = None
-    device_uuids: tuple[str, ...] = ()
-    labels: Annotated[tuple[tuple[str, str], ...], Field(longest=MAX_LABELS)] = ()
-    cpu_milli: Annotated[int, Field(least=0, most=10**9, hint="1000 is a whole core")] = 0
-    host_memory_mib: Annotated[int, Field(least=0, most=MAX_MIB)] = 0
-    gang_size: Annotated[int, Field(least=1, most=MAX_DEVICES, hint="1 is a job without a gang")] = 1
-    one_node: bool = False
-    spread: bool = False
-    avoid_jobs: tuple[str, ...] = ()
-    accept_in_use: Annotated[int | None, Field(least=0, most=MAX_MIB, hint="MiB that must be free")] = None
+    memory_mib: Annotated[
+        int | None, Field(least=1, most=MAX_MIB), JobOption("SIZE", "20G", name="gpu_mem", on=RESERVE, own=True)
+    ] = None
+    """GPU memory to grant on each shared GPU: 20G.
+
+    In Python: memory to grant on each GPU: "20G"; without `gpus` it also decides the share.
+    """
+
+    min_memory_mib: Annotated[int | None, Field(least=1, most=MAX_MIB), JobOption("SIZE", "20G", on=RESERVE)] = None
+    """Only GPUs with at least this much memory: 20G (GiB)."""
+
+    models: Annotated[tuple[str, ...], JobOption("NAMES", "'A100,H100'", name="gpu_model", on=RESERVE, own=True)] = ()
+    """Only these GPU models: A100,H100.
+
+    In Python: only these GPU models, as a list or with commas: "A100,H100".
+    """
+
+    min_compute: Annotated[
+        tuple[int, int] | None, JobOption("X.Y", kind=Kind.OWN, python="str | float | None", on=RESERVE, own=True)
+    ] = None
+    """Minimum compute capability: 8.0."""
+
+    min_driver: Annotated[
+        tuple[int, ...] | None, JobOption("X.Y", kind=Kind.OWN, python="str | None", on=RESERVE, own=True)
+    ] = None
+    """Minimum driver version: 550.54."""
+
+    min_cuda: Annotated[
+        tuple[int, int] | None, JobOption("X.Y", kind=Kind.OWN, python="str | int | None", on=RESERVE, own=True)
+    ] = None
+    """Minimum CUDA version of the driver: 12.1."""
+
+    device_uuids: Annotated[
+        tuple[str, ...], JobOption("GPU", "['GPU-8a6f...']", name="device", many=True, on=RESERVE)
+    ] = ()
+    """Exactly this GPU: UUID, index or NODE:INDEX; may be repeated.
+
+    In Python: UUIDs of exactly the GPUs to use.
+    """
+
+    labels: Annotated[
+        tuple[tuple[str, str], ...],
+        Field(longest=MAX_LABELS),
+        JobOption("K=V", name="label", kind=Kind.OWN, python="Mapping[str, str]", many=True, on=RESERVE, own=True),
+    ] = ()
+    """Only nodes with this label; may be repeated.
+
+    In Python: labels that the node must have: {"cuda-major-version": "12"}.
+    """
+
+    cpu_milli: Annotated[
+        int,
+        Field(least=0, most=10**9, hint="1000 is a whole core"),
+        JobOption("N", "1.5", name="cpus", kind=Kind.NUMBER, own=True),
+    ] = 0
+    """CPU cores.
+
+    In Python: CPU cores, also fractions.
+    """
+
+    host_memory_mib: Annotated[int, Field(least=0, most=MAX_MIB), JobOption("SIZE", "16G")] = 0
+    """Host memory (RAM): 16G."""
+
+    gang_size: Annotated[
+        int, Field(least=1, most=MAX_DEVICES, hint="1 is a job without a gang"), JobOption("M", name="gang")
+    ] = 1
+    """M members with --gpus each, which start together; the command runs on each, a script on the first.
+
+    In Python: members that start together or not at all, each with `gpus` whole GPUs. The command runs once for each
+    member, also if several are on one node; RANK, LOCAL_RANK and WORLD_SIZE tell them apart.
+    """
+
+    one_node: Annotated[bool, JobOption()] = False
+    """Place all members of the gang on one node."""
+
+    spread: Annotated[bool, JobOption()] = False
+    """Place each member of the gang on a different node."""
+
+    avoid_jobs: Annotated[tuple[str, ...], JobOption("NAME", "['sft']", name="avoid", many=True)] = ()
+    """Avoid nodes where a job of this name runs; may be repeated.
+
+    In Python: names of jobs that must not run on the same node.
+    """
+
+    accept_in_use: Annotated[
+        int | None,
+        Field(least=0, most=MAX_MIB, hint="MiB that must be free"),
+        JobOption("SIZE", "20G", kind=Kind.MEMORY, on=RESERVE),
+    ] = None
+    """Also accept a GPU that processes outside Corral use, if SIZE is free."""
+
     split_milli: Annotated[
         int | None, Field(least=SHARE_QUANTUM_MILLI, most=MAX_DEVICES * MILLI_PER_DEVICE, hint="1000 is a whole device")
     ] = None
-    split: Strategy | None = None
+    split: Annotated[Strategy | None, JobOption("HOW", "evenly", on=RESERVE, own=True)] = None
+    """Spread a part over several GPUs: fill (whole GPUs first) or evenly.  [default: fill; with --resource evenly]
+
+    In Python: how a part that no GPU gives alone is spread over several: "fill" takes whole GPUs first, "evenly" equal
+    parts. By default as the site has it, else "fill", and "evenly" with `resource`.
+    """
+
     may_fragment: bool = True
     share_of_memory: bool = False
     memory_percent: Annotated[int | None, Field(least=1, most=100)] = None
-    cores_percent: Annotated[int | None, Field(least=1, most=100)] = None
-    mig_profile: str | None = None
-    means: Means | None = None
+    cores_percent: Annotated[
+        int | None,
+        Field(least=1, most=100),
+        JobOption("PERCENT", "30", name="gpu_cores", kind=Kind.TEXT_OR_NUMBER, on=RESERVE, own=True),
+    ] = None
+    """Percent of each shared GPU's compute: 50."""
+
+    mig_profile: Annotated[str | None, JobOption("PROFILE", "1g.10gb", name="mig", on=RESERVE, own=True)] = None
+    """Run on a MIG slice of this profile: 1g.10gb.
+
+    In Python: a MIG slice of this profile instead of a GPU: "1g.10gb"; `gpus` counts slices then.
+    """
+
+    means: Annotated[Means | None, JobOption("MEANS", "mps", name="share", on=RESERVE, own=True)] = None
+    """How to share the GPU: mps, mig, timeslice or exclusive."""
+
     tenant: str | None = None
     site_min_compute: tuple[int, int] | None = None
     node: str | None = None
-    prefers: Annotated[tuple[tuple[str, str], ...], Field(longest=MAX_LABELS)] = ()
-    disk_mib: Annotated[int, Field(least=0, most=MAX_MIB)] = 0
+    prefers: Annotated[
+        tuple[tuple[str, str], ...],
+        Field(longest=MAX_LABELS),
+        JobOption("K=V", name="prefer", kind=Kind.OWN, python="Mapping[str, str]", many=True, on=RESERVE, own=True),
+    ] = ()
+    """Nodes with this label first, if any fit; may be repeated.
+
+    In Python: labels that the node should have if possible; nodes with more of them come first.
+    """
+
+    disk_mib: Annotated[int, Field(least=0, most=MAX_MIB), JobOption("SIZE", "100G")] = 0
+    """Disk of the node: 100G. Counted, not enforced."""
+
     rules: PlacementRules | None = None
-    nodes: tuple[str, ...] = ()
-    excluded_nodes: tuple[str, ...] = ()
+    nodes: Annotated[
+        tuple[str, ...],
+        JobOption("NAMES", "'gpu-[01-03]' or ['gpu-01', 'gpu-02']", name="node", many=True, on=RESERVE, own=True),
+    ] = ()
+    """Only this node, or any of these: gpu-01, gpu-[01-03,07].
+
+    In Python: the node to run on, or several of which any will do: "gpu-01", "gpu-[01-03,07]", ["gpu-01", "gpu-02"].
+    """
+
+    excluded_nodes: Annotated[
+        tuple[str, ...],
+        JobOption("NAMES", "'gpu-[01-03]' or ['gpu-01', 'gpu-02']", name="exclude", many=True, on=RESERVE, own=True),
+    ] = ()
+    """Not on these nodes: gpu-01, gpu-[01-03,07].
+
+    In Python: nodes not to run on, written the same way.
+    """
 
     @property
     def named_nodes(self) -> tuple[str, ...]:
@@ -168,8 +299,130 @@ ONE_DEVICE = Request()
 """What is asked for where nothing is said. One for all: to make a request takes as long as to check it."""
 
 
+MAX_BEGIN_AT = 1e10
+MAX_CHECKPOINT_GRACE_S = 3600.0
+MAX_NAME_LENGTH = 200
+MAX_SPEEDS = 100
+MAX_TIME_LIMIT_S = 1e10
+
+NAME = Field(longest=MAX_NAME_LENGTH)
+PRIORITY = Field(least=-1_000_000_000, most=1_000_000_000, hint="a lower number runs first")
+TIME_LIMIT = Field(above=0, below=MAX_TIME_LIMIT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTerms:
+    """What a submission asks for and its job keeps. The classes of both say what the fields mean."""
+
+    name: Annotated[str, NAME, JobOption("TEXT", "sft", on=RESERVE)] = ""
+    """Name of the job.
+
+    In Python: the job's name.
+    """
+
+    kind: JobKind = JobKind.RUN
+    request: Request = field(default_factory=lambda: ONE_DEVICE)
+    queue: Annotated[str, NAME, JobOption("NAME", "default")] = "default"
+    """Queue to wait in.  [default: default]"""
+
+    project: Annotated[str, NAME, JobOption("NAME", "default")] = "default"
+    """Project that the usage counts for.  [default: default]"""
+
+    time_limit_s: Annotated[float | None, TIME_LIMIT, JobOption("TIME", "'2h', or 7200 for seconds", name="time")] = (
+        None
+    )
+    """Time limit: 90s, 30m, 2h, 1d12h, 1:30:00.
+
+    In Python: time limit: "2h", "1:30:00" or "1-12:00:00" as in Slurm, or seconds as a number.
+    """
+
+    after: Annotated[
+        tuple[str, ...], JobOption("[WHAT:]ID", kind=Kind.OWN, python="JobId | Iterable[JobId]", many=True, own=True)
+    ] = ()
+    """Start after job ID has succeeded. any:ID: ended; notok:ID: failed; start:ID: started; singleton: after your other
+    jobs of this name.
+
+    In Python: jobs that must succeed first: one or a list, by id or handle. Other conditions: "any:17" (ended),
+    "notok:17" (failed), "start:17" (started), "corr:17" (same array element), "singleton"; alternatives: "17?any:18".
+    """
+
+    begin_at: Annotated[
+        float | None,
+        Field(least=0, most=MAX_BEGIN_AT),
+        JobOption("WHEN", "'16:00' or 'now+2hours'", name="begin", kind=Kind.TEXT_OR_NUMBER, on=SUBMIT, own=True),
+    ] = None
+    """Earliest start: 16:00, now+2hours, tomorrow, 2026-12-01T08:00."""
+
+    output: Annotated[str | None, JobOption("FILE", "train-%j.out", kind=Kind.PATH, on=SUBMIT)] = None
+    """Write the output to this file, not the log: %x-%j.out.
+
+    In Python: files for standard output instead of the log, relative to the working directory: "train-%j.out" (%j id,
+    %x name, %A array, %a element, %u user).
+    """
+
+    error: Annotated[str | None, JobOption("FILE", "train-%j.err", kind=Kind.PATH, on=SUBMIT)] = None
+    """Write standard error to this file, apart from the output.
+
+    In Python: as `output`; without `error`, both go to `output`.
+    """
+
+    open_mode: Annotated[str | None, JobOption("MODE", "append", on=SUBMIT)] = None
+    """What to do with these files at each start: append or truncate.
+
+    In Python: "append" to these files or "truncate" them at each start; by default only the first start truncates.
+    """
+
+    workdir: Annotated[str, JobOption("DIR", "/home/me/project", kind=Kind.PATH, own=True)] = "/"
+    """Working directory.  [default: this one]"""
+
+    umask: Annotated[int, Field(least=0, most=0o777)] = 0o022
+    rlimits: tuple[tuple[str, int], ...] = ()
+    checkpoint_signal: Annotated[str | None, Field(among=WORDS), JobOption("SIG@TIME", "USR1@60s", own=True)] = None
+    """Send this signal so long before the job is stopped, at its time limit or for another job: USR1@60s. B:USR1@60s is
+    for its main process alone, S:USR1@60s for all others.
+
+    In Python: signal to send so long before the job is stopped, for another job or at its time limit: "USR1@60s", to
+    all of its processes; "B:USR1@60s" to the main one alone, "S:USR1@60s" to all others.
+    """
+
+    checkpoint_grace_s: Annotated[float, Field(above=0, most=MAX_CHECKPOINT_GRACE_S)] = 60.0
+    speeds: Annotated[
+        tuple[tuple[str, float], ...],
+        Field(longest=MAX_SPEEDS),
+        JobOption("MODEL=X,..", name="speed", kind=Kind.OWN, python="str | Mapping[str, float] | None", own=True),
+    ] = ()
+    """Relative speed on each GPU model, 0 if it cannot run there: v100=1,k80=0.2."""
+
+    script: bool = False
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    notify: Annotated[
+        str | None, Field(shortest=1, longest=MAX_COMMAND_LENGTH), JobOption("CMD", "notify-send done")
+    ] = None
+    """Shell command to run once when the job has ended: 'mail -s "$CORRAL_JOB_NAME $CORRAL_PHASE" me'.
+
+    In Python: shell command to run once when the job has ended for good (of an array, when all its jobs have), as you.
+    CORRAL_PHASE, CORRAL_EXIT_CODE, CORRAL_REASON and CORRAL_LOG tell it how.
+    """
+
+    notify_on: Annotated[tuple[NotifyOn, ...], JobOption("WHAT,..", "['done', 'failed']")] = ()
+    """Tell you in your channel that it has started, done (succeeded) or failed: done,failed.
+
+    In Python: of what you are told through your channel: "started", "done", "failed", or a list of these.
+    """
+
+    stdin: bool = False
+    terminal: TerminalSize | None = None
+    container: Container | None = None
+    input: Annotated[str | None, JobOption("FILE", "train.txt", kind=Kind.PATH, on=SUBMIT)] = None
+    """Read standard input from this file: train.txt, part-%a.txt.
+
+    In Python: file to read standard input from, named the same way; without one it is empty.
+    """
+
+
 @dataclass(frozen=True, slots=True)
-class JobSpec:
+class JobSpec(JobTerms):
     """One submission as it was accepted. Afterwards only a `JobUpdated` changes it.
 
     Attributes:
@@ -198,43 +451,17 @@ class JobSpec:
 
     user: str
     command: tuple[str, ...] = ()
-    name: str = ""
-    kind: JobKind = JobKind.RUN
-    request: Request = field(default_factory=lambda: ONE_DEVICE)
     priority: int = DEFAULT_PRIORITY
-    queue: str = "default"
-    project: str = "default"
-    time_limit_s: float | None = None
     retries: int = 0
-    after: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = ()
-    workdir: str = "/"
-    umask: int = 0o022
     uid: int | None = None
     gid: int | None = None
     groups: tuple[int, ...] = ()
-    rlimits: tuple[tuple[str, int], ...] = ()
     owner: ProcessIdentity | None = None
-    speeds: tuple[tuple[str, float], ...] = ()
-    checkpoint_signal: str | None = None
-    checkpoint_grace_s: float = 60.0
     notes: tuple[str, ...] = ()
     forced_by: str | None = None
-    begin_at: float | None = None
-    output: str | None = None
-    error: str | None = None
-    open_mode: str | None = None
-    script: bool = False
-    git_commit: str | None = None
-    git_dirty: bool | None = None
-    notify: str | None = None
-    notify_on: tuple[NotifyOn, ...] = ()
     params: Params = ()
-    stdin: bool = False
-    terminal: TerminalSize | None = None
-    container: Container | None = None
     pods: tuple[PodRef, ...] = ()
-    input: str | None = None
 
     @property
     def takes_input(self) -> bool:

@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import Annotated, TypedDict, cast
 
 from corral.model.field import Field
-from corral.model.job import JobSpec
-from corral.model.submission import MAX_NAME_LENGTH, PRIORITY, TIME_LIMIT
+from corral.model.job import MAX_NAME_LENGTH, PRIORITY, TIME_LIMIT, JobSpec
 from corral.model.units import format_duration
 
 NOTES_KEPT = 20

@@ -5,25 +5,13 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from corral.model.array_indices import MAX_ARRAY_SIZE
-from corral.model.checkpoint_signal import WORDS
-from corral.model.container import Container
-from corral.model.field import Field
-from corral.model.job import ONE_DEVICE, JobKind, Request
+from corral.model.field import RESERVE, SUBMIT, Field, JobOption, Kind
+from corral.model.job import PRIORITY, JobTerms
 from corral.model.known_fields import known_fields
-from corral.model.notification import MAX_COMMAND_LENGTH, NotifyOn
 from corral.model.sweep import Sweep
-from corral.model.terminal import TerminalSize
 
-MAX_BEGIN_AT = 1e10
-MAX_CHECKPOINT_GRACE_S = 3600.0
 MAX_INDEX = 2**31 - 1
-MAX_NAME_LENGTH = 200
-MAX_SPEEDS = 100
-MAX_TIME_LIMIT_S = 1e10
 
-NAME = Field(longest=MAX_NAME_LENGTH)
-PRIORITY = Field(least=-1_000_000_000, most=1_000_000_000, hint="a lower number runs first")
-TIME_LIMIT = Field(above=0, below=MAX_TIME_LIMIT_S)
 PID = Field(least=1, most=2**22)
 """PID_MAX_LIMIT of Linux is the largest that there can be."""
 
@@ -34,13 +22,19 @@ class ArraySpec:
 
     indices: Annotated[tuple[int, ...], Field(shortest=1, longest=MAX_ARRAY_SIZE, least=0, most=MAX_INDEX)]
     limit: Annotated[
-        int | None, Field(least=1, most=MAX_ARRAY_SIZE, hint="how many of its jobs run at a time", called="array")
+        int | None,
+        Field(least=1, most=MAX_ARRAY_SIZE, hint="how many of its jobs run at a time", called="array"),
+        JobOption("N", name="max_running", on=SUBMIT, own=True),
     ] = None
+    """Run N jobs of the array or sweep at a time.
+
+    In Python: how many jobs of an array or of `params` may run at once.
+    """
 
 
 @known_fields("client.submit(command, gpus=2) takes what `corral submit` does", gpus="request=Request(devices=2)")
 @dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(JobTerms):
     """One job, or one array of jobs, as asked for.
 
     Attributes:
@@ -79,46 +73,95 @@ class Submission:
     """
 
     command: tuple[str, ...] = ()
-    name: Annotated[str, NAME] = ""
-    kind: JobKind = JobKind.RUN
-    request: Request = field(default_factory=lambda: ONE_DEVICE)
-    priority: Annotated[int | None, PRIORITY] = None
-    queue: Annotated[str, NAME] = "default"
-    project: Annotated[str, NAME] = "default"
-    time_limit_s: Annotated[float | None, TIME_LIMIT] = None
-    retries: Annotated[int | None, Field(least=0, most=1000, hint="0 tries once")] = None
-    after: tuple[str, ...] = ()
-    begin_at: Annotated[float | None, Field(least=0, most=MAX_BEGIN_AT)] = None
-    output: str | None = None
-    error: str | None = None
-    open_mode: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-    workdir: str = "/"
-    umask: Annotated[int, Field(least=0, most=0o777)] = 0o022
-    rlimits: tuple[tuple[str, int], ...] = ()
-    checkpoint_signal: Annotated[str | None, Field(among=WORDS)] = None
-    checkpoint_grace_s: Annotated[float, Field(above=0, most=MAX_CHECKPOINT_GRACE_S)] = 60.0
-    array: ArraySpec | None = None
-    held: bool = False
+    priority: Annotated[int | None, PRIORITY, JobOption("N", on=RESERVE)] = None
+    """Lower numbers run first.  [default: 5]
+
+    In Python: lower numbers run first; None is the site's default.
+    """
+
+    retries: Annotated[int | None, Field(least=0, most=1000, hint="0 tries once"), JobOption("N")] = None
+    """How often to retry after a failure.  [default: set by the site]"""
+
+    env: Annotated[
+        Mapping[str, str],
+        JobOption("K=V", kind=Kind.OWN, python="Mapping[str, str | float | None]", many=True, own=True),
+    ] = field(default_factory=dict)
+    """Set an environment variable; may be repeated.
+
+    In Python: variables to set besides those of this process: {"SEED": 5}; None removes one.
+    """
+
+    array: Annotated[
+        ArraySpec | None, JobOption("SPEC", kind=Kind.OWN, python="str | Iterable[int] | None", on=SUBMIT, own=True)
+    ] = None
+    """One job per index: 0-9%2 is ten jobs, two at a time; 0,3,5-7; 0-10:2.
+
+    In Python: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2", range(10).
+    """
+
+    held: Annotated[bool, JobOption(name="hold", on=SUBMIT)] = False
+    """Keep the job waiting until `corral release`."""
+
     owner_pid: Annotated[int | None, PID] = None
-    resources: Mapping[str, str] = field(default_factory=dict)
-    force: bool = False
-    exclusive: bool = False
-    speeds: Annotated[tuple[tuple[str, float], ...], Field(longest=MAX_SPEEDS)] = ()
-    nice: Annotated[int | None, Field(least=-(2**31), most=2**31, hint="100 is one step of priority")] = None
-    script: bool = False
+    resources: Annotated[
+        Mapping[str, str],
+        JobOption(
+            "KEY=N,..",
+            name="resource",
+            kind=Kind.OWN,
+            python="Mapping[str, str | int | float]",
+            many=True,
+            on=RESERVE,
+            own=True,
+        ),
+    ] = field(default_factory=dict)
+    """Another system's resource names: cuda.shares=0.5,mem=4g. `corral resources` lists them.
+
+    In Python: a mapping of the same with another system's resource names: {"cuda.shares": "0.5"}; `cpu` and `mem` are
+    those of the host.
+    """
+
+    force: Annotated[bool, JobOption()] = False
+    """Submit even if `corral check` finds that it cannot run."""
+
+    exclusive: Annotated[bool, JobOption(own=True)] = False
+    """All GPUs of one node.
+
+    In Python: all GPUs of one node (in a gang, of one node per member), in place of `gpus`.
+    """
+
+    nice: Annotated[
+        int | None, Field(least=-(2**31), most=2**31, hint="100 is one step of priority"), JobOption("N")
+    ] = None
+    """As in Slurm: 100 raises the priority number by 1 (runs later).
+
+    In Python: as for sbatch(1), in place of priority: 100 is one priority step behind the default.
+    """
+
     script_text: str | None = None
-    git_commit: str | None = None
-    git_dirty: bool | None = None
-    notify: Annotated[str | None, Field(shortest=1, longest=MAX_COMMAND_LENGTH)] = None
-    notify_on: tuple[NotifyOn, ...] = ()
-    sweep: Sweep | None = None
-    stdin: bool = False
-    terminal: TerminalSize | None = None
-    container: Container | None = None
+    sweep: Annotated[
+        Sweep | None,
+        JobOption(
+            "NAME=V,..",
+            name="params",
+            flag="param",
+            kind=Kind.OWN,
+            python="Mapping[str, Values] | None",
+            many=True,
+            on=SUBMIT,
+            own=True,
+        ),
+    ] = None
+    """One job per value: lr=0.1,0.01 or seed=0..4; repeated, one per combination. Each has its value as variable NAME,
+    and in place of {NAME}.
+
+    In Python: a job for each combination of these values: {"lr": [0.1, 0.01], "seed": range(5)}. Each finds its values
+    in its environment, and in place of {lr} in command, name, output, error, input and workdir. Text is read as on the
+    command line: "0.1,0.01", "0..4"; a number is one value.
+    """
+
     inherited_env: tuple[str, ...] = ()
     inherited_workdir: bool = False
-    input: str | None = None
 
     @property
     def elements(self) -> ArraySpec | None:

@@ -13,7 +13,7 @@ from math import prod
 from typing import Annotated
 
 from corral.model.array_indices import MAX_ARRAY_SIZE
-from corral.model.field import Field
+from corral.model.field import SUBMIT, Field, JobOption
 
 Params = tuple[tuple[str, str], ...]
 """Name and value of each parameter of one job, in the order in which they were given."""
@@ -30,7 +30,12 @@ class Sweep:
     """
 
     params: Mapping[str, tuple[str, ...]]
-    zipped: bool = False
+    zipped: Annotated[bool, JobOption(name="zip", on=SUBMIT, own=True)] = False
+    """Pair the values of --param, not combine them.
+
+    In Python: pair the values of `params` instead, the first of all, the second of all, and so on.
+    """
+
     limit: Annotated[
         int | None, Field(least=1, most=MAX_ARRAY_SIZE, hint="how many of its jobs run at a time", called="max_running")
     ] = None

@@ -1,6 +1,6 @@
 """Checks of a submission whose program is sent input."""
 
-from corral.declared.limits import check_ranges
+from corral.declared.field_limits import check_ranges
 from corral.model.errors import Refused
 from corral.model.job import JobKind
 from corral.model.submission import Submission

@@ -3,10 +3,10 @@
 import posixpath
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import lru_cache
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from corral.access.caller import Caller
 from corral.control.named_jobs import no_such_job
@@ -26,7 +26,7 @@ from corral.model.dependency import (
 )
 from corral.model.errors import Refused
 from corral.model.fact import Fact, JobSubmitted
-from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity
+from corral.model.job import Job, JobKind, JobSpec, JobTerms, ProcessIdentity
 from corral.model.queue import Limits
 from corral.model.submission import Submission
 from corral.model.view import View
@@ -35,49 +35,29 @@ from corral.ports.ledger import Decided
 _MOST_KEPT = 64 * 1024
 """The characters of the largest environment of which one copy is kept for jobs to come."""
 
+_TERMS = tuple(one.name for one in fields(JobTerms))
+
 _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|Rscript|julia")
 
 
 def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: ProcessIdentity | None) -> JobSpec:
     """The specification that the ledger keeps: the submission, its user, and the site's defaults."""
     settled = _settled(submission, limits)
-    fallback = called(submission) if submission.command else submission.kind.value
+    terms: dict[str, Any] = {name: getattr(submission, name) for name in _TERMS}
+    terms["name"] = submission.name or (called(submission) if submission.command else submission.kind.value)
+    terms["time_limit_s"] = settled.time_limit_s
+    terms["notify_on"] = tuple(dict.fromkeys(submission.notify_on))
     return JobSpec(
         user=caller.user,
         command=submission.command,
-        name=submission.name or fallback,
-        kind=submission.kind,
-        request=submission.request,
         priority=settled.priority,
-        queue=submission.queue,
-        project=submission.project,
-        time_limit_s=settled.time_limit_s,
         retries=settled.retries,
-        after=submission.after,
-        begin_at=submission.begin_at,
-        output=submission.output,
-        error=submission.error,
-        input=submission.input,
-        open_mode=submission.open_mode,
-        script=submission.script,
-        git_commit=submission.git_commit,
-        git_dirty=submission.git_dirty,
-        stdin=submission.stdin,
-        terminal=submission.terminal,
-        container=submission.container,
-        notify=submission.notify,
-        notify_on=tuple(dict.fromkeys(submission.notify_on)),
         env=_shared(_environment(submission)),
-        workdir=submission.workdir,
-        umask=submission.umask,
         uid=caller.uid,
         gid=caller.gid,
         groups=caller.groups,
-        rlimits=submission.rlimits,
-        checkpoint_signal=submission.checkpoint_signal,
-        checkpoint_grace_s=submission.checkpoint_grace_s,
         owner=owner,
-        speeds=submission.speeds,
+        **terms,
     )
 
 

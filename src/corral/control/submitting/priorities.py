@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from corral.access.caller import Caller
-from corral.declared.limits import between, ranges
+from corral.declared.field_limits import between, ranges
 from corral.model.errors import Refused
 from corral.model.queue import Limits
 from corral.model.submission import Submission

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from corral.declared.limits import between
+from corral.declared.field_limits import between
 from corral.model.errors import Refused
 from corral.model.placement_rules import Labels, Operator, PlacementRules, PreferredNeighbours, PreferredNodes, Selector
 

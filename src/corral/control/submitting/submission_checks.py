@@ -8,26 +8,27 @@ from corral.control.submitting.input_checks import check_input
 from corral.control.submitting.kept_scripts import check_script
 from corral.control.submitting.rule_checks import check_rules
 from corral.control.submitting.sweeps import check_sweep, check_text
-from corral.declared.limits import between, check_ranges
+from corral.declared.field_limits import between, check_ranges
 from corral.model import checkpoint_signal
 from corral.model.array_indices import MAX_ARRAY_SIZE
 from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
 from corral.model.host_list import MOST_HOSTS
-from corral.model.job import MAX_DEVICES, MAX_LABELS, JobKind, Request
-from corral.model.means import Means
-from corral.model.notification import MAX_COMMAND_LENGTH
-from corral.model.output import check_pattern
-from corral.model.submission import (
+from corral.model.job import (
     MAX_BEGIN_AT,
     MAX_CHECKPOINT_GRACE_S,
-    MAX_INDEX,
+    MAX_DEVICES,
+    MAX_LABELS,
     MAX_NAME_LENGTH,
     MAX_SPEEDS,
     MAX_TIME_LIMIT_S,
-    ArraySpec,
-    Submission,
+    JobKind,
+    Request,
 )
+from corral.model.means import Means
+from corral.model.notification import MAX_COMMAND_LENGTH
+from corral.model.output import check_pattern
+from corral.model.submission import MAX_INDEX, ArraySpec, Submission
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_duration
 from corral.model.view import View
 

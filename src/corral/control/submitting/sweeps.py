@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from corral.declared.limits import between, check_ranges
+from corral.declared.field_limits import between, check_ranges
 from corral.model.array_indices import MAX_ARRAY_SIZE
 from corral.model.errors import Refused
 from corral.model.job import JobKind, JobSpec

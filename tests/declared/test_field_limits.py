@@ -3,7 +3,7 @@ from typing import Annotated
 
 import pytest
 
-from corral.declared.limits import check_ranges, schema_limits
+from corral.declared.field_limits import check_ranges, schema_limits
 from corral.model.errors import Refused
 from corral.model.field import Field
 

@@ -1,0 +1,60 @@
+"""Writes `corral/client/options.py`, the keywords of the client, from the declarations: `make options`."""
+
+from pathlib import Path
+from textwrap import indent, wrap
+
+from corral.declared.meanings import meaning_of
+from corral.declared.option_fields import DeclaredOption, options
+from corral.model.field import Kind
+
+PATH = Path(__file__).parents[1] / "client/options.py"
+
+_TYPES = {
+    Kind.FLAG: "bool",
+    Kind.WHOLE: "int | None",
+    Kind.NUMBER: "float | None",
+    Kind.TEXT: "str | None",
+    Kind.TEXTS: "str | Sequence[str] | None",
+    Kind.TEXT_OR_NUMBER: "str | float | None",
+    Kind.MEMORY: "str | None",
+    Kind.PATH: "str | os.PathLike[str] | None",
+}
+
+_HEAD = '''\
+"""The options of a job by name and type, for type checkers, `help` and messages. By `make options` from the model."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from corral.client.arguments import JobId
+    from corral.client.sweep_values import Values
+
+
+class RequestOptions(TypedDict, total=False):
+    """The options of a job besides its command. Each is a flag of `corral run` or `submit` of the same name.
+
+    Keys:
+'''
+
+
+def source() -> str:
+    """The module as it has to be, but for its layout."""
+    meanings = "".join(map(_meaning, options().values()))
+    types = "".join(f"    {name}: {_type(option)}\n" for name, option in options().items())
+    return f'{_HEAD}{meanings}    """\n\n{types}'
+
+
+def _meaning(option: DeclaredOption) -> str:
+    lines = wrap(f"{option.name}: {meaning_of(option).keyword}", 104, subsequent_indent="    ", break_on_hyphens=False)
+    return indent("\n".join(lines), "        ") + "\n"
+
+
+def _type(option: DeclaredOption) -> str:
+    kind = option.option.python or _TYPES[option.kind]
+    return f'"{kind}"' if "JobId" in kind or "Values" in kind else kind
+
+
+if __name__ == "__main__":
+    PATH.write_text(source())

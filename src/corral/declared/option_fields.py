@@ -1,0 +1,76 @@
+"""The options of a job, by the names that users write: the fields that are annotated with `JobOption`."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Any, NamedTuple, get_args, get_origin
+
+from corral.declared.fields import Declared, declarations, without_unit
+from corral.model.container import Container
+from corral.model.field import Field, JobOption, Kind
+from corral.model.job import Request
+from corral.model.submission import ArraySpec, Submission
+from corral.model.sweep import Sweep
+
+CLASSES = (Request, Container, ArraySpec, Sweep, Submission)
+"""The classes whose fields are options."""
+
+_OF_TYPES = {bool: Kind.FLAG, float: Kind.NUMBER, str: Kind.TEXT}
+
+
+class DeclaredOption(NamedTuple):
+    """An option.
+
+    Attributes:
+        cls, field: the field that it is.
+        type: that of the field, without None.
+        said: the limits of the field.
+    """
+
+    name: str
+    kind: Kind
+    option: JobOption
+    cls: type[Any]
+    field: str
+    type: Any
+    said: Field
+
+    @property
+    def flag(self) -> str:
+        """What it is called in commands and scripts."""
+        return "--" + (self.option.flag or self.name).replace("_", "-")
+
+
+@cache
+def options() -> Mapping[str, DeclaredOption]:
+    """All options by name."""
+    found = (
+        _option(cls, field, declared, option)
+        for cls in CLASSES
+        for field, declared in declarations(cls).items()
+        for option in declared.beside
+        if isinstance(option, JobOption)
+    )
+    return {one.name: one for one in found}
+
+
+def plain_options(cls: type[Any]) -> tuple[DeclaredOption, ...]:
+    """The options that are fields of a class and whose kind tells how their value is read."""
+    return tuple(one for one in options().values() if one.cls is cls and not one.option.own)
+
+
+def _option(cls: type[Any], field: str, declared: Declared, option: JobOption) -> DeclaredOption:
+    kind = option.kind or _kind(field, declared.kind)
+    return DeclaredOption(option.name or without_unit(field), kind, option, cls, field, declared.kind, declared.said)
+
+
+def _kind(field: str, kind: Any) -> Kind:
+    if field.endswith("_mib"):
+        return Kind.MEMORY
+    if field.endswith("_s"):
+        return Kind.TEXT_OR_NUMBER
+    if kind is int:
+        return Kind.WHOLE
+    if get_origin(kind) is tuple and issubclass(get_args(kind)[0], str):
+        return Kind.TEXTS
+    return Kind.TEXT if isinstance(kind, type) and issubclass(kind, StrEnum) else _OF_TYPES[kind]
