@@ -1,6 +1,7 @@
-"""What `corral doctor --engine kubernetes` checks: the cluster, our rights, nodes with GPUs, readings, pods, services.
+"""The checks of `corral doctor --engine kubernetes`: the cluster, our rights, nodes with GPUs, readings, pods,
+services.
 
-Each check asks the cluster once and changes nothing. What it finds has the command that mends it.
+Each check asks the cluster once and changes nothing. A problem comes with the command that mends it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,21 +59,21 @@ RIGHTS: Mapping[str, Sequence[ServerRight]] = {
     ],
     "to read dcgm-exporter": [ServerRight("get", PODS, "proxy", everywhere=True)],
 }
-"""The rights that Corral can use, by what for."""
+"""The rights that Corral can use, by purpose."""
 
 VENDOR = "nvidia.com/"
 
 SHOWN = 3
-"""So many names are told of each kind; the rest are counted."""
+"""The most names shown of each kind; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerHere:
-    """What the checks know of the server of one's own home.
+    """The facts about the server of this home that the checks need.
 
     Attributes:
-        scheduler: whose pods it is to bind.
-        tag: by what its pods are known; None where none has run yet.
+        scheduler: the scheduler name whose pods it binds.
+        tag: the tag on its pods; None if no server has run yet.
     """
 
     scheduler: str = SCHEDULER
@@ -87,7 +88,7 @@ class Examined:
     """A cluster as the checks look at it.
 
     Attributes:
-        gpus: its nodes and pods; None where they may not be listed.
+        gpus: its nodes and pods; None if they may not be listed.
     """
 
     cluster: Cluster
@@ -102,7 +103,7 @@ Check = Callable[[Examined], CheckResult]
 def examine(
     cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE, here: ServerHere = NO_SERVER
 ) -> Iterator[CheckResult]:
-    """What each check finds, one after another; where the cluster does not answer, that alone."""
+    """Yield the result of each check. If the cluster does not answer, yield only that."""
     try:
         major, minor = cluster.version()
     except CorralError as error:
@@ -239,7 +240,7 @@ def _binding(examined: Examined) -> CheckResult:
 
 
 def _schedulers(examined: Examined) -> CheckResult:
-    """Whether somebody else gives out GPUs of the same nodes."""
+    """Check whether other schedulers give out GPUs of the same nodes."""
     assert examined.gpus is not None
     here = examined.here
     found = [
@@ -290,7 +291,7 @@ def _operators(examined: Examined) -> CheckResult:
 
 
 def _services(examined: Examined) -> CheckResult:
-    """Whether each service runs on the node that was chosen for it, and is ready."""
+    """Check whether each service runs on the node chosen for it, and is ready."""
     cluster = examined.cluster
     controllers = [one for kind in CONTROLLERS.values() if (one := kind(cluster)).installed(cluster.namespace)]
     rows = [row for one in controllers for row in one.deployments(cluster.namespace)]

@@ -1,4 +1,4 @@
-"""Has pods wait as jobs: what the watch tells of pods goes to the ledger, what becomes of jobs to their pods."""
+"""Turns pods of others into jobs: changes of pods go to the ledger, and changes of jobs go to their pods."""
 
 import logging
 import queue
@@ -36,22 +36,24 @@ JOBSETS = ResourceType("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet")
 LOOK_S = 1.0
 TRY_AGAIN_S = 60.0
 DELETING_S = 5.0
-"""So long a round deletes pods at most: while the API server does not answer, the rest waits, and news are heard."""
+"""A round deletes pods for at most this long. The rest wait while the API server is slow, so that changes are still
+read.
+"""
 
 ENDED_LOOKED_AT = 10_000
-"""Jobs that ended before this server began, among which a pod's may be whose deletion was not asked for any more."""
+"""The number of ended jobs that are checked at start: the deletion of their pods may not have been requested yet."""
 
 MOST_NAME = 200
 
 Users = Mapping[str, str]
-"""Whose pods are whose: users by "NAMESPACE/ACCOUNT" or by "NAMESPACE"."""
+"""The user of a pod, by "NAMESPACE/ACCOUNT" or by "NAMESPACE"."""
 
 
 class Binder:
-    """Follows the pods of `pods`, on a thread of its own. What needs the API server's help is done again if it fails.
+    """Follows the pods of `pods` in a thread of its own. Failed requests to the API server are repeated.
 
-    A pod that nobody maps to a user is that of a user with its namespace's name. Without the `lease` no job is made of
-    a pod, none is deleted and none is told anything: another server does that.
+    A pod without an entry in the map of users belongs to the user named like its namespace. Without the `lease` the
+    binder makes no job of a pod, deletes no pod and writes no notice on a pod: another server does.
     """
 
     def __init__(
@@ -131,7 +133,9 @@ class Binder:
                         self._guarded(partial(self._admit, [pod]), f"pod {pod.ref}")
 
     def _drained(self) -> list[Change[PodOfOthers] | str]:
-        """What has come, a second at most after it; pods that come together are written down together."""
+        """Return the changes that came, at most a second after the first. Changes that come together are recorded
+        together.
+        """
         found: list[Change[PodOfOthers] | str] = []
         try:
             one = self._news.get(timeout=LOOK_S)
@@ -189,7 +193,7 @@ class Binder:
             self._refuse(self._gangs.lacking(gang))
 
     def _refuse(self, why: Mapping[PodRef, str]) -> None:
-        """No job is made of these pods for now; those that were told something else are told soon."""
+        """Record why these pods become no job for now. Schedule a notice for each pod whose reason is new."""
         for ref, text in why.items():
             if self._refusals.get(ref) != text:
                 self._refusals[ref] = text
@@ -219,7 +223,7 @@ class Binder:
                     self._refusals[ref] = str(error)
 
     def _whole(self, pod: PodOfOthers) -> tuple[PodAsk, ...] | None:
-        """The pods that start with this one, itself among them; None while some are missing. Raises Refused."""
+        """Return all pods of the gang of this pod, or None while some are missing. Raises Refused."""
         if pod.ask is None:
             raise Refused(pod.refusal or "Corral cannot serve it")
         self._check_claims(pod.ask)
@@ -298,7 +302,7 @@ class Binder:
             self._job_ended(job, refs)
 
     def _job_ended(self, job: Job, refs: tuple[PodRef, ...]) -> None:
-        """Of a job that was cancelled, or of which only a part was bound, no pod is left but what others have bound."""
+        """Remove the pods of a job that was cancelled or only partly bound. Pods that another scheduler bound stay."""
         del self._pods_of[job.id]
         for ref in refs:
             self._notices.end(ref)
@@ -306,14 +310,14 @@ class Binder:
             if pod is None:
                 self._job_of.pop(ref, None)
             elif not pod.gone and (pod.facts.node is None or job.phase is Phase.CANCELLED):
-                # Whether somebody else has bound it is looked at when it is deleted.
+                # The deletion checks whether another scheduler has bound it.
                 self._unwanted[ref] = None
 
     def _delete_some(self) -> None:
         """Those that cannot be deleted now are tried again in the next round."""
         until_s = time.monotonic() + DELETING_S
         for ref in tuple(self._unwanted):
-            # Behind the others, so that one that cannot be deleted keeps none of them.
+            # It goes to the end of the list, so that a pod that cannot be deleted does not block the others.
             self._unwanted[ref] = self._unwanted.pop(ref)
             self._guarded(partial(self._delete, ref), f"the deletion of pod {ref}")
             if time.monotonic() >= until_s:

@@ -1,6 +1,6 @@
-"""Starts jobs that stand for pods which others made: to launch a member is to bind its pod to the chosen node.
+"""Starts jobs that stand for pods of others: launching a member means binding its pod to the chosen node.
 
-A binding cannot be taken back. What must not run is deleted instead; who made it may make another.
+A binding cannot be undone. A pod that must not run is deleted instead; its creator may make another.
 """
 
 import threading
@@ -40,7 +40,7 @@ MOST_ENDED = 1000
 
 @dataclass(frozen=True, slots=True)
 class BoundLaunch:
-    """A launch whose pod was bound, and the node."""
+    """A launch whose pod was bound, and its node."""
 
     launch_id: str
     node: str
@@ -66,10 +66,11 @@ class BindingRuntime:
         on_event: Callable[[str], None] = lambda launch_id: None,
         on_deletion: Callable[[str, str], None] = lambda job_id, why: None,
     ) -> None:
-        """`on_event(launch_id)` is called, in the watch's thread, when the report of a launch may have changed.
+        """Subscribe to the pods.
 
-        `on_deletion(job_id, why)` is called before it is reported that a launch has ended because its pod was deleted:
-        whoever deletes a pod cancels its job.
+        `on_event(launch_id)` is called in the watch's thread when the report of a launch may have changed.
+        `on_deletion(job_id, why)` is called before a launch is reported as ended because its pod was deleted: deleting
+        a pod cancels its job.
         """
         self.on_event = on_event
         self._on_deletion = on_deletion
@@ -83,7 +84,9 @@ class BindingRuntime:
         """Launches whose pods this server has bound."""
         self._lost: dict[str, LaunchReport] = {}
         self._ended: dict[str, PodOfOthers] = {}
-        """By launch how its pod was when it had just ended; the newest ones. The watch may be behind, or past it."""
+        """The last state of each pod that just ended, by launch; the newest only. The watch may lag behind or may have
+        dropped it.
+        """
         pods.subscribe(self._hear)
 
     def launch(self, launch: Launch) -> None:
@@ -102,7 +105,7 @@ class BindingRuntime:
             self._asked.add(launch.id)
 
     def stop(self, launch_id: str) -> None:
-        """Delete its pod, which has the time that it asks for to end; not one that somebody else has bound."""
+        """Delete the pod of the launch with its own grace period, unless another scheduler has bound it."""
         ref = self._pod_of(launch_id)
         pod = self._found(ref)
         if ref is None or (pod is not None and pod.facts.deleting_at_s is not None):
@@ -117,7 +120,7 @@ class BindingRuntime:
         """Nothing: the kubelet holds a pod to its activeDeadlineSeconds."""
 
     def report(self, launch_id: str) -> LaunchReport:
-        """What is known of the launch by its pod."""
+        """Return the state of the launch, read from its pod."""
         with self._lock:
             lost, asked = self._lost.get(launch_id), launch_id in self._asked
         if lost is not None:
@@ -129,7 +132,7 @@ class BindingRuntime:
             return LaunchReport(launch_id, LaunchPhase.UNKNOWN)
         pod = self._ended_as(launch_id, ref) or self._found(ref)
         if pod is None:
-            # Its job came of the same watch: it was there, and no other pod will ever have its UID.
+            # The same watch made its job, so the pod existed. No other pod will ever have its UID.
             why = f"its pod {ref} was deleted"
             self._on_deletion(job_of(launch_id), why)
             return LaunchReport(launch_id, LaunchPhase.DEAD, reason=why)
@@ -147,7 +150,7 @@ class BindingRuntime:
             self._keep_end(launch_id, pod)
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """Whether the launch never runs: its pod is gone, bound by others, or not bound."""
+        """Return whether the launch never ran: its pod is gone, unbound, or bound by another scheduler."""
         ref = self._pod_of(launch_id)
         pod = None if ref is None else self._asked_for(ref)
         if pod is not None and self._marks.launch_of(pod) == launch_id:
@@ -166,11 +169,13 @@ class BindingRuntime:
         return tuple(launch for launch in found if launch is not None)
 
     def running_by_their_marks(self) -> tuple[PodRef, ...]:
-        """The pods with this server's mark that have not ended. It needs no ledger; anybody can write a mark."""
+        """The running pods with this server's mark. This needs no ledger, but anybody can write a mark."""
         return tuple(pod.ref for pod in self._pods.values() if not pod.facts.ended and self._marks.named(pod))
 
     def on_record(self) -> tuple[BoundLaunch, ...]:
-        """As `launches`, with the nodes; without the lease none, for those that the ledger has not would be ended."""
+        """Return the launches with their nodes. Without the lease return none: launches unknown to the ledger would be
+        ended.
+        """
         if not self._lease.held:
             return ()
         found = ((one, self.pod(one)) for one in self.launches())
@@ -191,11 +196,11 @@ class BindingRuntime:
         raise Refused(f"{word!r:.20} cannot be sent to a pod that others made; corral cancel deletes it", field="name")
 
     def rendezvous(self, launch_id: str) -> Rendezvous:
-        """Nowhere that Corral knows of: who made the pods has told them where they meet."""
+        """Return an empty rendezvous: the creator of the pods has told them where to meet."""
         return Rendezvous("", 0, 0, "")
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Raises Refused, which says what runs a command in a pod."""
+        """Raises Refused with the command that runs `command` in a pod instead."""
         raise refused_command(*self.pod_name(launch_id))
 
     def pod_name(self, launch_id: str) -> tuple[str, str]:
@@ -208,7 +213,7 @@ class BindingRuntime:
         return read_log_of_others(self._cluster, self.pod(member_launch_id(f"{job_id}.1", rank)), offset, max_bytes)
 
     def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
-        """Nobody knows."""
+        """Return None: the time of the last log line is unknown."""
         return None
 
     def note(self, job_id: str, rank: int, line: str) -> None:
@@ -227,7 +232,7 @@ class BindingRuntime:
                 self.on_event(launch_id)
 
     def _keep_end(self, launch_id: str, pod: PodOfOthers) -> None:
-        """Its removal may follow at once, before anybody has asked for the report."""
+        """Keep the end of the pod: the pod may be removed before anyone asks for the report."""
         with self._lock:
             self._ended[launch_id] = pod
             while len(self._ended) > MOST_ENDED:
@@ -243,14 +248,16 @@ class BindingRuntime:
         return pod if pod is not None and pod.ref == ref else None
 
     def _asked_for(self, ref: PodRef) -> PodOfOthers | None:
-        """The pod as the API server has it now; None where it is gone."""
+        """Return the current pod from the API server, or None if it is gone."""
         with asked_again(), suppress(NoSuchObject):
             pod = read(self._cluster.get(PODS, ref.name, ref.namespace))
             return pod if pod.ref == ref else None
         return None
 
     def _refuse_unbindable(self, ref: PodRef) -> None:
-        """A gang is bound whole: so before one of it is bound, all of it must be there."""
+        """Raise BackendFailed if the pod is gone or bound by others. It is checked for all pods of a gang before the
+        first is bound.
+        """
         pod = self._found(ref)
         if pod is None or pod.gone:
             raise BackendFailed(f"its pod {ref} was deleted")
@@ -271,7 +278,7 @@ class BindingRuntime:
 
 
 def pod_of_launch(jobs: PodJobs, launch_id: str) -> PodRef | None:
-    """The pod that a launch is to bind, None where the ledger knows none. The id may be anybody's text."""
+    """Return the pod that a launch has to bind, or None if the ledger has none. `launch_id` is untrusted text."""
     try:
         allocation_id, rank = member_of(checked_launch_id(launch_id))
     except Refused:

@@ -1,6 +1,6 @@
-"""What a Binding writes on its pod: which server bound it, and for which launch of its own. Pure.
+"""The annotation that a Binding writes on its pod: the server that bound it, and the launch. Pure.
 
-Launches of two servers are called alike: each counts its jobs from 1.
+It names the server because launch ids of two servers are equal: each server counts its jobs from 1.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -9,14 +9,14 @@ from corral.kubernetes.binding.pods_of_others import PodOfOthers
 from corral.model.pod_ref import PodRef
 
 BOUND_FOR = "corral.dev/bound-for"
-"""The annotation: TAG/LAUNCH. What was bound before servers wrote their tag has the launch alone."""
+"""The annotation TAG/LAUNCH. Older servers wrote the launch without the tag."""
 
 PodOf = Callable[[str], PodRef | None]
 """The pod of a launch, by the launch's id; None where the ledger knows none."""
 
 
 class BoundMarks:
-    """The marks of one server, by its tag. Anybody can write one, so each counts only on the pod of its launch."""
+    """The marks of one server, by its tag. Anybody can write a mark, so it counts only on the pod of its launch."""
 
     def __init__(self, tag: str, pod_of: PodOf) -> None:
         self.tag = tag
@@ -24,7 +24,7 @@ class BoundMarks:
         self._bound_before: set[PodRef] = set()
 
     def of(self, launch_id: str) -> Mapping[str, str]:
-        """What is written on the pod of a launch."""
+        """Return the annotation for the pod of a launch."""
         return {BOUND_FOR: f"{self.tag}/{launch_id}"}
 
     def note_bound_before(self, pods: Iterable[PodRef]) -> None:

@@ -22,9 +22,9 @@ class Gangs:
     _sizes: dict[GangName, int] = field(default_factory=dict)
 
     def add(self, ask: PodAsk, size: int) -> tuple[PodAsk, ...] | None:
-        """The members, by name, once the gang is whole; None while pods are missing.
+        """Add a pod to its gang. Return all members once the gang is complete, or None while pods are missing.
 
-        Raises Refused, and leaves the others as they are, where one that came before says another size.
+        Raises Refused, and changes nothing, if an earlier member states another size.
         """
         assert ask.gang is not None, "only members of a gang are gathered"
         name = ask.gang.namespace, ask.gang.name
@@ -48,7 +48,7 @@ class Gangs:
         return tuple(members)
 
     def drop(self, pod: PodRef) -> GangName | None:
-        """The pod is gone; the gang that still waits for others."""
+        """Remove a pod that is gone. Return its gang if other members still wait."""
         name = self._gang_of.pop(pod.uid, None)
         if name is None:
             return None
@@ -59,14 +59,14 @@ class Gangs:
         return None
 
     def lacking(self, name: GangName) -> dict[PodRef, str]:
-        """The pods of a gang that is not whole, each with what it waits for."""
+        """Return the reason for waiting of each pod of an incomplete gang."""
         there = [one.pod for one in self._waiting.get(name, {}).values()]
         why = f"gang {name[1]:.80} starts when all of its {self._sizes.get(name, 0)} pods are there; {len(there)} are"
         return dict.fromkeys(there, why)
 
 
 def jobset_size(jobset: Mapping[str, object]) -> int | None:
-    """How many pods a JobSet runs at a time; None where that cannot be read."""
+    """Return the number of pods that a JobSet runs at a time, or None if it cannot be read."""
     total = 0
     for one in sequence(mapping(jobset.get("spec")).get("replicatedJobs")):
         job = mapping(mapping(one.get("template")).get("spec"))
@@ -78,7 +78,7 @@ def jobset_size(jobset: Mapping[str, object]) -> int | None:
 
 
 def refuse_different(members: Sequence[PodAsk], user_of: Callable[[PodAsk], str]) -> None:
-    """Raise Refused where the members of a gang do not ask for the same, or are not one user's."""
+    """Raise Refused if the members of a gang have different requests or different users."""
     first = members[0]
     for other in members[1:]:
         if user_of(first) != user_of(other):

@@ -1,7 +1,7 @@
-"""What the Lease of one scheduler name says, and what a server is to do by it. Pure.
+"""The Lease of one scheduler name, and the next step of a server that reads it. Pure.
 
-Clocks of machines differ, so no time that is written in a lease is compared with one's own: who waits for a lease to
-run out measures how long it has seen no change of it.
+Clocks of machines differ, so times written in a lease are never compared with the local clock. A server that waits for
+a lease to run out measures how long the lease has not changed.
 """
 
 import hashlib
@@ -21,13 +21,15 @@ WHERE = PREFIX + "where"
 """Annotations: of which scheduler name the lease is; the tag of the server that has it, which home it is, and where."""
 
 DURATION_S = 15
-"""So long nobody else takes a lease of which no renewal was seen."""
+"""A lease without a renewal may be taken after this time."""
 
 SURE_S = 10.0
-"""So long after it asked for a renewal its holder is sure of it: what it begins has ended before another begins."""
+"""The holder counts on its lease for this long after it asked for a renewal. Its requests end before another server
+starts.
+"""
 
 LONGEST_S = 60
-"""Who writes that a lease lasts longer is not believed."""
+"""The upper bound of a lease's duration. A longer one is not trusted."""
 
 MOST_CHARACTERS = 200
 MOST_TRANSITIONS = (1 << 31) - 2
@@ -44,12 +46,12 @@ def lease_name(scheduler: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LeaseCandidate:
-    """A server that would have the lease.
+    """A server that wants the lease.
 
     Attributes:
-        identity: of this very process.
-        tag: of the server.
-        home: names its directory and the boot of its machine: only one process at a time serves it.
+        identity: names this process.
+        tag: the server's tag.
+        home: names its directory and the boot of its machine. Only one process at a time serves a home.
         where: the same for people, as "root@gpu-01:/root/.corral".
     """
 
@@ -61,16 +63,16 @@ class LeaseCandidate:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """A Lease as it was read; what makes no sense is missing.
+    """A Lease as it was read, without invalid values.
 
     Attributes:
-        scheduler: whose pods its holder binds.
-        holder: the process that has it; "" where nobody does.
+        scheduler: the scheduler name whose pods the holder binds.
+        holder: the process that has the lease, or "".
         tag, home, where: as of `LeaseCandidate`.
-        acquired_at, renewed_at: as the holder's clock said, for people.
+        acquired_at, renewed_at: times of the holder's clock, for display only.
         duration_s: how long it lasts without a renewal.
-        transitions: how often it went from one to another.
-        version: of the object.
+        transitions: how often the holder changed.
+        version: the object's resource version.
     """
 
     scheduler: str
@@ -86,7 +88,7 @@ class LeaseRecord:
 
     @property
     def seen(self) -> tuple[str, str, int]:
-        """What changes with each renewal."""
+        """The fields that change with each renewal."""
         return self.holder, self.renewed_at, self.transitions
 
     def __str__(self) -> str:
@@ -95,7 +97,7 @@ class LeaseRecord:
 
 
 def read_lease(item: Mapping[str, Any]) -> LeaseRecord:
-    """What a Lease object says; whoever has the right may have written it."""
+    """Read a Lease object. Its text is untrusted: anybody with the right may have written it."""
     metadata, spec = mapping(item.get("metadata")), mapping(item.get("spec"))
     notes = mapping(metadata.get("annotations"))
     duration_s = number(spec.get("leaseDurationSeconds")) or DURATION_S
@@ -118,7 +120,7 @@ def _words(value: object) -> str:
 
 
 class LeaseStep(Enum):
-    """What a server is to do with the lease as it stands."""
+    """The next step of a server, given the state of the lease."""
 
     RENEW = auto()
     TAKE = auto()
@@ -126,9 +128,9 @@ class LeaseStep(Enum):
 
 
 def next_step(record: LeaseRecord, me: LeaseCandidate, unchanged_s: float) -> LeaseStep:
-    """What `me` is to do with a lease in which it has seen no change for so long.
+    """Return the next step of `me`, given the time for which it has seen no change of the lease.
 
-    An earlier process of the same home has ended, whatever it wrote, so that nobody waits for it.
+    A lease of the same home is taken at once: the earlier process of that home has ended.
     """
     if record.holder == me.identity:
         return LeaseStep.RENEW

@@ -1,4 +1,4 @@
-"""Logs of pods that others made: read from the cluster each time, and gone with their pods."""
+"""Logs of pods that others made. They are read from the cluster each time and disappear with their pods."""
 
 import base64
 from contextlib import closing
@@ -10,7 +10,7 @@ from corral.ports.node import LogChunk
 
 TIMEOUT_S = 10.0
 MOST_BYTES = 16 << 20
-"""Kubernetes reads a log from its beginning: what comes after so much is not read."""
+"""Kubernetes reads a log from its beginning. Text after this many bytes is not read."""
 
 
 def read_log_of_others(cluster: Cluster, pod: PodOfOthers | None, offset: int, max_bytes: int) -> LogChunk:

@@ -1,4 +1,4 @@
-"""Tells on a pod why it waits: an event and the condition `PodScheduled`, at a bounded rate."""
+"""Writes on a pod why it waits, as an event and as the condition `PodScheduled`, at a bounded rate."""
 
 import logging
 import time
@@ -19,20 +19,21 @@ FIRST_AFTER_S = 3.0
 LONGEST_PAUSE_S = 300.0
 MOST_A_ROUND = 10
 ROUND_S = 0.1
-"""So many pods are told each second or so, and no more once that has taken so long: to find out why a job waits costs
-what a plan does, and API server and planner have other things to do."""
+"""The bounds of a round: this many pods, and this much time. Finding out why a job waits costs as much as a plan, and
+API server and planner have other work.
+"""
 
 UNSCHEDULABLE = "Unschedulable"
-"""The reason of a pod that waits in its queue: another node may help, and who adds nodes looks for this word."""
+"""The reason of a pod that waits in its queue because no node fits. Cluster autoscalers look for this word."""
 NOT_QUEUED = "NotQueued"
-"""That of a pod of which no job was made: it was refused, or others of its gang are missing."""
+"""The reason of a pod without a job: it was refused, or other pods of its gang are missing."""
 
 MOST_CHARACTERS = 1000
 """An event's message may have 1,024."""
 
 
 class _Told:
-    """What was told on one pod, how often, and when it may be told anew."""
+    """The last notice on one pod, the number of notices, and the time when the next may be written."""
 
     def __init__(self, now_s: float) -> None:
         self.next_s = now_s + FIRST_AFTER_S
@@ -40,11 +41,11 @@ class _Told:
         self.text: str | None = None
         self.count = 0
         self.node: str | None = None
-        """Where it was bound: what it was told before is true no more."""
+        """The node to which it was bound; the earlier notice is then out of date."""
 
 
 class Notices:
-    """Waiting pods and what the server with this tag has told them. For one thread."""
+    """Waiting pods and the notices that the server with this tag has written on them. For one thread."""
 
     def __init__(self, cluster: Cluster, tag: str, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._cluster = cluster
@@ -61,12 +62,12 @@ class Notices:
         self._told.pop(pod, None)
 
     def soon(self, pod: PodRef) -> None:
-        """What the pod waits for has changed."""
+        """Bring the next notice forward: the reason why the pod waits has changed."""
         if (told := self._told.get(pod)) is not None:
             told.next_s = min(told.next_s, self._monotonic_s() + FIRST_AFTER_S)
 
     def bound(self, pod: PodRef, node: str) -> None:
-        """The pod waits no more: it is told so, if it was told why it waits."""
+        """Schedule the last notice of a pod that was bound, if it has an earlier notice that says why it waits."""
         told = self._told.get(pod)
         if told is None or told.text is None:
             self.end(pod)
@@ -74,18 +75,18 @@ class Notices:
             told.node, told.next_s = node, self._monotonic_s()
 
     def due(self) -> list[PodRef]:
-        """The pods that are to be told now why they wait, those that waited longest for it first."""
+        """Return the pods whose notice is due now, those that are due longest first."""
         now_s = self._monotonic_s()
         late = sorted((told.next_s, pod) for pod, told in self._told.items() if told.next_s <= now_s)
         return [pod for _, pod in late[:MOST_A_ROUND]]
 
     def later(self, pod: PodRef) -> None:
-        """Whatever comes of telling it now, the pod is not due again at once."""
+        """Delay the next notice of a pod, whether this one succeeds or not."""
         if (told := self._told.get(pod)) is not None:
             told.next_s = self._monotonic_s() + told.pause_s
 
     def tell(self, pod: PodRef, text: str, reason: str) -> None:
-        """Write why it waits on the pod, unless it says so already; `reason` is the word for it."""
+        """Write on the pod why it waits, unless the pod says so already. `reason` is the machine-readable word."""
         told = self._told.get(pod)
         if told is None:
             return
@@ -102,7 +103,7 @@ class Notices:
         told.text = text
 
     def tell_bound(self, pod: PodRef) -> bool:
-        """Whether the pod was bound; then that is its event, and the last."""
+        """Write the last event of a pod that was bound. Return whether it was bound."""
         told = self._told.get(pod)
         if told is None or told.node is None:
             return False
@@ -125,11 +126,11 @@ class Notices:
     def _write_event(
         self, pod: PodRef, text: str, count: int, *, reason: str = "FailedScheduling", kind: str = "Warning"
     ) -> None:
-        """One event a pod, which counts: a pod that waits for days has no list of them."""
+        """Write the one event of a pod. It counts repetitions, so that a long wait makes no long list of events."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         changing = {"type": kind, "reason": reason, "message": text, "count": count, "lastTimestamp": now}
         changing |= {"reportingInstance": self._tag}
-        # A name that is cut may end with what no name has before a dot.
+        # A shortened name may end in "-" or ".", which is invalid before a dot.
         name = f"{pod.name[:200].rstrip('-.')}.{pod.uid[:36]}"
         event = {
             "metadata": {"name": name, "namespace": pod.namespace},

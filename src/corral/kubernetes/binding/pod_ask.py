@@ -1,4 +1,4 @@
-"""What a pod that others made asks for, as a request of the core; or why Corral cannot serve it, in words."""
+"""Reads the request of a pod that others made, or says why Corral cannot serve the pod."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -56,16 +56,16 @@ class PodGang:
 
 @dataclass(frozen=True, slots=True)
 class PodAsk:
-    """What a pod asks for.
+    """The request of a pod.
 
     Attributes:
         pod: which pod.
         account: its service account.
-        owner: what made it, such as "Job/train"; "" where nothing did.
+        owner: the object that made it, as "Job/train", or "".
         request: of one member.
         command: of its first container, or its image.
-        claims: volume claims of which the place is to be looked at.
-        gang: those that it starts together with, itself among them; None where it starts alone.
+        claims: volume claims whose location must be checked.
+        gang: the pods that start together with it, itself included; None for a pod that starts alone.
     """
 
     pod: PodRef
@@ -82,12 +82,12 @@ class PodAsk:
 
 
 def is_gated(item: Json) -> bool:
-    """Whether somebody keeps the pod from being scheduled yet."""
+    """Return whether a scheduling gate blocks the pod."""
     return bool(sequence(mapping(item.get("spec")).get("schedulingGates")))
 
 
 def read_ask(item: Json) -> PodAsk:
-    """What a Pod object asks for, which its user wrote. Raises Refused for what Corral cannot honour."""
+    """Read the request of a Pod object, which is untrusted. Raises Refused for settings that Corral cannot honour."""
     metadata, spec = mapping(item.get("metadata")), mapping(item.get("spec"))
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     noted, marked = annotations(metadata), labels(metadata)
@@ -142,7 +142,7 @@ def _request(spec: Json, marked: Mapping[str, str], namespace: str) -> Request:
 
 
 def _refuse_other_resources(amounts: Amounts) -> None:
-    # Whole names: "nvidia.com/gpu" begins "nvidia.com/gpu.shared", which is something else.
+    # Compare whole names: "nvidia.com/gpu" is a prefix of "nvidia.com/gpu.shared", another resource.
     others = sorted(name for name in amounts.others if name != GPU)
     if others:
         raise Refused(f"resources: Corral does not count {others[0]!s:.80}; ask for {GPU}, CPU, memory and storage")

@@ -1,4 +1,4 @@
-"""All that binds the pods of others, put together for an engine."""
+"""Puts together all parts that bind the pods of others, for an engine."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 
 class PodBinding:
-    """Binds those of `pods` that name `scheduler`, once it was told of the ledger's jobs (`attend`) and has begun.
+    """Binds the pods of `pods` that name `scheduler`, once it has the ledger's jobs (`attend`) and has begun.
 
-    `me` is the server that would bind them. `users` says whose pods are whose, as `binder.Users`. `on_event(launch_id)`
-    is called when a report may be new.
+    `me` is the server that wants to bind them. `users` gives the user of each pod, as `binder.Users`.
+    `on_event(launch_id)` is called when a report may be new.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PodBinding:
 
     @property
     def why_not(self) -> str | None:
-        """Why this server binds no pods of others now, and what to do; None where it does."""
+        """Why this server binds no pods of others now, and the remedy; None if it binds them."""
         return self._lacking or self._lease.why_not
 
     def attend(self, jobs: PodJobs) -> None:
@@ -79,7 +79,7 @@ class PodBinding:
                 self._marks.note_bound_before(job.spec.pods)
 
     def has(self, job_id: str) -> bool:
-        """Whether a job, also one that has ended, stands for pods of others."""
+        """Return whether a job, running or ended, stands for pods of others."""
         job = None if self._jobs is None else self._jobs.find(job_id)
         return job is not None and bool(job.spec.pods)
 
@@ -93,7 +93,7 @@ class PodBinding:
             self._binder.start()
 
     def close(self) -> None:
-        """Stop, and let others go on; pods wait until the next server looks at them."""
+        """Stop, and release the lease for other servers. Pods wait until the next server reads them."""
         if self._binder is not None:
             self._binder.close()
         if self._lacking is None:

@@ -1,4 +1,4 @@
-"""The pods that name Corral as their scheduler, as the watch tells of them."""
+"""The pods that name Corral as their scheduler, as the watch reports them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class PodOfOthers:
     """A pod that others made and that Corral binds.
 
     Attributes:
-        facts: what is known of any pod.
-        gated: somebody keeps it from being scheduled yet.
-        ask: what it asks for; None where Corral cannot serve it, and once it is on a node, where that matters no more.
-        refusal: why it cannot; None where it can.
+        facts: the facts that are read of any pod.
+        gated: a scheduling gate blocks it.
+        ask: its request; None if Corral cannot serve it, and once it is on a node.
+        refusal: why Corral cannot serve it; None if it can.
     """
 
     facts: PodFacts
@@ -41,32 +41,32 @@ class PodOfOthers:
 
     @property
     def waits(self) -> bool:
-        """Whether it is to be bound."""
+        """Whether the pod waits to be bound."""
         facts = self.facts
         return facts.node is None and facts.deleting_at_s is None and not facts.ended and not self.gated
 
     @property
     def gone(self) -> bool:
-        """Whether it has been asked to go, or has ended."""
+        """Whether its deletion was requested, or it has ended."""
         return self.facts.deleting_at_s is not None or self.facts.ended
 
     @property
     def ended_by_itself(self) -> bool:
-        """Whether it has ended, and not because it was deleted."""
+        """Whether it ended without being deleted."""
         return self.facts.phase == "Succeeded" or (self.facts.ended and self.facts.deleting_at_s is None)
 
     def mark(self, name: str) -> str | None:
-        """An annotation that whoever bound it has written with the binding."""
+        """Return an annotation that was written with the binding, or None for an unbound pod."""
         return self.facts.annotations.get(name) if self.facts.node is not None else None
 
 
 def keep(item: Mapping[str, Any], scheduler: str) -> PodOfOthers | None:
-    """What is kept of a Pod object; None of one that names another scheduler."""
+    """Return the facts kept of a Pod object, or None if it names another scheduler."""
     return read(item) if mapping(item.get("spec")).get("schedulerName") == scheduler else None
 
 
 def read(item: Mapping[str, Any]) -> PodOfOthers:
-    """What is kept of a Pod object, whoever is its scheduler."""
+    """Read a Pod object, whatever its scheduler is."""
     facts = read_pod(item)
     if facts.node is not None:
         return PodOfOthers(facts, gated=False, ask=None)
@@ -77,7 +77,7 @@ def read(item: Mapping[str, Any]) -> PodOfOthers:
 
 
 def _ask_of(item: Mapping[str, Any]) -> PodAsk | str:
-    """What a pod asks for, or why Corral cannot serve it."""
+    """Return the request of a pod, or why Corral cannot serve it."""
     try:
         return read_ask(item)
     except Refused as refused:

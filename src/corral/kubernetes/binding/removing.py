@@ -1,4 +1,4 @@
-"""Deletes a pod of others, but never one that somebody else has bound."""
+"""Deletes a pod of others, but never a pod that another scheduler has bound."""
 
 from corral.clock import uptime_s
 from corral.kubernetes.binding.bound_mark import BoundMarks
@@ -10,11 +10,12 @@ from corral.model.pod_ref import PodRef
 
 
 def remove_unless_taken(cluster: Cluster, ref: PodRef, marks: BoundMarks, timeout_s: float) -> None:
-    """Delete the pod, if it is still there and this server bound it, or nobody has.
+    """Delete the pod if it still exists, and if this server bound it or it is unbound.
 
-    One that nobody has bound is deleted as it is: who binds it at the same time has it. Raises ObjectChanged where it
-    has just changed, so that it is to be looked at again.
-    Both requests together are given `timeout_s`, also while the machine is suspended.
+    An unbound pod is deleted only in the version that was read, so that a concurrent binding wins. Raises ObjectChanged
+    if the pod has just changed: the caller must look again.
+
+    Both requests together take at most `timeout_s`, suspended time of the machine included.
     """
     until_s = uptime_s() + timeout_s
     try:

@@ -1,4 +1,4 @@
-"""Of all servers with one scheduler name in a cluster one binds pods of others, by a Lease (decision 88)."""
+"""A Lease makes sure that only one server per scheduler name in a cluster binds pods of others (decision 88)."""
 
 import getpass
 import logging
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 LOOK_S = 2.0
 CALL_S = 4.0
 TRIES = 3
-"""So often a round is begun again at once, where somebody else was faster."""
+"""The number of attempts in a round, if other servers were faster."""
 
 
 class ServingLease:
-    """The lease of one scheduler name, as one server has it or waits for it. Safe from any thread.
+    """The lease of one scheduler name, held or awaited by one server. Safe from any thread.
 
     `monotonic_s` goes on while the machine is suspended or the process is stopped.
     """
@@ -70,9 +70,9 @@ class ServingLease:
 
     @contextmanager
     def acting(self) -> Iterator[float]:
-        """While pods of others are bound or deleted; for how many seconds that may be done at most.
+        """A context in which pods of others may be bound or deleted. Gives the seconds left for it.
 
-        Raises NodeLacks where this server does not have the lease.
+        Raises NodeLacks if this server does not have the lease.
         """
         with self._changed:
             left_s = self._sure_until_s - self._now_s()
@@ -88,7 +88,7 @@ class ServingLease:
 
     @property
     def why_not(self) -> str | None:
-        """Why this server does not bind pods of others, and what to do; None where it does."""
+        """Why this server does not bind pods of others, and the remedy; None if it does."""
         if self.held:
             return None
         pods, record = f"pods with schedulerName {self.scheduler}", self._record
@@ -105,7 +105,9 @@ class ServingLease:
         self._patrol.start()
 
     def close(self) -> None:
-        """Let it go, once what was begun under it has ended: then the next server need not wait until it runs out."""
+        """Release the lease once the requests under it have ended, so that the next server need not wait for its
+        end.
+        """
         self._patrol.close()
         with self._changed:
             had, self._closing = self.held, True
@@ -135,7 +137,7 @@ class ServingLease:
         return f"the lease {OWN_NAMESPACE}/{lease_name(self.scheduler)}"
 
     def _tried(self) -> bool:
-        """Whether this round is done; else somebody else was faster."""
+        """Return whether this round is done, or False if another server was faster."""
         if self._closing:
             return True
         asked_s, record = self._now_s(), self._read()
@@ -192,7 +194,7 @@ class ServingLease:
             ) from None
 
     def _tell(self) -> None:
-        """Log what is new."""
+        """Log a new reason why this server does not bind, or that it binds again."""
         said = self.why_not
         if said == self._said:
             return

@@ -14,7 +14,7 @@ ANYWHERE = frozenset(
         *("cephfs", "glusterfs", "azureFile", "csi"),
     }
 )
-"""Kinds of volumes that no node has before others."""
+"""Kinds of volumes that are available on every node."""
 
 HOW = "Corral does not look at where volumes are; use one that every node reaches, or another scheduler"
 
@@ -34,7 +34,7 @@ def claims_of(spec: Json, pod: str) -> tuple[str, ...]:
 
 
 def claim_refusal(claim: Json) -> str | None:
-    """Why a pod that uses this PersistentVolumeClaim cannot be served, whatever its volume is; None if it can be."""
+    """Return why a pod that uses this PersistentVolumeClaim cannot be served, whatever its volume; None if it can."""
     name = str(mapping(claim.get("metadata")).get("name"))
     spec = mapping(claim.get("spec"))
     if "ReadWriteOncePod" in (spec.get("accessModes") or ()):

@@ -1,4 +1,4 @@
-"""Amounts of what nodes have and pods ask for, and how Kubernetes adds them up."""
+"""Amounts of the resources that nodes have and pods request, and the rules by which Kubernetes adds them up."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,8 +10,8 @@ from typing import Any
 from corral.kubernetes.cluster.quantities import milli, whole
 
 GPU = "nvidia.com/gpu"
-"""The resource of whole GPUs, and the key of the taint by which clusters keep other pods off their nodes. A name that
-only begins so is another resource.
+"""The resource of whole GPUs. Clusters also use it as a taint key to keep other pods off GPU nodes. Compare whole
+names: a longer name with this prefix is another resource.
 """
 
 NO_DEVICES: Mapping[str, int] = MappingProxyType({})
@@ -19,14 +19,14 @@ NO_DEVICES: Mapping[str, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """How much of each resource.
+    """An amount of each resource.
 
     Attributes:
         cpu_milli: thousandths of a CPU.
         memory_bytes: memory.
         ephemeral_storage_bytes: the node's own disk.
         pods: how many pods a node may have; 1 for a pod.
-        others: every other resource by its whole name, as `GPU`; those of none are left out.
+        others: all other resources by their whole names, as `GPU`; zero amounts are left out.
     """
 
     cpu_milli: int = 0
@@ -36,7 +36,7 @@ class Amounts:
     others: Mapping[str, int] = field(default_factory=lambda: NO_DEVICES)
 
     def of(self, name: str) -> int:
-        """How much of a resource with that whole name, other than the four above."""
+        """Return the amount of a resource by its whole name, if it is none of the four above."""
         return self.others.get(name, 0)
 
     def __add__(self, other: "Amounts") -> "Amounts":
@@ -49,7 +49,7 @@ class Amounts:
         )
 
     def most(self, other: "Amounts") -> "Amounts":
-        """The larger one of each resource."""
+        """Return the maximum of both, resource by resource."""
         return Amounts(
             max(self.cpu_milli, other.cpu_milli),
             max(self.memory_bytes, other.memory_bytes),
@@ -67,7 +67,7 @@ _MOST_SHAPES = 10_000
 
 
 def shared(amounts: Amounts) -> Amounts:
-    """One value for all that are the same: most pods and nodes of a cluster are of few shapes."""
+    """Return one shared value for equal amounts: most pods and nodes of a cluster have few shapes."""
     key = (
         amounts.cpu_milli,
         amounts.memory_bytes,
@@ -99,11 +99,11 @@ def read_amounts(written: object) -> Amounts:
 
 
 def requests_of(spec: Mapping[str, Any]) -> Amounts:
-    """What a pod takes of its node, as kube-scheduler counts it. Raises BadQuantity.
+    """Return the resources that a pod takes of its node, as kube-scheduler counts them. Raises BadQuantity.
 
-    The larger one of all containers that run together and of each moment of its start, with what runs beside: init
-    containers start one after another, and those that are restarted always ("sidecars") stay. Requests of the pod as a
-    whole count in place of its containers' for what they name; its overhead is added.
+    It is the maximum of two sums: all containers that run together, and each init container with those that run beside
+    it. Init containers start one after another; those that always restart ("sidecars") stay. Requests of the whole pod
+    replace those of its containers for the resources that they name. The pod's overhead is added.
     """
     total = _of_containers(spec)
     if whole_pod := (spec.get("resources") or {}).get("requests"):
@@ -137,7 +137,9 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
 
 
 def _of_whole_pod(containers: Amounts, written: Mapping[str, Any]) -> Amounts:
-    """What the pod asks for as a whole, which may name CPU, memory and huge pages."""
+    """Return the requests with those of the whole pod in place of its containers'. They may name CPU, memory and huge
+    pages.
+    """
     if not written:
         return containers
     whole_pod = read_amounts(written)

@@ -1,4 +1,4 @@
-"""What an API server's answers of refusal mean."""
+"""Turns refusals of an API server into errors of Corral."""
 
 import re
 from typing import Any
@@ -26,11 +26,11 @@ _NO_RIGHT = re.compile(
 
 
 def error_of(answer: Response, asked: str) -> CorralError:
-    """The error of an answer that is none of success.
+    """Return the error of an unsuccessful answer.
 
     Args:
-        answer: status and body, which should be a `Status` object and need not be.
-        asked: what was tried, as in "create pods"; used where the server gives no words of its own.
+        answer: status and body. The body should be a `Status` object, but may be anything.
+        asked: the request in words, as in "create pods".
     """
     status = status_of(answer.body)
     said = str(status.get("message") or answer.body[:200].decode("utf-8", "replace").strip() or "it says no more")
@@ -38,7 +38,7 @@ def error_of(answer: Response, asked: str) -> CorralError:
 
 
 def error_of_status(code: int, reason: str, said: str, asked: str, retry_after_s: float | None = None) -> CorralError:
-    """The error of one `Status`, which also comes within a watch."""
+    """Return the error of one `Status`, which also occurs within a watch."""
     tried = f"Kubernetes: {asked}: {said}"
     match code:
         case 401:
@@ -63,7 +63,7 @@ def error_of_status(code: int, reason: str, said: str, asked: str, retry_after_s
 
 
 def _forbidden(said: str, tried: str) -> CorralError:
-    """RBAC names what is missing; admission, as by a webhook or a quota, answers 403 as well."""
+    """Return the error of a 403: MissingRight if RBAC refused, Rejected if admission did, as a webhook or a quota."""
     match = _NO_RIGHT.search(said)
     if match is None:
         return Rejected(tried)

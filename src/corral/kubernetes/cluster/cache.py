@@ -1,4 +1,4 @@
-"""A slim value of each object of a resource, as one reader keeps it."""
+"""A small value of each object of a resource, kept for one reader."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -11,24 +11,24 @@ Subscriber = Callable[[list[Change[T]]], None]
 
 
 class Cache(Generic[T]):
-    """What is known of the objects that a watch follows; made by its `cache`. Safe from any thread."""
+    """The values of the objects that a watch follows; made by its `cache`. Safe from any thread."""
 
     def __init__(
         self, keep: Callable[[Mapping[str, Any]], T | None], lock: threading.RLock, synced: Callable[[], bool]
     ) -> None:
-        """`lock` is held by the watch while it changes what is `known`."""
+        """The watch holds `lock` while it changes `known`."""
         self.known = Known(keep, self._tell)
         self._lock = lock
         self._synced = synced
         self._subscribers: list[Subscriber[T]] = []
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """The value of one object; None where there is none."""
+        """Return the value of one object, or None if there is no such object."""
         with self._lock:
             return self.known.get((namespace, name))
 
     def values(self) -> tuple[T, ...]:
-        """All values, as they are at one moment."""
+        """Return all values as of one moment."""
         with self._lock:
             return tuple(self.known.values())
 
@@ -38,9 +38,10 @@ class Cache(Generic[T]):
         return self._synced()
 
     def subscribe(self, subscriber: Subscriber[T]) -> Callable[[], None]:
-        """Have what is known told at once, as objects that came, then every change, in order. Returns how to end it.
+        """Report all known values at once, as objects that came, then every change in order. Return a function that
+        ends it.
 
-        Told in the watch's thread while its lock is held: a subscriber is quick and does not raise.
+        The subscriber is called in the watch's thread while its lock is held: it must be quick and must not raise.
         """
         with self._lock:
             if known := [Change[T](None, value) for value in self.known.values()]:
@@ -55,7 +56,7 @@ class Cache(Generic[T]):
         return end
 
     def let_go(self) -> None:
-        """Tell nobody anything more."""
+        """Drop all subscribers."""
         with self._lock:
             self._subscribers = []
 

@@ -1,7 +1,7 @@
-"""Calls that are tried again.
+"""Calls that are repeated after failures.
 
-A call that fails in passing (a connection that breaks, 429, 500) is tried again until its deadline, where that can do
-no harm: anything may be tried again but making an object whose name the server chooses.
+A call that fails for a moment (a broken connection, 429, 500) is repeated until its deadline, if a repetition is
+harmless. Only the creation of an object whose name the server chooses is not.
 """
 
 import random
@@ -23,11 +23,13 @@ from corral.kubernetes.cluster.json_text import read_json
 from corral.kubernetes.cluster.kubeconfig import Access
 
 _jitter = random.Random()
-"""Its own: these run on threads, and the generator of the process may be seeded by others, as by tests."""
+"""A generator of its own: these calls run on threads, and other code, such as tests, may seed the one of the
+process.
+"""
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.05, 2.0
 FIRST_CONTACT_S = 3.0
-"""How long an address is tried that has never answered: it may be the wrong one."""
+"""The time for which an address without any answer yet is tried: the address may be wrong."""
 
 
 class Calls:
@@ -42,12 +44,12 @@ class Calls:
         return str(self._server)
 
     def close(self) -> None:
-        """Give up calls that wait to be tried again, and close what is kept open."""
+        """Abort calls that wait for another try, and close idle connections."""
         self._closing.set()
         self._server.close()
 
     def stream(self, call: Call, asked: str, timeout_s: float, silence_s: float | None) -> ResponseStream:
-        """What is sent bit by bit. Tried once, and again only with another credential."""
+        """Return the stream of an answer that comes in parts. Tried once, and again only with another credential."""
         deadline_s = time.monotonic() + timeout_s
         answer = self._server.stream(call, deadline_s, silence_s)
         if isinstance(answer, Response) and answer.status == 401 and self._server.access.credentials.renew():
@@ -57,11 +59,11 @@ class Calls:
         return answer
 
     def renew(self) -> bool:
-        """Have another credential, where there is one."""
+        """Get another credential. Return whether there may be one."""
         return self._server.access.credentials.renew()
 
     def open_line(self, timeout_s: float) -> OpenLine:
-        """A connection of its own, for what is more than HTTP. Tried once."""
+        """Open a connection of its own, for protocols beyond HTTP. Tried once."""
         return self._server.open_line(time.monotonic() + timeout_s)
 
     def asked(
@@ -73,14 +75,15 @@ class Calls:
     def answered(
         self, call: Call, asked: str, timeout_s: float, *, repeatable: bool = True, contended: bool = False
     ) -> Response:
-        """The answer of success.
+        """Return the successful answer.
 
         Args:
             call: the request.
-            asked: what it is, for messages, as "create pods one".
-            timeout_s: until when it may take, with all tries.
-            repeatable: whether it does no harm to do it twice. What was certainly not done is tried again anyway.
-            contended: whether a conflict says no more than that others were faster, so that nothing was done.
+            asked: the request in words, for messages, as "create pods one".
+            timeout_s: the time limit for all tries together.
+            repeatable: whether doing it twice is harmless. A call that was certainly not carried out is repeated
+                anyway.
+            contended: whether a conflict only means that another client was faster, and nothing was done.
         """
         began_s = time.monotonic()
         deadline_s = began_s + timeout_s
@@ -111,7 +114,9 @@ class Calls:
 
 
 def _waits_s() -> Iterator[float]:
-    """How long to wait after each failure: doubled, and drawn, so that many who failed together do not return so."""
+    """Yield the wait in seconds after each failure. It doubles, with jitter, so that clients do not return all at
+    once.
+    """
     longest_s = FIRST_WAIT_S
     while True:
         yield longest_s * _jitter.uniform(0.5, 1)

@@ -1,4 +1,4 @@
-"""The API server of one cluster: objects as plain JSON, each call with a deadline until which it is tried again."""
+"""The API server of one cluster: objects as plain JSON. Each call has a deadline and is repeated until then."""
 
 import builtins
 import json
@@ -36,10 +36,10 @@ _PATCH_TYPES: Mapping[PatchType, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a resource are meant.
+    """Selects objects of a resource.
 
     Attributes:
-        namespace: only those in it; None for all namespaces.
+        namespace: the namespace; None for all.
         labels: a label selector, as kubectl's --selector.
         fields: a field selector, such as "spec.schedulerName=corral".
     """
@@ -65,7 +65,7 @@ class Cluster:
     """One cluster, for calls of many threads. Every method raises the errors of `corral.kubernetes.cluster.errors`.
 
     Attributes:
-        namespace: the one meant where none is named.
+        namespace: the default namespace of calls.
     """
 
     def __init__(self, access: Access) -> None:
@@ -74,7 +74,9 @@ class Cluster:
 
     @classmethod
     def connect(cls, kubeconfig: str | None = None, context: str | None = None, namespace: str | None = None) -> Self:
-        """The cluster that a kubeconfig names, or the one whose pod this is. Asks it nothing yet. Raises Refused."""
+        """Return the cluster that a kubeconfig names, or the cluster of the pod that this process runs in. Sends no
+        request. Raises Refused.
+        """
         cluster = cls(find_access(kubeconfig, context))
         cluster.namespace = namespace or cluster.namespace
         return cluster
@@ -83,7 +85,7 @@ class Cluster:
         return str(self._calls)
 
     def close(self) -> None:
-        """Give up calls that wait to be tried again, and close what is kept open."""
+        """Abort calls that wait for another try, and close idle connections."""
         self._calls.close()
 
     def version(self, timeout_s: float = TIMEOUT_S) -> tuple[int, int]:
@@ -95,7 +97,7 @@ class Cluster:
     def get(
         self, resource: ResourceType, name: str, namespace: str | None = None, *, timeout_s: float = TIMEOUT_S
     ) -> Json:
-        """One object. Raises NoSuchObject."""
+        """Return one object. Raises NoSuchObject."""
         call = Call("GET", self._path(resource, namespace, name))
         return self._calls.asked(call, f"get {resource} {name}", timeout_s)
 
@@ -113,9 +115,10 @@ class Cluster:
         *,
         timeout_s: float = TIMEOUT_S,
     ) -> builtins.list[T]:
-        """What `read` makes of each object that is meant, but for None; a page of the objects in memory at a time.
+        """Return `read` of each selected object, without those for which it gives None. Holds one page of objects at a
+        time.
 
-        A listing that expires between two pages, because the API server forgot its version, begins again.
+        A listing that expires between two pages, because the API server dropped its version, begins again.
         """
         deadline_s = time.monotonic() + timeout_s
         kept: builtins.list[T] = []
@@ -143,7 +146,9 @@ class Cluster:
         timeout_s: float = TIMEOUT_S,
         once: bool = False,
     ) -> Page:
-        """The next part of a listing, tried `once` only if so said. Raises VersionExpired if it has taken too long."""
+        """Return the next part of a listing; with `once` it is tried only once. Raises VersionExpired if the listing
+        took too long.
+        """
         query = {"limit": str(limit), "continue": continue_token, **_selectors(selection)}
         target = resource.path(selection.namespace) + query_of(query)
         answer = self._calls.asked(Call("GET", target), f"list {resource}", timeout_s, repeatable=not once)
@@ -164,14 +169,14 @@ class Cluster:
         silence_s: float,
         timeout_s: float = TIMEOUT_S,
     ) -> ResponseStream:
-        """What happens from a version on, one JSON object a line. Tried once.
+        """Return the stream of events after a version, one JSON object a line. Tried once.
 
         Args:
-            resource: what is watched.
+            resource: the resource to watch.
             selection: which of its objects.
-            version: of the listing or event after which it begins.
-            lasting_s: after which time the server is to end the stream.
-            silence_s: how long nothing may come before it counts as broken; bookmarks come each minute.
+            version: the version of the listing or event after which it begins.
+            lasting_s: the time after which the server shall end the stream.
+            silence_s: the silence after which the stream counts as broken; bookmarks come each minute.
             timeout_s: how long the answer may take to begin.
         """
         query = {
@@ -193,9 +198,9 @@ class Cluster:
         dry_run: bool = False,
         timeout_s: float = TIMEOUT_S,
     ) -> Json:
-        """The object as it was made. Raises AlreadyExists, Rejected.
+        """Create an object and return it. Raises AlreadyExists, Rejected.
 
-        Of an object whose name the server chooses (`generateName`), only one try is made.
+        It is tried only once if the server chooses the name of the object (`generateName`).
         """
         metadata = body.get("metadata") or {}
         query = query_of({"dryRun": "All" if dry_run else None})
@@ -203,7 +208,7 @@ class Cluster:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
         asked = f"create {resource} {metadata.get('name', '')}".rstrip()
         call, repeatable = _with_body("POST", target, body), "name" in metadata
-        # An object that is not there yet cannot have changed: many at once contend for what counts them, as a quota.
+        # A new object cannot have changed: a conflict means that many creations contend for a counter, such as a quota.
         return self._calls.asked(call, asked, timeout_s, repeatable=repeatable, contended=True)
 
     def patch(
@@ -233,7 +238,7 @@ class Cluster:
         grace_s: int | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """Delete it, and only the one with that UID, in that version. What is gone counts as deleted.
+        """Delete an object, only if it has this UID and this version. An object that is gone counts as deleted.
 
         Raises ObjectChanged.
         """
@@ -259,11 +264,11 @@ class Cluster:
         annotations: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        """Put a pod that has no node on one, and these annotations on the pod.
+        """Bind a pod without a node to a node, and write these annotations on the pod.
 
-        Raises ObjectChanged if it is on another, NoSuchObject if it is gone.
+        Raises ObjectChanged if it is bound to another node, NoSuchObject if it is gone.
 
-        Old API servers, 1.20 among them, do not compare the UID: there a pod that was made again meanwhile is bound.
+        Old API servers, 1.20 among them, do not compare the UID: there a new pod of the same name would be bound.
         """
         body = {
             "apiVersion": "v1",
@@ -295,20 +300,20 @@ class Cluster:
         silence_s: float | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> ResponseStream:
-        """What a container wrote; with `follow` also what it will write. Tried once.
+        """Return the log of a container; with `follow` also its future lines. Tried once.
 
         Args:
             pod: its name.
-            namespace: where it is; None for the cluster's own.
-            container: which one of the pod; None where it has one.
-            follow: go on until it has ended.
-            since_s: only what was written in that many last seconds.
-            limit_bytes: at most that much.
+            namespace: its namespace; None for the cluster's default.
+            container: its name in the pod; None if the pod has only one.
+            follow: go on until the container has ended.
+            since_s: only lines of the last `since_s` seconds.
+            limit_bytes: the largest number of bytes.
             timestamps: each line begins with its time.
-            tail_lines: only so many of the last lines.
-            previous: of the container before it was started again.
-            silence_s: how long nothing may come before the stream counts as broken.
-            timeout_s: how long the answer may take to begin.
+            tail_lines: only the last `tail_lines` lines.
+            previous: the log of the container before its restart.
+            silence_s: the silence after which the stream counts as broken.
+        timeout_s: how long the answer may take to begin.
         """
         query = {
             "container": container,
@@ -323,7 +328,7 @@ class Cluster:
         return self._calls.stream(call, f"get pods/log {pod}", timeout_s, silence_s)
 
     def read_from_pod(self, pod: str, namespace: str, port: int, path: str, *, timeout_s: float = TIMEOUT_S) -> str:
-        """What a pod answers over HTTP at a port of its own, through the API server: the right is get on pods/proxy."""
+        """Return the HTTP answer of a pod at a port of it, through the API server. The right is get on pods/proxy."""
         target = f"{PODS.path(namespace, f'{pod}:{port}', 'proxy')}/{path}"
         answer = self._calls.answered(Call("GET", target), f"get pods/proxy {namespace}/{pod}", timeout_s)
         return answer.body.decode("utf-8", "replace")
@@ -355,8 +360,8 @@ class Cluster:
         terminal: bool,
         timeout_s: float = TIMEOUT_S,
     ) -> "tuple[OpenLine, ExecTalk]":
-        """Have a command begin in a container: its connection, and what is said on that. Tried once, and again only
-        with another credential. The rights are create and get on pods/exec.
+        """Start a command in a container. Return its connection and its protocol state. Tried once, and again only with
+        another credential. The rights are create and get on pods/exec.
         """
         from corral.kubernetes.cluster.exec_talk import exec_target
         from corral.kubernetes.cluster.pod_exec import begin_over
@@ -380,7 +385,7 @@ class Cluster:
         subresource: str | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> bool:
-        """Whether who asks may do that; without a namespace, in all of them."""
+        """Return whether the user of this client has a right; without a namespace, in all namespaces."""
         wanted = {"verb": verb, "group": resource.group, "version": resource.version, "resource": resource.plural}
         wanted |= {"namespace": namespace or "", "subresource": subresource or ""}
         review = {

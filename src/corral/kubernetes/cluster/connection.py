@@ -1,6 +1,6 @@
 """HTTP to one API server: kept connections, deadlines, and streams that another thread can end.
 
-What the environment says of proxies and certificates does not count; a kubeconfig says all of it.
+Environment variables for proxies and certificates are ignored; the kubeconfig alone decides.
 """
 
 import base64
@@ -41,7 +41,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What came back of a request."""
+    """The status, headers and body of an answer."""
 
     status: int
     body: bytes = field(repr=False)
@@ -50,13 +50,13 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class OpenLine:
-    """A connection for what is more than HTTP, with what its first request has to say.
+    """A connection for protocols beyond HTTP, with the parts of its first request.
 
     Attributes:
-        socket: open, with its TLS.
-        host: for the header of that name.
-        prefix: what the API server's own path begins with.
-        headers: who asks.
+        socket: the open socket, with TLS.
+        host: the value of the Host header.
+        prefix: the path below which the API server answers.
+        headers: the headers that authenticate the client.
         close: ends it.
     """
 
@@ -85,9 +85,9 @@ class Connections:
         self._closed = False
 
     def call(self, call: Call, deadline_s: float) -> Response:
-        """The answer to one request, of any status, by `deadline_s` of the monotonic clock.
+        """Return the answer to one request, of any status, by `deadline_s` of the monotonic clock.
 
-        Raises ClusterUnreachable, ClusterNotTrusted; NotAuthenticated where there is no credential.
+        Raises ClusterUnreachable, ClusterNotTrusted; NotAuthenticated if there is no credential.
         """
         connection = self._taken()
         with self._closed_on_error(connection):
@@ -100,12 +100,12 @@ class Connections:
         return response
 
     def stream(self, call: Call, deadline_s: float, silence_s: float | None) -> "ResponseStream | Response":
-        """What is sent bit by bit, over a connection of its own; a Response where it is refused.
+        """Return a stream over a connection of its own, or a Response if the request was refused.
 
         Args:
             call: the request.
-            deadline_s: by when, of the monotonic clock, the answer has to begin.
-            silence_s: how long nothing may come before the stream counts as broken; None: for ever.
+            deadline_s: the time of the monotonic clock by which the answer has to begin.
+            silence_s: the silence after which the stream counts as broken; None for no limit.
         """
         connection = self._new()
         with self._closed_on_error(connection):
@@ -141,7 +141,7 @@ class Connections:
         return OpenLine(connection.sock, self._host, self._prefix, self._who(), connection.close)
 
     def forget_connections(self) -> None:
-        """Close what is kept open, as when the other side was restarted, or who asks has changed."""
+        """Close idle connections, as after a restart of the server or a change of the credential."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -196,7 +196,9 @@ class Connections:
     def _sent(
         self, connection: http.client.HTTPConnection, call: Call, deadline_s: float
     ) -> tuple[Answer, Callable[[], bytes]]:
-        """The answer, and the function that receives its rest; each part has what is left of the deadline."""
+        """Return the head of the answer and a function that receives the rest. Each part has the time that is left of
+        the deadline.
+        """
         headers = {"Host": self._authority, "Accept-Encoding": "identity", "Accept": "application/json"}
         headers |= {"User-Agent": "corral", **self._who()}
         if call.body is not None:
@@ -234,7 +236,7 @@ class Connections:
 
 
 class ResponseStream:
-    """A response that goes on, read by one thread and ended by any."""
+    """A streamed response, read by one thread and ended by any."""
 
     def __init__(self, connection: http.client.HTTPConnection, answer: Answer, url: str) -> None:
         self._connection = connection
@@ -263,7 +265,7 @@ class ResponseStream:
                 yield from lines
 
     def close(self) -> None:
-        """End it, also while another thread waits for what comes."""
+        """End the stream, even while another thread waits for data."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._connection.close()
@@ -284,7 +286,7 @@ class _Tls(http.client.HTTPSConnection):
     def connect(self) -> None:
         http.client.HTTPConnection.connect(self)
         _watch_over(self.sock)
-        # A peer that has gone already is told of here: Python leaves the socket open where it finds that out itself.
+        # Check here for a peer that is already gone: Python would find out itself, but leave the socket open.
         self.sock.getpeername()
         self.sock = self._tls_context.wrap_socket(self.sock, server_hostname=self._server_name)
 
@@ -347,6 +349,6 @@ def _whole(answer: Answer, receive: Callable[[], bytes]) -> Response:
 
 
 def query_of(query: Mapping[str, str | None]) -> str:
-    """`?a=b&c=d` of what is not None."""
+    """Return `?a=b&c=d` of the values that are not None, or ""."""
     given = {key: value for key, value in query.items() if value is not None}
     return f"?{urlencode(given)}" if given else ""

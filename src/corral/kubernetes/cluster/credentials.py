@@ -1,4 +1,6 @@
-"""Who asks an API server: a token, a file with one that is replaced from time to time, or a program that gives one."""
+"""Credentials for an API server: a token, a file with a token that is replaced at times, or a program that prints
+one.
+"""
 
 import json
 import os
@@ -26,7 +28,7 @@ EXEC_VERSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What is shown to the API server. Its secrets are in no message.
+    """A credential shown to the API server. Its secrets appear in no message.
 
     Attributes:
         token: a bearer token, or None.
@@ -44,7 +46,7 @@ class ClusterCredentials(Protocol):
         """Raises NotAuthenticated where there is none."""
 
     def renew(self) -> bool:
-        """Forget what was given, which the API server did not take; whether there may be another."""
+        """Forget the credential that the API server refused. Return whether there may be another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +89,14 @@ class TokenFile:
 
 
 class ExecPlugin:
-    """A program that prints an ExecCredential, as `exec` in a kubeconfig has it.
+    """A program that prints an ExecCredential, as `exec` in a kubeconfig defines it.
 
     Args:
         command: the program and its arguments.
-        env: what is added to its environment.
+        env: variables added to its environment.
         api_version: one of EXEC_VERSIONS.
-        cluster: what it is told of the cluster (`provideClusterInfo`), or None.
-        hint: what the kubeconfig says to do where the program is missing (`installHint`).
+        cluster: the cluster data passed to it (`provideClusterInfo`), or None.
+        hint: the kubeconfig's advice if the program is missing (`installHint`).
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How an API server says no, as errors that a person can act on."""
+"""Refusals and failures of an API server, as errors that a person can act on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden,
 
 
 class ClusterUnreachable(BackendFailed):
-    """The API server did not answer in time, or broke off. What it was asked to do may have been done."""
+    """The API server did not answer in time, or broke off. The request may have been carried out."""
 
 
 class ClusterNotTrusted(Refused):
@@ -23,20 +23,20 @@ class ClusterBusy(BackendFailed):
 
 
 class ClusterFailed(BackendFailed):
-    """The API server, or what it relies on, failed. What it was asked to do may have been done."""
+    """The API server, or a service it relies on, failed. The request may have been carried out."""
 
 
 class NotAuthenticated(Refused):
-    """The API server does not know who asks: a token or certificate that is missing, wrong or out of date."""
+    """The API server does not accept the credential: a token or certificate is missing, wrong or expired."""
 
 
 class MissingRight(Forbidden):
-    """Who asks may not do this.
+    """The user of this client lacks a right.
 
     Attributes:
-        verb: what was tried, as RBAC calls it: "list", "create", ...
-        resource: on what: "pods", "pods/log", "inferenceservices.ome.io", ...
-        namespace: where, or None for the whole cluster.
+        verb: the verb of RBAC: "list", "create", ...
+        resource: the resource: "pods", "pods/log", "inferenceservices.ome.io", ...
+        namespace: the namespace, or None for the whole cluster.
     """
 
     def __init__(self, message: str, *, verb: str, resource: str, namespace: str | None) -> None:
@@ -47,15 +47,15 @@ class MissingRight(Forbidden):
 
 
 class NoSuchObject(NotFound):
-    """There is no object of that name, or no such kind of object: a definition that is not installed."""
+    """No object has that name, or its kind is unknown because its definition is not installed."""
 
 
 class AlreadyExists(Conflict):
-    """There is an object of that name. An earlier try whose answer was lost may have made it: compare the two."""
+    """An object of that name exists. An earlier try whose answer was lost may have made it: compare the two."""
 
 
 class ObjectChanged(Conflict):
-    """The object is not, or no longer, what the request presumed: another version, another UID, already bound."""
+    """The object differs from the one that the request assumed: another version, another UID, already bound."""
 
 
 class Rejected(Refused):
@@ -63,14 +63,16 @@ class Rejected(Refused):
 
 
 class VersionExpired(CorralError):
-    """The API server no longer knows what happened since the version that was named: list again."""
+    """The API server no longer has the changes since that version: list again."""
 
 
 @contextmanager
 def asked_again() -> Iterator[None]:
-    """Raises NodeUnreachable where the API server did not answer: it may have been done, and is asked for again.
+    """A context that raises NodeUnreachable if the API server did not answer: the request may be done, and must be
+    repeated.
 
-    So it is where one of the two does not know the other, as when a token has run out: no job is to blame for that.
+    It does the same if client and server do not recognize each other, as with an expired token: no job is to blame for
+    that.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""What an API server and a client say to each other of a command in a container, without the socket.
+"""The protocol between an API server and a client for a command in a container, without the socket.
 
-It is a WebSocket, of which the first byte of each message names a channel. Needs wsproto, which servers have. What a
-container sends is its user's: nothing in it is taken for more than bytes.
+It is a WebSocket in which the first byte of each message names a channel. It needs wsproto, a dependency of servers.
+The container's output is untrusted: it is only ever taken as bytes.
 """
 
 import json
@@ -33,7 +33,7 @@ from corral.model.terminal import TerminalSize
 
 STDOUT, STDERR = 1, 2
 MOST_BYTES = 1 << 20
-"""So much is kept of a channel that nobody takes from."""
+"""The most bytes kept of a channel that is not read."""
 
 _STDIN, _ERROR, _RESIZE, _CLOSE = 0, 3, 4, 255
 _PROTOCOL = "v4.channel.k8s.io"
@@ -47,14 +47,14 @@ def exec_target(
     """The address at which the API server runs a command."""
     query = [("command", word) for word in command]
     query += [("container", container), ("stdout", "true")]
-    # At a terminal both are one.
+    # At a terminal stdout and stderr are one channel.
     query += [("tty", "true")] if terminal else [("stderr", "true")]
     query += [("stdin", "true")] if stdin else []
     return f"{PODS.path(namespace, pod, 'exec')}?{urlencode(query)}"
 
 
 class ExecTalk:
-    """One command.
+    """The protocol state of one command.
 
     Attributes:
         begun: the API server has agreed to run it.
@@ -72,13 +72,15 @@ class ExecTalk:
         self._refusal = bytearray()
 
     def ask(self, host: str, target: str, headers: Mapping[str, str], *, ends_input: bool = False) -> bytes:
-        """The request. With `ends_input` the end of its input is to be told, if the API server can tell it."""
+        """Return the bytes of the request. With `ends_input` it asks for a protocol that can end the command's
+        input.
+        """
         protocols = [*([_PROTOCOL_WITH_CLOSE] if ends_input else []), _PROTOCOL]
         extra = [(name.encode(), value.encode()) for name, value in headers.items()]
         return self._socket.send(Request(host, target, subprotocols=protocols, extra_headers=extra))
 
     def receive(self, data: bytes) -> bytes:
-        """Take in what came, b"" being the end of the connection: what is to be sent for it.
+        """Take in received bytes (b"" at the end of the connection), and return the bytes to send in answer.
 
         Raises wsproto's ProtocolError.
         """
@@ -92,34 +94,34 @@ class ExecTalk:
         return answers
 
     def input(self, data: bytes) -> bytes:
-        """What says that the command's input goes on with this."""
+        """Return the message that passes `data` to the command's input."""
         return self._say(_STDIN, data)
 
     def end_of_input(self) -> bytes:
-        """What says that its input has ended; nothing where the API server has no word for that."""
+        """Return the message that ends the command's input, or b"" if the API server knows no such message."""
         return self._say(_CLOSE, bytes([_STDIN])) if self._can_close else b""
 
     def resize(self, size: TerminalSize) -> bytes:
-        """What says of which size its terminal is."""
+        """Return the message with the size of the terminal."""
         return self._say(_RESIZE, json.dumps({"Width": size.columns, "Height": size.rows}).encode())
 
     def ping(self) -> bytes:
-        """What says that this side is still there."""
+        """Return a ping, which shows that this side is still connected."""
         return self._socket.send(Ping()) if self._socket.state is ConnectionState.OPEN else b""
 
     def taken(self, channel: int) -> bytes:
-        """What came on a channel since this was asked last."""
+        """Return the bytes of a channel since the last call."""
         data = bytes(self._channels[channel])
         self._channels[channel].clear()
         return data
 
     @property
     def has_output(self) -> bool:
-        """Whether something came that was not taken."""
+        """Whether there is output that was not taken yet."""
         return bool(self._channels[STDOUT] or self._channels[STDERR])
 
     def status(self) -> Mapping[str, Any] | None:
-        """What the API server said of the end; None where it said nothing. Raises its error where it has refused."""
+        """Return the final status that the API server sent, or None. Raises its error if it refused the command."""
         if self._refused is not None:
             raise error_of(Response(self._refused, bytes(self._refusal)), "create pods/exec")
         try:

@@ -1,7 +1,7 @@
-"""JSON that an API server sends, however deep it is nested.
+"""Reads JSON of an API server, however deeply it is nested.
 
-Whoever may make one object, as a pod, can nest its `managedFields` thousands deep, and the API server keeps them. No
-field that means anything here is so deep, and nobody must be kept from reading all the others.
+Anybody who may create an object, such as a pod, can nest its `managedFields` thousands deep, and the API server keeps
+them. Fields that matter to Corral are never that deep. One object must not keep Corral from reading the others.
 """
 
 import json
@@ -14,7 +14,7 @@ _PARTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
 
 
 def read_json(text: bytes) -> Any:
-    """The value. Where it is nested too deep to be read, what is below `MOST_DEPTH` is None. Raises ValueError."""
+    """Return the value. If it is nested too deeply, parts below `MOST_DEPTH` are None. Raises ValueError."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -22,7 +22,7 @@ def read_json(text: bytes) -> Any:
 
 
 def _cut(text: bytes) -> bytes:
-    """The same text with null in place of what is below `MOST_DEPTH`."""
+    """Return the text with null in place of the parts below `MOST_DEPTH`."""
     kept: list[bytes] = []
     depth = kept_until = 0
     for part in _PARTS.finditer(text):

@@ -1,4 +1,6 @@
-"""Where an API server is and who asks it: from a kubeconfig file, or from the service account of a pod."""
+"""The address of an API server and the credential for it: from a kubeconfig file, or from the service account of a
+pod.
+"""
 
 import base64
 import binascii
@@ -27,15 +29,15 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How one API server is reached.
+    """The access to one API server.
 
     Attributes:
-        url: its address, with the path below which it answers, if any.
-        credentials: who asks.
-        namespace: the one meant where none is named.
+        url: its address, with its base path, if any.
+        credentials: the credential of the client.
+        namespace: the default namespace.
         authorities: certificates to trust as PEM text, or None for the system's.
-        insecure: its certificate is not checked.
-        tls_server_name: the name that its certificate must have, or None for that in `url`.
+        insecure: whether its certificate goes unchecked.
+        tls_server_name: the name that its certificate must have, or None for the host in `url`.
         proxy_url: an HTTP proxy to go through, or None. Variables such as HTTPS_PROXY do not count.
     """
 
@@ -54,9 +56,9 @@ def find_access(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Access:
-    """The kubeconfig that is named, else KUBECONFIG, else a pod's service account, else ~/.kube/config.
+    """Return the access from the given kubeconfig, else KUBECONFIG, else a pod's service account, else ~/.kube/config.
 
-    Raises Refused where none of them is there, or one makes no sense.
+    Raises Refused if none of them exists, or one is invalid.
     """
     if kubeconfig is not None:
         return read_kubeconfig([Path(kubeconfig).expanduser()], context)
@@ -92,9 +94,9 @@ def _of_service_account(environ: Mapping[str, str], directory: Path) -> Access:
 
 
 def read_kubeconfig(paths: list[Path], context: str | None = None) -> Access:
-    """The access that a context of these files names: of entries with one name, that of the first file counts.
+    """Return the access that a context of these files names. Among entries with the same name, the first file's counts.
 
-    Raises Refused, naming file and entry.
+    Raises Refused with the file and the entry.
     """
     files = [_File.read(path) for path in paths if len(paths) == 1 or path.exists()]
     if not files:
@@ -153,7 +155,7 @@ class _File:
         return value
 
     def pem(self, entry: Mapping[str, Any], key: str) -> str | None:
-        """The text of `KEY-data`, else of the file that `KEY` names; None where there is neither."""
+        """Return the text of `KEY-data`, else of the file that `KEY` names, or None if neither is given."""
         if data := entry.get(f"{key}-data"):
             try:
                 return base64.b64decode(data, validate=True).decode("ascii")

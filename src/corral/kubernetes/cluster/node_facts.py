@@ -1,4 +1,4 @@
-"""What Corral keeps of a node of Kubernetes."""
+"""The facts that Corral keeps of a node of Kubernetes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ _EFFECTS = {str(effect): effect for effect in TaintEffect}
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """One node. Equal as long as nothing changes that matters here: its heartbeats change nothing.
+    """The facts of one node. Heartbeats do not change them: two values are equal until something relevant changes.
 
     Attributes:
         name: its name, by which pods are bound.
-        uid: another one if it was deleted and made again.
+        uid: its UID; a node that is deleted and made again gets another.
         labels: all of them.
-        annotations: those that mean something to Corral.
-        hostname: its label `kubernetes.io/hostname`, which affinity names and which need not be its name.
+        annotations: those that Corral reads.
+        hostname: its label `kubernetes.io/hostname`, used by affinity; it may differ from `name`.
         unschedulable: it is cordoned.
         taints: in their order.
-        ready: whether its kubelet says so; None while nobody knows, as when it is silent.
-        not_ready_why: the reason and message of its condition, where it is not ready.
-        capacity: all it has.
-        allocatable: what pods may take; of devices, the healthy ones.
+        ready: whether its kubelet says that it is ready; None if unknown, as when the kubelet is silent.
+        not_ready_why: the reason and message of its condition, if it is not ready.
+        capacity: all its resources.
+        allocatable: the resources that pods may take; only healthy devices.
         address: its internal IP address.
         kubelet_version: as "v1.31.2".
         created_at_s: seconds since 1970.
-        unreadable: why its amounts cannot be read, which are then nothing; None if they can.
+        unreadable: why its amounts cannot be read; they then count as zero. None if they can.
         boot_id: the kernel's identifier of its boot.
     """
 
@@ -55,7 +55,7 @@ class NodeFacts:
 
 
 def read_node(item: Mapping[str, Any]) -> NodeFacts:
-    """The facts of a Node object, which its kubelet and others wrote."""
+    """Read a Node object, which is untrusted text of its kubelet and others."""
     metadata, spec, status = (mapping(item.get(part)) for part in ("metadata", "spec", "status"))
     name = str(metadata.get("name") or "")
     node_labels = labels(metadata)

@@ -1,4 +1,4 @@
-"""Follows the objects of one resource in a thread of its own, for all who keep something of them."""
+"""Follows the objects of one resource in a thread of its own, for all readers that keep values of them."""
 
 import logging
 import random
@@ -17,7 +17,7 @@ from corral.kubernetes.cluster.watch_state import Check, List, Watch, WatchState
 from corral.model.errors import CorralError, Refused
 
 _jitter = random.Random()
-"""Its own: these run on threads, and the generator of the process may be seeded by others, as by tests."""
+"""A generator of its own: watches run on threads, and other code, such as tests, may seed the one of the process."""
 
 WATCH_S = 300
 SILENCE_S = 100.0
@@ -53,7 +53,7 @@ class ObjectWatch:
         self._selection = selection
         self._silence_s = silence_s
         self._caches: list[Cache[Any]] = []
-        # Held while what is known changes and while subscribers are told, so that none of them misses a change.
+        # Held while values change and subscribers are called, so that no subscriber misses a change.
         self._lock = threading.RLock()
         self._synced = threading.Condition(self._lock)
         self._state = WatchState(())
@@ -65,10 +65,10 @@ class ObjectWatch:
         self._thread = threading.Thread(target=self._follow, name=f"watch-{resource.plural}", daemon=True)
 
     def cache(self, keep: Callable[[Mapping[str, Any]], T | None]) -> Cache[T]:
-        """Have a value kept of each object; before `start`.
+        """Keep a value of each object in a new cache. Call it before `start`.
 
-        `keep` makes it, or None for objects that are of no interest. It is called in the watch's thread and must not
-        raise: objects have what their users wrote.
+        `keep` makes the value, or None for irrelevant objects. It is called in the watch's thread and must not raise,
+        although objects hold untrusted text.
         """
         assert not self._thread.is_alive(), "who comes later would have missed the listing"
         made = Cache(keep, self._lock, lambda: self.synced)
@@ -81,7 +81,7 @@ class ObjectWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, and wait for it. Subscribers are told nothing more."""
+        """End the thread and wait for it. Subscribers are not called any more."""
         self._stopping.set()
         with self._lock:
             stream = self._stream
@@ -95,7 +95,7 @@ class ObjectWatch:
 
     @property
     def synced(self) -> bool:
-        """Whether a listing was ever complete. What is known may be old: see `failure` and `silent_s`."""
+        """Whether a listing was ever complete. The values may be old: see `failure` and `silent_s`."""
         return self._state.synced
 
     @property
@@ -104,16 +104,16 @@ class ObjectWatch:
         return self._failure
 
     def silent_s(self) -> float:
-        """How long ago the API server said anything about these objects, bookmarks and quiet watches included."""
+        """The seconds since the API server last answered about these objects, bookmarks and quiet watches included."""
         return time.monotonic() - self._heard_s
 
     def wait_until_synced(self, timeout_s: float) -> None:
-        """Return when the first listing is complete, however many pages it has.
+        """Wait until the first listing is complete, however many pages it has.
 
-        Raises what keeps it from that, such as MissingRight, where no page has come for so long.
+        Raises the cause, such as MissingRight, if no page comes for `timeout_s`.
         """
         with self._lock:
-            # What waiting does not mend, such as a missing right, is told at once.
+            # Errors that waiting does not mend, such as a missing right, are raised at once.
             while not (self.synced or self._stopping.is_set() or isinstance(self._failure, Refused)):
                 left_s = timeout_s - self.silent_s()
                 if left_s <= 0:
@@ -145,7 +145,7 @@ class ObjectWatch:
             self._wait_s = min(self._wait_s * 2, LONGEST_WAIT_S)
 
     def _step(self) -> None:
-        """Do what the state wants next."""
+        """Make the request that the state asks for next."""
         match self._state.next:
             case List(continue_token):
                 page = self._cluster.page(self._resource, self._selection, continue_token, timeout_s=CALL_S, once=True)
@@ -204,7 +204,7 @@ class ObjectWatch:
 
 
 def read_event(line: bytes) -> Mapping[str, Any]:
-    """One line of a watch. Raises ClusterFailed."""
+    """Read one line of a watch. Raises ClusterFailed."""
     try:
         event = read_json(line)
     except ValueError:

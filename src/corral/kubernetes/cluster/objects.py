@@ -1,4 +1,4 @@
-"""Parts that objects of every kind have, read from JSON whose fields their users wrote."""
+"""Parts that objects of every kind have, read from JSON with untrusted fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ ANNOTATION_PREFIXES = (
     "serving.kserve.io/",
 )
 ANNOTATIONS = frozenset({"gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "pod-group-name"})
-"""Annotations that mean something to Corral; others can be as large as the object itself, and are not kept."""
+"""Annotations that Corral reads. Others can be as large as the object itself and are not kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose part an object is, as a pod is of a Job: its controller."""
+    """The controller of an object, as a Job is of a pod."""
 
     kind: str
     name: str
@@ -33,7 +33,7 @@ class Owner:
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -53,7 +53,9 @@ def number(value: object) -> int | None:
 
 
 def time_s(value: object) -> float | None:
-    """Seconds since 1970 of a time of the API; None of what is none, for which 0001-01-01 stands, too."""
+    """Return a time of the API in seconds since 1970; None if it is invalid or before 1970, as the placeholder
+    0001-01-01.
+    """
     if not isinstance(value, str):
         return None
     try:
@@ -65,7 +67,7 @@ def time_s(value: object) -> float | None:
 
 
 def labels(metadata: Mapping[str, Any]) -> Mapping[str, str]:
-    """All labels. Many objects have the same, so their texts are kept once."""
+    """Return all labels. Many objects have equal labels, so equal texts are kept once."""
     return _texts(metadata.get("labels"))
 
 

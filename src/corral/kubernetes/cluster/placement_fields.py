@@ -1,6 +1,6 @@
-"""Fields of a pod that say where it may run, each read into the value of the model that means it.
+"""Reads the fields of a pod that restrict its nodes, each into the matching value of the model.
 
-Users write them. What they mean for a job, a pod of others or a model service is for the room that reads them to say.
+Users write them. The callers decide what they mean for a job, a pod of others or a model service.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ _OPERATORS = {operator.value: operator for operator in Operator}
 
 
 class NotUnderstood(ValueError):
-    """What is written has no meaning in the model; the message names it, as in "the operator 'Newer'"."""
+    """The written value has no counterpart in the model. The message names it, as in "the operator 'Newer'"."""
 
 
 def read_toleration(written: Mapping[str, Any]) -> Toleration:
-    """One of `tolerations`. Raises NotUnderstood."""
+    """Read one of `tolerations`. Raises NotUnderstood."""
     operator, effect = written.get("operator") or "Equal", written.get("effect") or None
     key, value = written.get("key") or "", written.get("value") or ""
     if operator not in ("Equal", "Exists"):
@@ -37,7 +37,7 @@ def read_toleration(written: Mapping[str, Any]) -> Toleration:
 
 
 def read_expression(written: Mapping[str, Any]) -> LabelExpression:
-    """One of `matchExpressions` or `matchFields`. Raises NotUnderstood."""
+    """Read one of `matchExpressions` or `matchFields`. Raises NotUnderstood."""
     operator, values = written.get("operator"), written.get("values")
     if not (isinstance(operator, str) and operator in _OPERATORS):
         raise NotUnderstood(f"the operator {operator!r:.40}")
@@ -46,7 +46,7 @@ def read_expression(written: Mapping[str, Any]) -> LabelExpression:
 
 
 def read_node_term(term: Mapping[str, Any]) -> Selector:
-    """What a term of node affinity asks of a node; () where it is empty, and then meets none. Raises NotUnderstood."""
+    """Read a term of node affinity; () for an empty term, which matches no node. Raises NotUnderstood."""
     fields = tuple(map(read_expression, sequence(term.get("matchFields"))))
     for one in fields:
         if one.key != NAME_FIELD:

@@ -16,12 +16,12 @@ _READ_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command did.
+    """The result of a command.
 
     Attributes:
-        exit_code: its own; None where it could not be run, which `stderr` then says.
-        stdout: what it wrote, at most MOST_BYTES.
-        stderr: the same.
+        exit_code: its exit code; None if it could not be run, and `stderr` says why.
+        stdout: its output, at most MOST_BYTES.
+        stderr: its error output, at most MOST_BYTES.
     """
 
     exit_code: int | None
@@ -47,7 +47,7 @@ def begin_over(line: OpenLine, target: str, deadline_s: float, *, ends_input: bo
 
 
 def run_over(line: OpenLine, target: str, deadline_s: float) -> Ran:
-    """Run the command at `target` by `deadline_s` of the monotonic clock. What it began may go on after that.
+    """Run the command at `target` by `deadline_s` of the monotonic clock. The command may go on after that.
 
     Raises the errors of `corral.kubernetes.cluster.errors`.
     """

@@ -1,4 +1,4 @@
-"""What Corral keeps of a pod."""
+"""The facts that Corral keeps of a pod."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ ENDED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
-    """One container of a pod, as its kubelet says.
+    """One container of a pod, as its kubelet reports it.
 
     Attributes:
         name: its name within the pod.
         init: whether it is an init container.
         state: waiting, running or terminated.
         reason: one word of Kubernetes, such as ImagePullBackOff, OOMKilled, Completed.
-        message: what is said besides.
-        exit_code: of one that has terminated.
-        signal: that ended it, where its runtime says so.
+        message: the message beside the reason.
+        exit_code: its exit code, once it has terminated.
+        signal: the signal that ended it, if its runtime reports it.
         started_at_s: seconds since 1970.
-        finished_at_s: the same.
-        restarts: how often it was started again.
+        finished_at_s: seconds since 1970.
+        restarts: the number of restarts.
         ready: whether it passes its readiness probe.
     """
 
@@ -69,26 +69,26 @@ class PodFacts:
     """One pod. Its times are the cluster's, whose clock may differ from ours.
 
     Attributes:
-        namespace: where it is.
-        name: its name there.
-        uid: another one if it was deleted and made again.
+        namespace: its namespace.
+        name: its name.
+        uid: its UID; a pod that is deleted and made again gets another.
         labels: all of them.
-        annotations: those that mean something to Corral.
+        annotations: those that Corral reads.
         owner: its controller, such as a Job's ReplicaSet.
         created_at_s: seconds since 1970.
-        deleting_at_s: by when it is to be gone, once it was asked to go; None before.
-        node: where it was bound; None before.
-        scheduler: who is to bind it.
-        priority: as its PriorityClass has it.
-        requests: what it takes of its node.
+        deleting_at_s: when its grace period ends, once its deletion was requested; None before.
+        node: the node to which it was bound; None before.
+        scheduler: the name of the scheduler that has to bind it.
+        priority: the priority of its PriorityClass.
+        requests: the resources that it takes of its node.
         phase: Pending, Running, Succeeded, Failed or Unknown.
         reason: of its phase, one word of Kubernetes such as Evicted.
-        message: what is said besides.
+        message: the message beside the reason.
         conditions: all of them.
-        containers: init containers first; none before its kubelet has seen it.
+        containers: init containers first; empty before its kubelet has seen the pod.
         address: its IP address.
-        started_at_s: when its kubelet took it.
-        unreadable: why `requests` cannot be read, which are then nothing: count its node as full. None if they can.
+        started_at_s: when its kubelet accepted it.
+        unreadable: why `requests` cannot be read; they are then zero, and its node counts as full. None if they can.
     """
 
     namespace: str
@@ -114,7 +114,7 @@ class PodFacts:
 
     @property
     def ended(self) -> bool:
-        """Whether it takes nothing of its node any more."""
+        """Whether it takes no resources of its node any more."""
         return self.phase in ENDED
 
     def condition(self, type_: str) -> PodCondition | None:
@@ -122,7 +122,7 @@ class PodFacts:
 
 
 def read_pod(item: Mapping[str, Any]) -> PodFacts:
-    """The facts of a Pod object, which its user, its kubelet and others wrote."""
+    """Read a Pod object, which is untrusted text of its user, its kubelet and others."""
     metadata, spec, status = (mapping(item.get(part)) for part in ("metadata", "spec", "status"))
     namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     requests, unreadable = read_requests(spec, f"{namespace}/{name}")
@@ -154,7 +154,9 @@ def read_pod(item: Mapping[str, Any]) -> PodFacts:
 
 
 def read_requests(spec: Mapping[str, Any], pod: str) -> tuple[Amounts, str | None]:
-    """What a pod takes of its node, and why that cannot be read; then it is nothing. `pod` names it in the log."""
+    """Return the resources that a pod takes of its node, or zero and why they cannot be read. `pod` names it in the
+    log.
+    """
 
     def read() -> tuple[Amounts, str | None]:
         try:
@@ -162,7 +164,7 @@ def read_requests(spec: Mapping[str, Any], pod: str) -> tuple[Amounts, str | Non
         except BadQuantity as error:
             return NOTHING, f"its requests cannot be read: {error}"
 
-    # The API server lets no such pod in; a version of it that is not known yet may.
+    # Today's API servers reject such a pod; a later version may accept it.
     found = guarded(f"what pod {pod} requests", read)
     return (NOTHING, f"its requests {found}") if isinstance(found, Unread) else found
 

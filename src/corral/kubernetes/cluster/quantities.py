@@ -34,7 +34,7 @@ def parse_quantity(text: object) -> Fraction:
 
 def whole(text: object) -> int:
     """The number, rounded up as Kubernetes does. Raises BadQuantity."""
-    # What nearly every pod has: no fraction to make.
+    # The usual case of nearly every pod: a whole number needs no fraction.
     if isinstance(text, str) and len(text) < 20 and text.isdecimal() and text.isascii():
         return int(text)
     return ceil(parse_quantity(text))

@@ -24,7 +24,7 @@ class ResourceType:
 
     @property
     def api_version(self) -> str:
-        """What stands in an object's `apiVersion`."""
+        """The value of an object's `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
@@ -58,4 +58,4 @@ ACCESS_REVIEWS = ResourceType(
 )
 
 OWN_NAMESPACE = "corral-system"
-"""Where what all servers of a cluster share is: who binds pods of others, and which GPUs are held for services."""
+"""The namespace of objects that all servers of a cluster share: the binding lease, and the GPUs held for services."""

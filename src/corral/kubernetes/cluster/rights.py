@@ -1,4 +1,6 @@
-"""What a server must be able to do in its cluster, and what it can use. docs/kubernetes.md has it as a ClusterRole."""
+"""The rights that a server needs in its cluster, and those that it can use. docs/kubernetes.md has them as a
+ClusterRole.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from corral.model.errors import Forbidden, NotFound
 
 @dataclass(frozen=True, slots=True)
 class ServerRight:
-    """A right that is needed: in all namespaces, in one of that name, else in that of jobs."""
+    """A right of a server: in all namespaces, in the named one, else in that of jobs."""
 
     verb: str
     resource: ResourceType
@@ -47,7 +49,7 @@ RUNNING_JOBS = (
 """To run jobs as pods."""
 
 COMMANDS_IN_JOBS = tuple(ServerRight(verb, PODS, "exec") for verb in ("create", "get"))
-"""To run commands inside jobs. Which of the two is asked for depends on the version of the API server."""
+"""To run commands inside jobs. Depending on its version, the API server asks for one of the two."""
 
 BINDING = (
     ServerRight("create", PODS, "binding", everywhere=True),
@@ -57,11 +59,11 @@ BINDING = (
     *(ServerRight(verb, EVENTS, everywhere=True) for verb in ("create", "patch")),
     *(ServerRight(verb, LEASES, namespace=OWN_NAMESPACE) for verb in ("get", "create", "patch")),
 )
-"""To bind the pods of others. A server without these runs all the same, and binds none."""
+"""To bind the pods of others. A server without these rights runs too, but binds none."""
 
 
 def missing_rights(cluster: Cluster, rights: Iterable[ServerRight]) -> list[ServerRight]:
-    """Those of the rights that the one who asks does not have."""
+    """Return those of the rights that the client does not have."""
     return [
         right
         for right in rights
@@ -70,7 +72,7 @@ def missing_rights(cluster: Cluster, rights: Iterable[ServerRight]) -> list[Serv
 
 
 def require_rights(cluster: Cluster) -> None:
-    """Raises Forbidden, naming every right that is missing; and what keeps it from asking."""
+    """Raise Forbidden with every missing right, or the error that prevents the check."""
     missing = missing_rights(cluster, (*SEEING, *RUNNING_JOBS))
     if not missing:
         return
@@ -87,7 +89,7 @@ def require_rights(cluster: Cluster) -> None:
 
 
 def namespace_is_missing(cluster: Cluster) -> bool:
-    """Whether the namespace of jobs is not there. False where the one who asks may not look."""
+    """Return whether the namespace of jobs is missing. False if the client may not look."""
     try:
         cluster.get(NAMESPACES, cluster.namespace)
     except NoSuchObject:

@@ -1,14 +1,14 @@
-"""What is known of the objects of one resource, from listings and a watch. Does no I/O.
+"""The known objects of one resource, kept up to date by listings and a watch. Does no I/O.
 
-Whoever does it asks for what `next` says, and tells what came: `listed`, `checked`, `heard`, `broke` or `expired`.
+The caller makes the request in `next`, and reports the answer: `listed`, `checked`, `heard`, `broke` or `expired`.
 
-- A listing is the truth. What it has is compared with what was known, so that nothing is missed that happened between a
-  watch that ended and the listing; its pages count when the last one is there.
+- A listing is authoritative. It is compared with the known objects, so that a change between the end of a watch and the
+  listing is not missed. Its pages count once the last one has come.
 - A watch goes on from the version of the listing or of the last event. Events and bookmarks at or before that version
-  are repeats, and count for nothing.
-- When a watch has ended, the version of the whole is asked for before the next begins. Where it is lower than what was
-  seen, the API server's store was restored from an older copy, and a watch would wait for what may never come: so all
-  is listed again.
+  are repeats and are ignored.
+- After a watch has ended, the version of the whole is asked for before the next begins. A lower version than seen
+  before means that the API server's store was restored from an older copy. A watch could then wait for ever, so
+  everything is listed again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,18 +37,18 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Ask for the version of the whole, as the first page of a listing of one object has it."""
+    """Ask for the current version of the whole, from the first page of a listing of one object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Ask for what happened since that version."""
+    """Ask for the changes since that version."""
 
     version: str
 
 
 class Change(NamedTuple, Generic[T]):
-    """One object came (old is None), went (new is None) or changed."""
+    """An object that came (old is None), went (new is None) or changed."""
 
     old: T | None
     new: T | None
@@ -60,12 +60,11 @@ class _Kept(NamedTuple, Generic[T]):
 
 
 class Known(Generic[T]):
-    """The values that one reader has of the objects of a resource; each object is read once for all readers.
+    """The values that one reader keeps of the objects of a resource. Each object is read once for all readers.
 
     Args:
-        keep: makes the value that is kept of an object; None for objects that are of no interest, of which nothing is
-            kept.
-        tell: called with what has changed, if anything has.
+        keep: makes the value kept of an object, or None for irrelevant objects.
+        tell: called with the changes, if there are any.
     """
 
     def __init__(self, keep: Callable[[Mapping[str, Any]], T | None], tell: Callable[[list[Change[T]]], None]) -> None:
@@ -123,13 +122,13 @@ def _changes(before: _Kept[T] | None, now: _Kept[T]) -> list[Change[T]]:
     if before is None:
         return [Change(None, now.value)]
     if before.uid != now.uid:
-        # Another object of the same name: the old one's end was not seen.
+        # Another object of the same name: the deletion of the old one was missed.
         return [Change(before.value, None), Change(None, now.value)]
     return [] if before.value == now.value else [Change(before.value, now.value)]
 
 
 class WatchState:
-    """What to ask next, and what the answers mean to those who know the objects."""
+    """The next request, and the effect of answers on the readers."""
 
     def __init__(self, readers: Sequence[Known[Any]]) -> None:
         self._readers = readers
@@ -138,7 +137,7 @@ class WatchState:
         self.synced = False
 
     def listed(self, page: Page) -> None:
-        """What differs from what was known is told once the last page is there; before, nothing."""
+        """Take in a page. Changes are reported once the last page has come."""
         for item in page.items:
             key, uid, _ = _identity(item)
             for reader in self._readers:
@@ -157,7 +156,7 @@ class WatchState:
         self.next = List(None) if backwards else Watch(self._version)
 
     def heard(self, event: Mapping[str, Any]) -> None:
-        """Tell what an event of the watch changed. Raises what an ERROR among them says, such as VersionExpired."""
+        """Report the change of a watch event. Raises the error of an ERROR event, such as VersionExpired."""
         kind, body = event.get("type"), event.get("object")
         if not isinstance(body, dict):
             return
@@ -175,7 +174,7 @@ class WatchState:
                 reader.put(key, uid, body)
 
     def broke(self) -> None:
-        """The watch has ended, for whatever reason."""
+        """The watch has ended, for any reason."""
         if isinstance(self.next, Watch):
             self.next = Check()
 
@@ -193,7 +192,9 @@ def _identity(item: Mapping[str, Any]) -> tuple[Key, str, str]:
 
 
 def _is_before(version: str, other: str) -> bool:
-    """Whether it is older. Versions are numbers wherever etcd stores them; others cannot be compared."""
+    """Return whether a version is older than another. Versions are numbers wherever etcd stores them; others cannot be
+    compared.
+    """
     numbers = version.isdecimal() and other.isdecimal() and version.isascii() and other.isascii()
     return numbers and int(version) < int(other)
 

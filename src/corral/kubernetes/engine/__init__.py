@@ -1,6 +1,7 @@
-"""The engine of a Kubernetes cluster: its nodes, and what happens on them (decision 67).
+"""The engine of a Kubernetes cluster: its nodes, and the work done on them (decision 67).
 
-- `engine` puts it together: caches of nodes and of pods, the runtimes of jobs, an agent for each node.
-- `node_book` knows each node, the pods of others on it, and what jobs have of it; `cluster_feed` tells the news of all.
-- `node_agent` does on one node what a server asks for.
+- `engine` assembles the parts: caches of nodes and of pods, the runtimes of jobs, an agent for each node.
+- `node_book` keeps the state of each node: its facts, the pods of others on it, and the slots of jobs. `cluster_feed`
+  reports the changes of all nodes.
+- `node_agent` carries out a server's requests on one node.
 """

@@ -1,4 +1,4 @@
-"""Tells the news of all nodes of a cluster by one long poll."""
+"""Reports the changes of all nodes of a cluster by one long poll."""
 
 import time
 import uuid
@@ -13,16 +13,16 @@ from corral.ports.engine import FeedNews
 from corral.ports.node import News
 
 TELL_EVERY_S = 0.05
-"""What is new is told at once, and then what has gathered for so long: to tell costs a look at every node, whether one
-pod was bound meanwhile or a hundred.
+"""The first change is reported at once, later changes after this time. A report looks at every changed node, whether
+one pod was bound meanwhile or a hundred.
 """
 
 
 class ClusterFeed:
     """Implements `corral.ports.engine.NodeFeed`; for the hub's thread alone.
 
-    `members` is called with the nodes that the cluster has now, before anything is told of them. `trouble` says why
-    the API server does not answer, None while it does.
+    `members` is called with the current nodes of the cluster before any report about them. `trouble` gives the reason
+    why the API server does not answer, or None.
     """
 
     def __init__(
@@ -58,7 +58,9 @@ class ClusterFeed:
         return FeedNews(news, [name for name in silences if name not in news and name not in silent], silent)
 
     def _news_of(self, happened: Happened, answering: set[str]) -> dict[str, News]:
-        """What is new of nodes that answer. Of one that does not, all is told once it does."""
+        """Return the changes of nodes that answer. A node that does not answer is reported in full once it answers
+        again.
+        """
         now, found = self._clock.now(), dict[str, News]()
         fresh = answering - self._told.keys()
         for name in {**dict.fromkeys(happened.nodes), **dict.fromkeys(happened.launches), **dict.fromkeys(fresh)}:
@@ -75,13 +77,15 @@ class ClusterFeed:
 
 
 def _new_inventory(before: SeenNode | None, seen: SeenNode) -> Node | None:
-    # Of a node that only has other readings, the inventory is the same object.
+    # If only the readings of a node changed, the inventory is the same object.
     is_new = before is None or (before.node is not seen.node and before.node != seen.node)
     return seen.node if is_new else None
 
 
 def _new_samples(before: SeenNode | None, samples: Sequence[DeviceSample]) -> tuple[DeviceSample, ...]:
-    """The samples that say something else than those before. Of a device that nothing reads, time alone is no news."""
+    """Return the samples that differ from those before. A newer time alone is no change for a device without
+    readings.
+    """
     known = {} if before is None else {sample.uuid: sample for sample in before.samples}
     return tuple(sample for sample in samples if not _says_the_same(known.get(sample.uuid), sample))
 

@@ -1,4 +1,4 @@
-"""Whether what is known of a cluster is as it is now."""
+"""Checks whether the known state of a cluster is up to date."""
 
 import time
 
@@ -7,16 +7,17 @@ from corral.kubernetes.cluster.object_watch import ObjectWatch
 from corral.model.errors import CorralError
 
 ASK_S = 3.0
-"""Where its watches heard nothing for so long, the API server is asked whether it is there."""
+"""The silence of the watches after which the API server is asked for its version."""
 
 ANSWER_S = 5.0
 """Within which it has to answer that."""
 
 
 class ClusterHealth:
-    """Watches tell of one that has ended at once, and of an API server that hangs only when they are due to hear of it.
+    """Tells when the known state of a cluster may be old.
 
-    So it is asked. For one thread alone.
+    A watch that ended reports its failure at once. A watch on an API server that hangs notices it only late, so the API
+    server is also asked. For one thread alone.
     """
 
     def __init__(self, cluster: Cluster, *watches: ObjectWatch) -> None:
@@ -25,7 +26,7 @@ class ClusterHealth:
         self._asked_s = 0.0
 
     def trouble(self) -> CorralError | None:
-        """Why what is known may be old, None where it is as new as it can be. Waits for an answer where that is due."""
+        """Return why the known state may be old, or None. Waits for an answer of the API server if a check is due."""
         for watch in self._watches:
             if watch.failure is not None:
                 return watch.failure

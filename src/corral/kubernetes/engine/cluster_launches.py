@@ -9,13 +9,15 @@ from corral.kubernetes.engine.runtimes import ClusterRuntime
 from corral.model.launch import Launch, job_of
 
 FRESH_S = 2.0
-"""A list of all that is on record is good for so long: at a start, thousands of nodes are reconciled one by one."""
+"""The time for which a list of all records is reused: at a start, thousands of nodes are reconciled one after
+another.
+"""
 
 
 class ClusterLaunches:
     """The launches of one cluster. Safe from any thread.
 
-    `ended_in` names the runtime of a job that has ended, as far as that can be known.
+    `ended_in` names the runtime of a job that has ended, if it is known.
     """
 
     def __init__(
@@ -27,7 +29,9 @@ class ClusterLaunches:
         self._names: dict[str, str] = {}
         self._of_jobs: dict[str, str] = {}
         self._added: dict[str, dict[str, str]] = defaultdict(dict)
-        """By node the launches that this server has there, each with the name of its runtime: a list may be older."""
+        """By node, this server's launches there, each with the name of its runtime. The last list may be older than
+        these.
+        """
         self._by_node: dict[str, dict[str, str]] = {}
         self._listed_s = -FRESH_S
 
@@ -60,7 +64,7 @@ class ClusterLaunches:
         return known or self._ended_in(job_id)
 
     def on(self, node: str) -> tuple[tuple[ClusterRuntime, str], ...]:
-        """The launches on a node: all that this server has there, and those on record `FRESH_S` ago at most.
+        """Return the launches on a node: those of this server, and those on record at most `FRESH_S` ago.
 
         Some may be gone by now: the runtime's report says so.
         """

@@ -40,10 +40,10 @@ BINDING_RUNTIME = "binding"
 """The runtime of launches that bind pods of others."""
 
 THREADS = 16
-"""So many calls to the API server are made at a time for what is done on nodes, and as many for what they are asked."""
+"""The number of parallel calls to the API server for work on nodes, and the same number for questions to nodes."""
 
 SYNC_S = 60.0
-"""Where no nodes or pods are told for so long before all are known, the server does not start."""
+"""The server does not start if no page of nodes or pods comes for this long before the first listing is complete."""
 
 
 def make_engine(home: Home, settings: Settings, clock: SystemClock) -> "KubernetesEngine":
@@ -131,7 +131,8 @@ class KubernetesEngine:
         return {name: self._agent(name) for name in sorted(self._members)}
 
     def on_record(self) -> tuple[str, ...]:
-        # Not by the marks on pods of others: their owners could write any number there, and no number is left then.
+        # The marks on pods of others do not count: their owners could write the highest number there and exhaust the
+        # numbers.
         return tuple(one.launch_id for one in self._own_pods.on_record())
 
     def at_work(self) -> tuple[str, ...]:
@@ -159,14 +160,14 @@ class KubernetesEngine:
             patrol.close()
         for runtime in self._runtimes.values():
             runtime.close()
-        # The feed may wait for news: it is woken, and nothing is told any more.
+        # The feed may wait for changes: wake it. It reports nothing any more.
         self._book.wake()
         for watch in (self._nodes, self._pods):
             watch.stop()
         self._cluster.close()
 
     def _tell_members(self, now: frozenset[str]) -> None:
-        """Tell which nodes came and went since that was told; for the feed's thread."""
+        """Report the nodes that came and went since the last report; for the feed's thread."""
         if self._watchers is None:
             return
         joined, left = self._watchers

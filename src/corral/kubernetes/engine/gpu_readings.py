@@ -1,4 +1,4 @@
-"""Reads what the GPUs of a cluster do, at a bounded rate."""
+"""Reads the GPUs of a cluster at a bounded rate."""
 
 import logging
 from collections.abc import Collection
@@ -14,10 +14,10 @@ from corral.model.units import count_of
 log = logging.getLogger(__name__)
 
 LEAST_INTERVAL_S = 10.0
-"""A cluster is not read more often, whatever the site says: dcgm-exporter measures every 30 s by itself."""
+"""The shortest interval, whatever the settings say: dcgm-exporter measures every 30 s by itself."""
 
 LAST_INTERVALS = 3
-"""Readings are none any more after so many intervals without newer ones."""
+"""Readings expire after this many intervals without newer ones."""
 
 _MOST_ROUNDS = 32
 _NAMED = 5
@@ -31,9 +31,10 @@ class _Failing(NamedTuple):
 
 
 class GpuReadings:
-    """Takes readings each interval, and tells the book.
+    """Takes readings at each interval and stores them in the book.
 
-    An exporter that does not answer is asked less and less often, so that many that hang do not hold up the others.
+    An exporter that does not answer is asked less and less often, so that many hanging exporters do not delay the
+    others.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class GpuReadings:
         self._failing[node] = _Failing(times, self._round + min(2**times, _MOST_ROUNDS))
 
     def _say_unattributed(self) -> None:
-        """Of what the last round told, and the feed has passed on."""
+        """Log the nodes whose readings do not name the pod of each GPU, as of the last round that the feed has
+        reported.
+        """
         found = self._book.unattributed()
         used = [gpu.utilization_pct for gpus in found.values() for gpu in gpus if gpu.utilization_pct is not None]
         mean = f"; they are used to {fmean(used):.0f} % on average" if used else ""

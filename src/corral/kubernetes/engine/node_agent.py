@@ -1,4 +1,4 @@
-"""One node of a cluster, as a server acts on it: over the API server, and what is known of its objects."""
+"""Acts on one node of a cluster for a server, through the API server and the known state of its objects."""
 
 from collections.abc import Callable, Mapping
 
@@ -33,9 +33,10 @@ DEFAULT_RUNTIME = "container"
 
 
 class ClusterNodeAgent:
-    """Implements `corral.ports.node.NodeAgent` for the node of that name, with a thread while commands run in its jobs.
+    """Implements `corral.ports.node.NodeAgent` for the node of that name. It has a thread while commands run in its
+    jobs.
 
-    What a host has and a cluster does not show (processes, files of users, input of programs) is refused, or not there.
+    Parts of a host that a cluster does not show (processes, files of users, input of programs) are refused or absent.
     """
 
     def __init__(
@@ -49,9 +50,10 @@ class ClusterNodeAgent:
         look: Callable[[str], None],
         departed: bool = False,
     ) -> None:
-        """`runtimes` are by the name that launches have for theirs; the cluster has no node that `departed`.
+        """`runtimes` maps the names of runtimes in launches to them. With `departed` the cluster no longer has the
+        node.
 
-        `look` has the book know what other schedulers have just bound to a node.
+        `look` brings pods that other schedulers have just bound to a node into the book.
         """
         self._look = look
         self._departed = departed
@@ -66,7 +68,7 @@ class ClusterNodeAgent:
     # What is told
 
     def news(self, after: int, timeout_s: float) -> News:
-        """Its news come by the feed of its cluster. Raises Refused."""
+        """Raises Refused: the feed of the cluster reports the changes of its nodes."""
         raise Refused(f"node {self._name} is not asked for its news: the feed of its cluster tells them")
 
     def ready(self, uuids: tuple[str, ...]) -> Readiness:
@@ -82,7 +84,7 @@ class ClusterNodeAgent:
 
     def reports(self, launch_ids: tuple[str, ...]) -> Reports:
         if self._departed:
-            # Nodes and pods are told by watches of their own, of which one may be behind the other.
+            # Nodes and pods have separate watches, and one may lag behind the other.
             for launch_id in launch_ids:
                 self._of(launch_id).look(launch_id)
         reports = tuple(self._of(launch_id).report(launch_id) for launch_id in launch_ids)
@@ -201,7 +203,7 @@ class ClusterNodeAgent:
             raise NodeUnreachable(f"node {self._name} has just come, and is not reconciled with the ledger yet")
 
     def _refuse_taken(self, launch: Launch) -> None:
-        """Between the decision and now another scheduler may have taken GPUs, or one has fallen sick."""
+        """Raise DevicesTaken if another scheduler took GPUs since the decision, or GPUs have become unhealthy."""
         if not launch.uses:
             return
         self._look(self._name)

@@ -1,4 +1,4 @@
-"""What is known of each node of a cluster: what its caches tell, and what jobs have of it. Does no I/O."""
+"""The known state of each node of a cluster: facts from the caches, and the slots of jobs. Does no I/O."""
 
 import math
 import threading
@@ -17,15 +17,15 @@ from corral.kubernetes.inventory.seen_node import SeenNode, see_node, silence_of
 from corral.model.launch import Launch
 
 CHOSEN_S = 10.0
-"""Devices that were asked for before a start are kept free of other pods' for so long, as far as telling them goes."""
+"""Devices chosen for a start are not shown as those of other pods for this long. Only the display uses it."""
 
 AHEAD_S = 5.0
-"""A pod that was read on a node counts for so long without its watch telling of it: it may have gone meanwhile."""
+"""A pod that was read on a node counts for this long before its watch reports it. It may have gone meanwhile."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """What a launch has of its node: slots, and the pod that it is, or will be."""
+    """The resources of a launch on its node: its slots, and its pod, existing or planned."""
 
     slots: tuple[int, ...]
     pod: PodName
@@ -39,16 +39,16 @@ class _KnownNode:
     chosen: dict[int, float] = field(default_factory=dict)
     """Slots that are about to be held, and until when that counts, by the monotonic clock."""
     ahead: dict[PodName, tuple[Occupant, float]] = field(default_factory=dict)
-    """Pods of others that were read before the watch told of them, and until when that counts."""
+    """Pods of others that were read before the watch reported them, and until when they count."""
     others_came_s: float = -math.inf
-    """When the last pod of others came."""
+    """The time at which the last pod of others came."""
     read: NodeReadings = NO_READINGS
     seen: SeenNode | None = None
     changed: bool = True
-    """Whether anything but its readings is new since it was seen."""
+    """Whether anything but the readings has changed since the last view of the node."""
 
     def is_own(self, pod: PodName) -> bool:
-        """Whether a launch has that pod."""
+        """Return whether a launch has this pod."""
         return any(held.pod == pod for held in self.held.values())
 
     def others(self) -> list[Occupant]:
@@ -60,14 +60,14 @@ class _KnownNode:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """What is new since it was asked for last: nodes of which something changed, and launches by node."""
+    """The changes since the last call: nodes that changed, and launches by node."""
 
     nodes: Collection[str]
     launches: dict[str, tuple[str, ...]]
 
 
 class NodeBook:
-    """The nodes of one cluster. Safe from any thread; each call returns at once, but `wait`."""
+    """The nodes of one cluster. Safe from any thread. Every call but `wait` returns at once."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -78,9 +78,9 @@ class NodeBook:
         self._places: dict[str, str] = {}
         """The node of each launch that holds something."""
         self._with_ahead: set[str] = set()
-        """Nodes with pods that were read before the watch told of them."""
+        """Nodes with pods that were read before the watch reported them."""
 
-    # What the caches tell
+    # From the caches
 
     def nodes_changed(self, changes: Iterable[Change[NodeFacts]]) -> None:
         """Nodes came, changed or went."""
@@ -131,7 +131,7 @@ class NodeBook:
                 self._changed.notify_all()
 
     def note_ahead(self, node: str, read: Iterable[Occupant]) -> None:
-        """These pods are on a node now, of which the watch may not have told yet."""
+        """Record pods that are on a node now, although the watch may not have reported them yet."""
         until_s = self._clock.monotonic() + AHEAD_S
         with self._changed:
             known = self._known(node)
@@ -142,13 +142,13 @@ class NodeBook:
                 self._touch(node)
 
     def others_came_since(self, node: str, since_s: float) -> bool:
-        """Whether a pod of others has come to a node since then, by the monotonic clock."""
+        """Return whether a pod of others has come to a node since a time of the monotonic clock."""
         with self._changed:
             known = self._nodes.get(node)
             return known is not None and known.others_came_s > since_s
 
     def overbooked(self, node: str) -> int:
-        """How many more GPUs jobs and pods of others have of a node than it has healthy ones."""
+        """Return by how many GPUs the jobs and the pods of others exceed the healthy GPUs of a node."""
         with self._changed:
             known = self._nodes.get(node)
             if known is None or known.facts is None:
@@ -156,7 +156,7 @@ class NodeBook:
             held = sum(len(held.slots) for held in known.held.values())
             return held + sum(one.gpus for one in known.others()) - known.facts.allocatable.of(GPU)
 
-    # What jobs have
+    # The slots of jobs
 
     def choose(self, node: str, slots: Iterable[int]) -> None:
         """These slots are about to be given to a job."""
@@ -193,10 +193,10 @@ class NodeBook:
         for launch_id in gone:
             self.release(launch_id)
 
-    # What is known
+    # The known state
 
     def wait(self, timeout_s: float) -> Happened:
-        """Wait until something is new, or the time is up. What was told once is not told again."""
+        """Wait for changes, or until the time is up. Each change is returned once."""
         with self._changed:
             self._changed.wait_for(lambda: bool(self._dirty or self._launches), timeout_s)
             self._drop_what_is_not_told()
@@ -205,14 +205,14 @@ class NodeBook:
         return Happened(tuple(dirty), {node: tuple(ids) for node, ids in launches.items()})
 
     def tell_again(self, happened: Happened) -> None:
-        """What was told could not be passed on."""
+        """Put back changes that could not be reported."""
         with self._changed:
             self._dirty.update(dict.fromkeys(happened.nodes))
             for node, ids in happened.launches.items():
                 self._launches.setdefault(node, {}).update(dict.fromkeys(ids))
 
     def wake(self) -> None:
-        """Let whoever waits go on."""
+        """Wake the waiting thread."""
         with self._changed:
             self._dirty.setdefault("", None)
             self._changed.notify_all()
@@ -228,7 +228,9 @@ class NodeBook:
             return [known.facts for known in self._nodes.values() if known.facts and slot_count(known.facts)]
 
     def exporters(self) -> dict[str, PodName]:
-        """The pod of dcgm-exporter on each node that has one, of a DaemonSet: any pod can have any label."""
+        """Return the dcgm-exporter pod of each node that has one. It must belong to a DaemonSet: any pod can have any
+        label.
+        """
         with self._changed:
             return {
                 name: pod
@@ -248,7 +250,7 @@ class NodeBook:
             ]
 
     def unattributed(self) -> dict[str, tuple[GpuReading, ...]]:
-        """The readings of nodes of which not one belongs to a device."""
+        """Return the readings of nodes on which no reading could be matched to a device."""
         with self._changed:
             return {
                 name: known.read.gpus
@@ -257,7 +259,7 @@ class NodeBook:
             }
 
     def silences(self) -> dict[str, str | None]:
-        """Of each node why nothing can start there, None where it can."""
+        """Return for each node why nothing can start there, or None."""
         with self._changed:
             return {name: silence_of(known.facts) for name, known in self._nodes.items() if known.facts is not None}
 
@@ -270,7 +272,7 @@ class NodeBook:
             return silence_of(known.facts)
 
     def see(self, node: str) -> SeenNode | None:
-        """The node as it is now, None where the cluster has none of that name."""
+        """Return the current state of the node, or None if the cluster has no node of that name."""
         now, now_s = self._clock.now(), self._clock.monotonic()
         with self._changed:
             known = self._nodes.get(node)

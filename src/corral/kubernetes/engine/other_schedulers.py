@@ -1,4 +1,4 @@
-"""Looks, before a start, at what other schedulers have just bound: watches tell of it a moment later (decision 67)."""
+"""Checks, before a start, for pods that other schedulers have just bound: watches report them later (decision 67)."""
 
 import logging
 import threading
@@ -18,15 +18,15 @@ from corral.kubernetes.inventory.pods_elsewhere import PodElsewhere, keep_elsewh
 log = logging.getLogger(__name__)
 
 RECENT_S = 1.0
-"""A node is asked for its pods where one of others has come so short a time ago, or one with GPUs was made."""
+"""A node's pods are listed if a pod of others came to it, or one with GPUs was made, within this time."""
 
 ANSWER_S = 2.0
 
 
 class OtherSchedulers:
-    """The pods with GPUs that others bind, and what they have just bound. Safe from any thread.
+    """The pods with GPUs that other schedulers bind, and their latest bindings. Safe from any thread.
 
-    `scheduler` and `tag` are this server's own.
+    `scheduler` and `tag` are those of this server.
     """
 
     def __init__(
@@ -43,11 +43,13 @@ class OtherSchedulers:
         self._pods.subscribe(self._hear)
 
     def warning(self) -> str | None:
-        """What a person is to know of them, and do; None where there are none."""
+        """The warning about these pods with its remedy, or None if there are none."""
         return warning_of(self._pods.values(), self._scheduler)
 
     def look(self, node: str) -> None:
-        """Have the book know what others have just bound to a node. Raises NodeUnreachable where nobody answers."""
+        """Bring the latest bindings of other schedulers on a node into the book. Raises NodeUnreachable without an
+        answer.
+        """
         since_s = self._clock.monotonic() - RECENT_S
         with self._lock:
             made = self._made_s > since_s

@@ -1,4 +1,4 @@
-"""What runs launches in a cluster, as the engine and its agents use it."""
+"""The interface of runtimes of launches in a cluster, for the engine and its agents."""
 
 from typing import Protocol
 
@@ -32,7 +32,7 @@ class ClusterRuntime(Protocol):
     def report(self, launch_id: str) -> LaunchReport: ...
 
     def look(self, launch_id: str) -> None:
-        """Ask the API server for the pod of a launch, so that its report is as new as that. Raises NodeUnreachable."""
+        """Ask the API server for the pod of a launch, so that its report is up to date. Raises NodeUnreachable."""
         ...
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool: ...
@@ -48,7 +48,7 @@ class ClusterRuntime(Protocol):
         ...
 
     def on_record(self) -> tuple[LaunchedHere, ...]:
-        """Every launch that there is a pod of, ended ones too."""
+        """Return every launch that has a pod, ended ones too."""
         ...
 
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk: ...

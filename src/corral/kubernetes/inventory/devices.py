@@ -1,6 +1,6 @@
-"""The devices of a node as far as its labels and its amounts tell: how many, and of which kind. Pure.
+"""The devices of a node, by its labels and its amounts: their number and their model. Pure.
 
-Nothing in a cluster tells which of them is which, so each is known by its node and its slot: a number from 0.
+A cluster does not identify single devices, so each is known by its node and its slot: a number from 0.
 """
 
 from corral.kubernetes.cluster.amounts import GPU
@@ -17,7 +17,7 @@ UNKNOWN_MODEL = "unknown GPU"
 
 
 def device_id(node: str, slot: int) -> str:
-    """What stands for the UUID of a device that nobody has read one of."""
+    """Return the substitute for the UUID of a device whose UUID is unknown."""
     return f"{node}.gpu-{slot}"
 
 
@@ -27,17 +27,17 @@ def slot_of_id(uuid: str) -> int:
 
 
 def slot_count(facts: NodeFacts) -> int:
-    """How many devices the node has, sick ones too."""
+    """Return the number of devices of the node, unhealthy ones included."""
     return min(MOST_SLOTS, max(facts.capacity.of(GPU), facts.allocatable.of(GPU)))
 
 
 def sick_count(facts: NodeFacts) -> int:
-    """How many of them its device plugin takes for sick: it does not tell which."""
+    """Return the number of devices that the device plugin reports as unhealthy. It does not say which."""
     return slot_count(facts) - min(slot_count(facts), facts.allocatable.of(GPU))
 
 
 def devices_of(facts: NodeFacts, slots: int) -> tuple[Device, ...]:
-    """So many devices, from slot 0 on. Each is given whole: a cluster counts whole devices or replicas alone."""
+    """Return the devices of slots 0 to `slots` - 1. Each is whole: a cluster counts only whole devices or replicas."""
     found = read_gpu_labels(facts.labels)
     model = UNKNOWN_MODEL if found.product is None else found.product.replace("NVIDIA-", "NVIDIA ", 1)
     return tuple(
@@ -56,7 +56,9 @@ def devices_of(facts: NodeFacts, slots: int) -> tuple[Device, ...]:
 
 
 def _memory_mib(found: GpuLabels) -> int | None:
-    """Of each device. By MPS each replica has an equal part; by time slices what one may use is not known."""
+    """Return the memory of each device in MiB, or None. With MPS each replica has an equal part; with time slices it is
+    unknown.
+    """
     if found.shared_by is None or found.memory_mib is None:
         return found.memory_mib
     return found.memory_mib // found.replicas if found.shared_by is Means.MPS and found.replicas > 1 else None

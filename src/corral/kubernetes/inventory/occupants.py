@@ -1,4 +1,4 @@
-"""What of a node a pod takes, for as long as it has not ended."""
+"""The resources that a pod takes of a node until it has ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ class Occupant:
     """A pod that is bound to a node and has not ended.
 
     Attributes:
-        gpus: how many devices it takes.
-        requests: what else, as Kubernetes counts it.
-        tags: its labels and its namespace, as rules on neighbours know it.
-        apart: what it keeps off its node.
+        gpus: the number of devices that it takes.
+        requests: all resources that it takes, as Kubernetes counts them.
+        tags: its labels and its namespace, for rules about pods on the same node.
+        apart: selectors of the pods that it keeps off its node.
         running: its containers that run, if it has devices.
-        unreadable: why its requests cannot be read, which then count as the whole node; None where they can.
+        unreadable: why its requests cannot be read; it then counts as taking the whole node. None if they can.
     """
 
     uid: str
@@ -47,12 +47,12 @@ class Occupant:
 
     @property
     def gpus(self) -> int:
-        """How many devices it takes."""
+        """The number of devices that it takes."""
         return self.requests.of(GPU)
 
 
 def keep_occupant(item: Mapping[str, Any]) -> Occupant | None:
-    """What is kept of a Pod object: None of one that takes nothing of any node, now or any more."""
+    """Return the occupant of a Pod object, or None if the pod has no node yet or has ended."""
     metadata, spec, status = (mapping(item.get(part)) for part in ("metadata", "spec", "status"))
     # Most pods of a cluster that has run for long have ended: they are not read further.
     if status.get("phase") in ENDED or not (node := text(spec.get("nodeName"))):
@@ -64,7 +64,7 @@ def keep_occupant(item: Mapping[str, Any]) -> Occupant | None:
     if spec.get("affinity"):
         apart = guarded(f"the affinity of pod {namespace}/{name}", partial(repelled_by, spec, marked, namespace))
     if isinstance(apart, Unread):
-        # Nobody knows whom: its node counts as full.
+        # It is unknown which pods it keeps off: its node counts as full.
         apart, unreadable = (), f"its affinity {apart}"
     return Occupant(
         uid=str(metadata.get("uid") or ""),
@@ -93,5 +93,5 @@ def _running(status: Mapping[str, Any]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=10_000)
 def _shared(tags: Labels) -> Labels:
-    """One value for all pods with the same labels, as those of one controller have."""
+    """Return one shared value for equal labels: pods of one controller have the same."""
     return tags

@@ -1,4 +1,6 @@
-"""Where a pod may run by its own words, as rules of the core; what the core has no rule for is Refused."""
+"""Turns a pod's own placement fields into rules of the core. Raises Refused for fields that the core has no rule
+for.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -35,7 +37,7 @@ _NEVER: Selector = (LabelExpression(NAME_FIELD, Operator.IN, ()),)
 
 
 def placement_rules(spec: Json, labels: Mapping[str, str], namespace: str) -> PlacementRules:
-    """The rules of a pod with this specification. Raises Refused, naming the field, for what is not understood."""
+    """Return the rules of a pod with this specification. Raises Refused with the field that is not understood."""
     affinity = mapping(spec.get("affinity"))
     node, pod = mapping(affinity.get("nodeAffinity")), mapping(affinity.get("podAffinity"))
     anti = mapping(affinity.get("podAntiAffinity"))
@@ -58,12 +60,14 @@ def placement_rules(spec: Json, labels: Mapping[str, str], namespace: str) -> Pl
 
 
 def tags_of(labels: Mapping[str, str], namespace: str) -> Labels:
-    """What the rules of other pods know a pod by."""
+    """Return the tags of a pod, which the rules of other pods refer to."""
     return ((NAMESPACE_TAG, namespace), *sorted(labels.items()))
 
 
 def repelled_by(spec: Json, labels: Mapping[str, str], namespace: str) -> tuple[Selector, ...]:
-    """What a pod keeps off its node; of a pod that others have bound, what is not understood keeps nothing off."""
+    """Return selectors of the pods that a pod of others keeps off its node. Terms that are not understood are
+    skipped.
+    """
     anti = mapping(mapping(spec.get("affinity")).get("podAntiAffinity"))
     found = []
     for one in sequence(anti.get(REQUIRED)):
@@ -82,7 +86,7 @@ def _toleration(written: Json) -> Toleration:
 
 
 def _node_terms(node: Json, selector: Json) -> tuple[Selector, ...]:
-    """The selectors of which a node must meet one, each with all of the pod's nodeSelector."""
+    """Return the selectors of which a node must match at least one. Each includes all of the pod's nodeSelector."""
     pairs = tuple(LabelExpression(str(key), Operator.IN, (str(value),)) for key, value in sorted(selector.items()))
     required = node.get(REQUIRED)
     if required is None:
@@ -122,7 +126,7 @@ def _pod_term(term: Json, field: str, labels: Mapping[str, str], namespace: str)
 
 
 def _namespaces(term: Json, field: str, namespace: str) -> Selector:
-    """In which namespaces the pods are that are meant; () is in all of them."""
+    """Return the selector of a term's namespaces; () means all namespaces."""
     if (selector := term.get("namespaceSelector")) is not None:
         if mapping(selector):
             raise _not_understood(field, "a namespaceSelector with conditions; name the namespaces in `namespaces`")

@@ -1,4 +1,4 @@
-"""Who else gives out the GPUs of a cluster: pods with GPUs that another scheduler binds. Pure."""
+"""Finds other schedulers that give out GPUs of the cluster: pods with GPUs that they bind. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from corral.kubernetes.inventory.occupants import PodName
 from corral.model.units import count_of
 
 SERVER_LABEL = "corral.dev/server"
-"""On the pods that a server of Corral makes for jobs: its tag."""
+"""The label with the server's tag, on the pods that a server of Corral makes for jobs."""
 
 SHOWN = 3
 MOST_CHARACTERS = 63
@@ -19,12 +19,12 @@ MOST_CHARACTERS = 63
 
 @dataclass(frozen=True, slots=True)
 class PodElsewhere:
-    """A pod with GPUs that somebody else binds.
+    """A pod with GPUs that another scheduler binds.
 
     Attributes:
-        scheduler: who does, for people.
+        scheduler: the name of that scheduler, for display.
         pod: its namespace and name.
-        waits: whether it is still to be bound.
+        waits: whether it is not bound yet.
     """
 
     scheduler: str
@@ -33,9 +33,9 @@ class PodElsewhere:
 
 
 def other_scheduler(scheduler: str, marked: Mapping[str, str], own_scheduler: str, own_tag: str | None) -> str | None:
-    """Who binds a pod with this schedulerName and these labels; None where this server of Corral does.
+    """Return the name of the scheduler that binds this pod, or None if this server of Corral does.
 
-    Pods of jobs are bound from their beginning, whatever their schedulerName is.
+    Pods of jobs are made with their node, so their schedulerName does not matter.
     """
     tag = marked.get(SERVER_LABEL)
     if tag is not None:
@@ -44,7 +44,9 @@ def other_scheduler(scheduler: str, marked: Mapping[str, str], own_scheduler: st
 
 
 def keep_elsewhere(item: Mapping[str, Any], own_scheduler: str, own_tag: str) -> PodElsewhere | None:
-    """What is kept of a Pod object: None of one that has ended or no GPUs, or that this server binds."""
+    """Return a pod with GPUs that another scheduler binds. None if it has ended, has no GPUs, or this server binds
+    it.
+    """
     metadata, spec = mapping(item.get("metadata")), mapping(item.get("spec"))
     who = other_scheduler(str(spec.get("schedulerName") or ""), labels(metadata), own_scheduler, own_tag)
     if who is None or mapping(item.get("status")).get("phase") in ENDED:
@@ -57,7 +59,7 @@ def keep_elsewhere(item: Mapping[str, Any], own_scheduler: str, own_tag: str) ->
 
 
 def warning_of(pods: Iterable[PodElsewhere], own_scheduler: str) -> str | None:
-    """What a person is to know of them, and do; None where there are none."""
+    """Return a warning about these pods with its remedy, or None if there are none."""
     found = sorted(pods, key=lambda one: (one.scheduler, one.pod))
     if not found:
         return None

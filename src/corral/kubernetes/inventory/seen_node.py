@@ -1,4 +1,6 @@
-"""A node of a cluster as the model knows nodes: its devices, what others take of it, and how each device is. Pure."""
+"""A node of a cluster in terms of the model: its devices, the pods of others on it, and the state of each device.
+Pure.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,16 +24,16 @@ NOTHING_HELD: Mapping[PodName, Collection[int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class SeenNode:
-    """What is known of one node at one moment.
+    """The state of one node at one moment.
 
     Attributes:
-        facts: what its cluster says of it.
+        facts: the facts from the cluster.
         node: its inventory.
-        use: who has which of its slots.
-        holders: the slots of each pod that has some, for readings to be told apart by; None where slots are slices or
-            shares of GPUs, of which readings of whole GPUs say nothing.
-        samples: of each device: who has it, whether it is sick, and what is read of it, if anything.
-        read: the readings that the samples have.
+        use: the use of its slots.
+        holders: the slots of each pod that has some, to match readings by. None if slots are slices or
+            shares of GPUs, to which readings of whole GPUs do not apply.
+        samples: one of each device: its pod, its health, and its reading, if any.
+        read: the readings in the samples.
     """
 
     facts: NodeFacts
@@ -52,18 +54,18 @@ def see_node(
     chosen: Collection[int] = (),
     own: Mapping[PodName, Collection[int]] = NOTHING_HELD,
 ) -> SeenNode:
-    """The node as its cluster has it, without readings: `with_readings` adds them.
+    """Return the node without readings: `with_readings` adds them.
 
     Args:
         facts: the node.
-        others: pods on it that are no job's.
-        held: its slots that jobs have.
-        before: the node when it was looked at last.
+        others: the pods on it that belong to no job.
+        held: the slots of jobs.
+        before: the last state of the node.
         now: Unix seconds.
-        chosen: its slots that jobs are about to get.
+        chosen: the slots that jobs are about to get.
         own: the slots that jobs have, by their pods.
     """
-    # A device that a job has stays known, whatever has become of it.
+    # A device of a job stays listed, even if the node no longer reports it.
     slots = max(slot_count(facts), max(held, default=-1) + 1)
     sick = sick_count(facts) + slots - slot_count(facts)
     ordered = sorted(others, key=lambda one: (one.pod.created_at or 0.0, one.pod.namespace, one.pod.name))
@@ -83,14 +85,16 @@ def see_node(
 
 
 def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
-    """The node with these readings in place of those it had.
+    """Return the node with these readings in place of the earlier ones.
+
+    Readings change every few seconds on all nodes at once, so this only touches the parts that depend on them.
 
     Readings are new every few seconds on all nodes at once, so nothing is looked at here but what they change.
 
     Args:
         seen: the node, with any readings or none.
-        read: what is read of its GPUs.
-        now: when a device has no readings any more, Unix seconds.
+        read: the readings of its GPUs.
+        now: the time of samples that lose their reading, Unix seconds.
     """
     by_slot: Mapping[int, GpuReading] = {}
     if read.gpus and seen.holders is not None:
@@ -112,7 +116,7 @@ def silence_of(facts: NodeFacts) -> str | None:
 
 
 def _bare_node(facts: NodeFacts, slots: int) -> Node:
-    """The node without what runs on it."""
+    """Return the node without the pods and jobs on it."""
     total, found = facts.allocatable, read_gpu_labels(facts.labels)
     return Node(
         name=facts.name,
@@ -140,14 +144,14 @@ def _taken(total: Amounts, others: Sequence[Occupant]) -> HostUse:
 
 
 def _mib(size_bytes: int) -> int:
-    """In whole MiB, rounded up: what is taken of one is not free."""
+    """Return a size in whole MiB, rounded up: a MiB that is partly taken is not free."""
     return -(-size_bytes // MIB)
 
 
 def _labels(facts: NodeFacts) -> Labels:
-    """Its own labels and no others: its kubelet compares them again with what a pod asks for.
+    """Return the node's own labels and no others: its kubelet compares them again with a pod's selectors.
 
-    Nodes that differ by their own name alone are alike to the planner.
+    The hostname label is left out if it equals the name, so that the planner sees otherwise equal nodes as equal.
     """
     kept = {key: value for key, value in facts.labels.items() if (key, value) != (HOSTNAME_LABEL, facts.name)}
     return _shared(tuple(sorted(kept.items())))
@@ -155,7 +159,7 @@ def _labels(facts: NodeFacts) -> Labels:
 
 @lru_cache(maxsize=1_000)
 def _shared(labels: Labels) -> Labels:
-    """One value for all nodes that are alike."""
+    """Return one shared value for equal labels."""
     return labels
 
 
@@ -166,7 +170,7 @@ def _cordon(facts: NodeFacts) -> str | None:
 
 
 def _in_parts(facts: NodeFacts) -> bool:
-    """Whether its slots are slices or shares of GPUs, of which readings of whole GPUs say nothing."""
+    """Return whether its slots are slices or shares of GPUs, to which readings of whole GPUs do not apply."""
     found = read_gpu_labels(facts.labels)
     return found.profile is not None or found.shared_by is not None
 
@@ -182,7 +186,7 @@ def _holders(
 
 
 def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> DeviceSample:
-    """What the cluster says in a sample, with a reading."""
+    """Return the cluster's facts of a sample, with a reading."""
     used, total = reading.memory_used_mib, reading.memory_total_mib
     return DeviceSample(
         sample.uuid,
@@ -199,7 +203,7 @@ def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> Devi
 
 
 def _unmetered(sample: DeviceSample, now: float) -> DeviceSample:
-    """What the cluster says in a sample, without any reading."""
+    """Return the cluster's facts of a sample, without a reading."""
     if not sample.metered:
         return sample
     return DeviceSample(sample.uuid, now, metered=False, pod=sample.pod, illness=sample.illness, counted=True)

@@ -1,7 +1,7 @@
-"""Which of a node's slots are taken by pods of others. Pure.
+"""Assigns the slots of a node to pods of others. Pure.
 
-A cluster says how many devices a pod has, and not which: so the pods of others are put on slots that no job of Corral's
-has, and stay where they are as long as they can, so that what is told of a device does not change without a reason.
+A cluster tells how many devices a pod has, but not which. So pods of others get slots that no job of Corral has. They
+keep their slots as long as possible, so that the display of a device does not change without a reason.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,11 +18,11 @@ class PodClaim:
 
 @dataclass(frozen=True, slots=True)
 class SlotUse:
-    """Who has which slot of a node.
+    """The use of the slots of a node.
 
     Attributes:
-        pods: the UID of the pod of somebody else on each slot that one has.
-        sick: slots that count as those that are unhealthy.
+        pods: the UID of the other scheduler's pod on each slot that has one.
+        sick: the slots that count as unhealthy.
     """
 
     pods: Mapping[int, str] = field(default_factory=dict)
@@ -38,15 +38,15 @@ def assign(
     *,
     chosen: Collection[int] = (),
 ) -> SlotUse:
-    """Give each pod of somebody else as many slots as it has devices, the last free ones first, as far as there are.
+    """Give each pod of others as many slots as it has devices, the last free slots first, as far as there are enough.
 
     Args:
-        slots: how many the node has.
-        held: those that jobs have.
-        others: the pods, in an order that stays.
-        sick: how many devices are unhealthy; slots that nobody has count as these first.
-        before: how it was.
-        chosen: slots that jobs are about to get: a pod is put there only where there is no other.
+        slots: the number of slots of the node.
+        held: the slots of jobs.
+        others: the pods, in a stable order.
+        sick: the number of unhealthy devices; free slots count as unhealthy first.
+        before: the earlier use.
+        chosen: slots that jobs are about to get; a pod gets one only if no other is free.
     """
     taken: dict[int, str] = {}
     free = [slot for slot in range(slots) if slot not in held]
@@ -55,7 +55,7 @@ def assign(
         taken |= dict.fromkeys(kept, claim.uid)
     for claim in others:
         missing = claim.devices - sum(uid == claim.uid for uid in taken.values())
-        # The planner gives the first slots first, so that a pod that comes at the same time rarely meets it.
+        # The planner gives out the first slots first, so a pod that comes at the same time rarely collides with it.
         left = sorted((slot for slot in free if slot not in taken), key=lambda slot: (slot in chosen, -slot))
         newly = left[: max(0, missing)]
         taken |= dict.fromkeys(newly, claim.uid)
@@ -63,7 +63,9 @@ def assign(
 
 
 def _sick(slots: int, held: Collection[int], taken: Mapping[int, str], count: int, before: SlotUse) -> frozenset[int]:
-    """Slots that nobody has come first, then those of others; one that was sick stays so."""
+    """Return the slots that count as unhealthy: free slots first, then those of others. A slot that was unhealthy stays
+    so.
+    """
 
     def rank(slot: int) -> tuple[bool, bool, bool, int]:
         return slot in held, slot in taken, slot not in before.sick, -slot

@@ -13,10 +13,10 @@ Opened = Callable[[ResponseStream], None]
 
 
 class LogFollower:
-    """One log that is followed, once. It breaks off where the API server does."""
+    """Follows one log, once. It breaks off if the API server does."""
 
     def __init__(self, follow: Callable[[Opened], None]) -> None:
-        """`follow(opened)` reads to the end of the log; it calls `opened` with the stream as soon as there is one."""
+        """`follow(opened)` reads to the end of the log. It calls `opened` with the stream as soon as it is open."""
         self._follow = follow
         self._stream: ResponseStream | None = None
         self._begun = threading.Event()
@@ -31,12 +31,12 @@ class LogFollower:
         return not self._over.is_set()
 
     def begin(self, wait_s: float) -> None:
-        """Begin, and wait until what the log has is coming, but no longer than that."""
+        """Begin, and wait at most `wait_s` until the log's existing text arrives."""
         self._thread.start()
         self._begun.wait(wait_s)
 
     def finish(self, wait_s: float) -> None:
-        """Give it that time to come to the end of the log, and then break off."""
+        """Give it `wait_s` seconds to reach the end of the log, and then break off."""
         if self._over.wait(wait_s):
             return
         self._finishing = True

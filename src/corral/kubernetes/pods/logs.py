@@ -1,8 +1,8 @@
-"""Logs of pods, copied to the server's own as somebody reads them, and once more before a pod goes.
+"""Logs of pods, copied to the server's own when a log is read, and once more before a pod goes.
 
-Kubernetes reads a log from a time on, not from a byte, and forgets it with its pod. So how far it was read, the time of
-its last line, is kept beside the copy. No thread follows a log, however many pods there are, but those of pods that are
-being deleted: with the container of such a pod its kubelet removes the log.
+Kubernetes reads a log from a time on, not from a byte, and drops it with its pod. So the time of the last copied line
+is stored beside the copy. Only logs of pods that are being deleted are followed by a thread: the kubelet of such a pod
+removes the log with the container.
 """
 
 import json
@@ -30,19 +30,19 @@ from corral.ports.node import LogChunk
 from corral.untrusted import Unread, guarded
 
 LOOK_S = 0.5
-"""The API server is asked for a log at most so often."""
+"""The shortest time between two requests for one log."""
 TIMEOUT_S = 10.0
 MARGIN_S = 10
-"""So much more is asked for than what was written since the last look."""
+"""Each request goes back this much further than the last look."""
 PIECE_BYTES = 256 * 1024
 LAST_S = 5.0
-"""So long the last lines of a container that has ended may take to come."""
+"""The time for which the last lines of an ended container may arrive."""
 MOST_FOLLOWED = 64
-"""So many logs are followed at a time. Of further pods that are deleted then, the last lines may be lost."""
+"""The most logs followed at a time. Last lines of further pods deleted then may be lost."""
 
 
 class PodLogs:
-    """The logs of one server's jobs. Safe from any thread; reading one log waits for no other."""
+    """The logs of one server's jobs. Safe from any thread; readers of different logs do not wait for each other."""
 
     def __init__(
         self,
@@ -81,16 +81,16 @@ class PodLogs:
             self._logs.tell(launch.job.id, launch.notes, None, rank=launch.rank)
 
     def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
-        """A piece of a member's log, with what its pod has written until now. Raises BackendFailed, Refused."""
+        """Return a piece of a member's log, up to the newest text of its pod. Raises BackendFailed, Refused."""
         pod = self._pods.newest(job_id, rank)
         if pod is not None:
-            # What is there already can be read also while the pod's node cannot be asked.
+            # Text that was copied before is readable even if the pod's node does not answer.
             with suppress(CorralError):
                 self.catch_up(pod)
         return self._logs.read(job_id, rank, offset, max_bytes, mark)
 
     def written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
-        """As `corral.node.job_logs.JobLogs.written_since`, of what was read from pods."""
+        """As `corral.node.job_logs.JobLogs.written_since`, for text read from pods."""
         return self._logs.written_since(job_id, rank, ago_s, mark)
 
     def note(self, job_id: str, rank: int, line: str) -> None:
@@ -98,7 +98,8 @@ class PodLogs:
         self._logs.note(job_id, rank, line)
 
     def follow(self, pod: LaunchedPod, grace_s: float, *, wait_s: float = 0.0) -> None:
-        """The pod is deleted, or will be now, and has `grace_s` to end: copy what it writes until then as it comes.
+        """Copy the log of a pod continuously during the `grace_s` seconds of its deletion, which begins now at the
+        latest.
 
         Returns once that has begun, or `wait_s` later.
         """
@@ -112,10 +113,10 @@ class PodLogs:
         copy.follower.begin(wait_s)
 
     def finish(self, pod: LaunchedPod, *, last_try: bool = True) -> bool:
-        """Read the rest of the log, for its pod is about to go. Whether that is done; where it fails at the last try,
-        the log says so, and it is done.
+        """Read the rest of the log of a pod that is about to go. Return whether that is done.
 
-        Nothing more is read then. How far it was read stays known until `forget`: the pod may be there for a while.
+        If the last try fails, the log says so and the work counts as done. Nothing more is read afterwards. The
+        position is kept until `forget`, because the pod may stay for a while.
         """
         copy = self._copy_of(pod)
         if copy is None:
@@ -147,7 +148,7 @@ class PodLogs:
             self._position_file(launch_id).unlink(missing_ok=True)
 
     def catch_up(self, pod: LaunchedPod, *, at_once: bool = False) -> None:
-        """Copy what the pod has written since it was looked at last. Raises CorralError."""
+        """Copy the text that the pod has written since the last look. Raises CorralError."""
         copy = self._copy_of(pod)
         if copy is None:
             return
@@ -162,13 +163,14 @@ class PodLogs:
                 self._copy(pod, copy, now)
 
     def _copy_of(self, pod: LaunchedPod) -> "_Copy | None":
-        """How far the pod's log was copied; None where it has none, or it was read to its end before."""
+        """Return the copy of the pod's log. None if the pod has no log, or if the log was read to its end before."""
         if pod.tombstone or not pod.has_run:
             return None
         with self._lock:
             copy = self._copies.get(pod.launch_id)
             if copy is None:
-                # Asked again: it may have been let go meanwhile. A pod that is not held was read to its end before.
+                # Look again: the pod may have been released meanwhile. A pod that is not held was read to its end
+                # before.
                 known = self._pods.get(pod.launch_id)
                 if known is None or not known.held:
                     return None
@@ -178,7 +180,7 @@ class PodLogs:
     def _tell_loss(self, pod: LaunchedPod, error: CorralError) -> None:
         job_id, rank = job_of(pod.launch_id), member_of(pod.launch_id)[1]
         with suppress(CorralError):
-            # A note is written where there is a log, and of this one nothing may have come.
+            # A note is written only if the log exists, and nothing of this log may have come yet.
             self._write(job_id, rank, b"")
         self.note(job_id, rank, f"the rest of the log is lost: {error}")
 
@@ -259,7 +261,7 @@ class PodLogs:
         return self._directory / f"{log_name(job_of(launch_id), member_of(launch_id)[1])}.{launch_id}.position"
 
     def _position_of(self, launch_id: str) -> tuple[LogPosition, int]:
-        """How far an earlier server had read it; from the beginning where that is not known."""
+        """Return how far an earlier server had read the log; its beginning if that is unknown."""
         file = self._position_file(launch_id)
         try:
             kept = file.read_bytes()
@@ -275,7 +277,7 @@ def _position_in(kept: bytes) -> tuple[LogPosition, int]:
 
 
 class _Copy:
-    """How far one pod's log was copied."""
+    """The copy of one pod's log, and its position."""
 
     def __init__(self, position: LogPosition, written: int) -> None:
         self.lock = threading.Lock()

@@ -34,23 +34,27 @@ Json = dict[str, Any]
 
 CONTAINER = "main"
 MASTER_PORT = 29500
-"""Each pod has a network of its own, so that the same port is free in all of them."""
+"""The port of the master. Each pod has a network of its own, so the same port is free in all of them."""
 
 SCRATCH = "/corral/scratch"
-"""Where each pod has a directory of its own, CORRAL_SCRATCH."""
+"""The mount point of each pod's own directory, CORRAL_SCRATCH."""
 
 NOBODY = "corral.dev-nobody"
 """The scheduler of pods that are never to run."""
 
 _OF_THE_HOST = frozenset({"CUDA_VISIBLE_DEVICES", "CORRAL_GPU_INDICES"})
-"""A container sees its own GPUs alone, counted from 0; which ones these are the device plugin tells it."""
+"""Variables that pods do not get: a container sees only its own GPUs, counted from 0, and the device plugin names
+them.
+"""
 
 _NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "void"}
-"""Else an image that has it as "all" would see every GPU of its node."""
+"""Without this an image that sets the variable to "all" would see every GPU of its node."""
 
 
 def pod_of(launch: Launch, names: Names, namespace: str, site: PodSite, *, kill_grace_s: float) -> Json:
-    """The pod of one member. Raises Refused for what a pod cannot be, BackendFailed where one of its GPUs is gone."""
+    """Return the pod of one member. Raises Refused if a pod cannot satisfy the job, BackendFailed if one of its GPUs is
+    gone.
+    """
     job, container = launch.job, launch.job.spec.container
     if container is None:
         raise Refused("image: this job has no container", field="image")
@@ -110,7 +114,7 @@ def service_of(launch: Launch, names: Names, namespace: str) -> Json:
 
 
 def tombstone_of(launch_id: str, names: Names, namespace: str, site: PodSite, *, ran: bool) -> Json:
-    """A pod that never runs, by the name of a launch's: whoever comes later finds the name taken."""
+    """Return a pod that never runs and has the name of a launch's pod: a late request finds the name taken."""
     return {
         "metadata": {
             "name": names.pod(launch_id),
@@ -128,14 +132,14 @@ def tombstone_of(launch_id: str, names: Names, namespace: str, site: PodSite, *,
 
 
 def literal(text: str) -> str:
-    """The text as Kubernetes passes it on unchanged: it would else put variables in place of $(NAME)."""
+    """Return the text escaped for Kubernetes, which would otherwise replace $(NAME) by a variable."""
     return text.replace("$", "$$")
 
 
 def _template(launch: Launch, site: PodSite) -> Json:
     container = launch.job.spec.container
     text = None if container is None else container.pod_template
-    # Read again: what the site allows may have changed since the job was submitted.
+    # Read again: the site's rules may have changed since the job was submitted.
     return {"metadata": {}, "spec": {}} if text is None else read_template(text, site.allowed)
 
 
@@ -167,9 +171,10 @@ def _variables(env: Mapping[str, str]) -> list[Json]:
 
 
 def _resources(launch: Launch) -> Json:
-    """What the member is held to. GPUs, CPUs and memory are both asked for and limited; the disk is only counted.
+    """Return the resources of the member. GPUs, CPUs and memory are both requested and limited; the disk is only
+    requested.
 
-    A node that offers slices as GPUs has slices of one profile alone, which was matched when the node was chosen.
+    A node that offers slices as GPUs has slices of one profile only; the profile was matched when the node was chosen.
     """
     request = launch.job.spec.request
     if not request.whole:
@@ -192,10 +197,11 @@ def _resources(launch: Launch) -> Json:
 
 
 def _placed(node: str, volumes: Sequence[Mapping[str, Any]]) -> Json:
-    """Puts the pod on its node.
+    """Return the fields that put the pod on its node.
 
-    The planner has decided, so the pod is bound from its beginning, and only its kubelet can still refuse it. The claim
-    of a volume may wait for the cluster's scheduler to bind it: then that is asked, and has this node alone to choose.
+    The planner has decided, so the pod is bound from its beginning, and only its kubelet can still refuse it. A volume
+    claim may need the cluster's scheduler to bind it. Then the pod goes to that scheduler, with this node as the only
+    choice.
     """
     if not any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes):
         return {"nodeName": node}

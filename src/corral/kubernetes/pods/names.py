@@ -1,4 +1,4 @@
-"""How pods and services of jobs are called, and what is written on them. Deterministic, so that nothing runs twice."""
+"""Names and labels of pods and services of jobs. They are deterministic, so that nothing runs twice."""
 
 import hashlib
 import re
@@ -12,7 +12,9 @@ SERVER = PREFIX + "server"
 ALLOCATION = PREFIX + "allocation"
 RANK = PREFIX + "rank"
 TOMBSTONE = PREFIX + "tombstone"
-"""Labels: whose pod it is, of which gang, and which member. A pod with the last one only keeps its name from use."""
+"""The labels of a pod: its server, its gang and its member. A pod with the last label only keeps its name from
+reuse.
+"""
 
 LAUNCH = PREFIX + "launch"
 MEMBERS = PREFIX + "members"
@@ -27,7 +29,7 @@ FINALIZER = PREFIX + "report"
 """Keeps a pod that was deleted until its end is in the ledger."""
 
 DESCRIBED = ("user", "project", "queue", "job", "job-name")
-"""What of a job is on its pods, as label for selecting and as annotation in full."""
+"""Attributes of a job on its pods: as a label for selection, and in full as an annotation."""
 
 _TAG = re.compile(r"[a-z0-9]{4,12}", re.ASCII)
 _NO_LABEL = re.compile(r"[^-A-Za-z0-9_.]+", re.ASCII)
@@ -36,7 +38,9 @@ _LABEL_LENGTH = 63
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that one server gives in its cluster. `tag` tells it from other servers; it stays with the ledger."""
+    """The names that one server gives in its cluster. `tag` distinguishes it from other servers and stays with the
+    ledger.
+    """
 
     tag: str
 
@@ -45,7 +49,7 @@ class Names:
             raise ValueError(f"{self.tag!r} is no tag: 4 to 12 small letters and digits")
 
     def marks(self, labels: Mapping[str, object]) -> bool:
-        """Whether a pod with these labels is this server's."""
+        """Return whether a pod with these labels belongs to this server."""
         return labels.get(SERVER) == self.tag
 
     def pod(self, launch: str) -> str:
@@ -65,15 +69,15 @@ class Names:
         return f"corral-{self.tag}-{hashlib.sha256(allocation_id.encode()).hexdigest()[:32]}"
 
     def address(self, allocation_id: str, namespace: str) -> str:
-        """Where the members of a gang reach that of rank 0, by the cluster's DNS."""
+        """Return the address of the rank 0 member of a gang in the cluster's DNS."""
         first = self.pod(launch_id(allocation_id, 0))
         return f"{first}.{self.service(allocation_id)}.{namespace}.svc"
 
 
 def label_value(text: str) -> str:
-    """The text as the value of a label: what it may not have becomes "-", and what is too long is cut.
+    """Return the text as the value of a label: invalid characters become "-", and a long text is cut.
 
-    A text that is changed by it gets a hash, so that two users never have the same.
+    A changed text gets a hash, so that two users never get the same value.
     """
     cut = _NO_LABEL.sub("-", text)[:_LABEL_LENGTH].strip("-_.")
     if cut == text:

@@ -1,4 +1,4 @@
-"""The pods of one server, as its watch and its own calls know them."""
+"""The pods of one server, known from its watch and from its own calls."""
 
 import threading
 import time
@@ -13,11 +13,13 @@ from corral.kubernetes.pods.state import LaunchedPod, keep
 from corral.model.launch import job_of, member_of
 
 AHEAD_S = 30.0
-"""So long a call's own answer counts for more than a watch that has not come so far."""
+"""The time for which a call's own answer outranks a watch that lags behind it."""
 
 
 class _Ahead(NamedTuple):
-    """What a call of this server has made of a pod, None where it has let it go, before the watch told of it."""
+    """The state of a pod after a call of this server, before the watch has reported it. None once the pod was
+    released.
+    """
 
     pod: LaunchedPod | None
     uid: str
@@ -26,7 +28,7 @@ class _Ahead(NamedTuple):
 
 
 class OwnPods:
-    """By launch id. Whoever changes a pod here sees at once what became of it. Safe from any thread.
+    """Pods by launch id. A caller that changes a pod sees the result at once. Safe from any thread.
 
     `on_change(launch_id)` is called in the watch's thread.
     """
@@ -42,8 +44,9 @@ class OwnPods:
         self._cache.subscribe(self._hear)
 
     def kept(self, pod: Mapping[str, Any]) -> LaunchedPod | None:
-        """As `keep`; also None of another server's pod, and of one that says that it is this launch's, but has
-        another's name."""
+        """As `keep`. Also None for another server's pod, and for a pod that names a launch but does not have its pod's
+        name.
+        """
         metadata = mapping(pod.get("metadata"))
         if metadata.get("namespace") != self._namespace or not self._names.marks(mapping(metadata.get("labels"))):
             return None
@@ -143,7 +146,7 @@ def _number(launch_id: str) -> int:
 
 
 def _catches_up(ahead: _Ahead, known: LaunchedPod | None) -> bool:
-    """Whether the watch has come as far as the call did, if this is what it knows."""
+    """Return whether the watch, with this state of the pod, is as new as the call."""
     if known is None or known.uid != ahead.uid:
         return True
     if ahead.pod is None:

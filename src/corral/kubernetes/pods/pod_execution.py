@@ -14,10 +14,10 @@ from corral.model.terminal import TerminalSize
 from corral.ports.runtime import InnerCommand, InnerOutput
 
 PIECE_BYTES = 128 * 1024
-"""So much is received at once, and no more before that was taken."""
+"""The most bytes received at once. No more are received before they were taken."""
 
 PING_S = 20.0
-"""What stands before an API server breaks off connections on which nothing is said for a minute."""
+"""Proxies before an API server break off connections that are silent for a minute."""
 
 _READ_BYTES = 1 << 16
 _FAILED, _CANNOT_RUN, _NOT_FOUND = 125, 126, 127
@@ -27,7 +27,9 @@ _WAIT = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class PodExecution:
-    """Implements `corral.ports.runtime.Execution`. Safe from any thread. It has none: who asks moves what is there."""
+    """Implements `corral.ports.runtime.Execution`. Safe from any thread. It has no thread of its own: the caller moves
+    the data.
+    """
 
     def __init__(self, line: OpenLine, talk: ExecTalk, command: InnerCommand) -> None:
         """`talk` has begun on `line`."""
@@ -117,7 +119,7 @@ class PodExecution:
             except _WAIT:
                 return
             except OSError:
-                # What came before that is still read; then the connection is at its end.
+                # Read the data that came before; then the connection is at its end.
                 self._takes_input = False
                 self._unsent.clear()
                 return
@@ -133,7 +135,7 @@ class PodExecution:
             return InnerOutput(sequence, exit_code=_FAILED, message=said)
         code = exit_code_of(status)
         if code is not None:
-            # Docker has said why already, and does not tell what is missing from what cannot be run.
+            # Docker has said why already, and does not distinguish a missing command from one that cannot run.
             if code == _CANNOT_RUN and self._first.startswith(b"OCI runtime exec failed"):
                 code = failure_code(self._first.decode(errors="replace"))
             return InnerOutput(sequence, exit_code=code)
@@ -142,7 +144,9 @@ class PodExecution:
 
 
 def failure_code(said: str) -> int:
-    """What a shell exits with where a command cannot be started, as the words of a container runtime tell it."""
+    """Return the exit code that a shell gives for a command that cannot start, from the words of a container
+    runtime.
+    """
     if re.search(r"executable file not found|no such file or directory", said):
         return _NOT_FOUND
     return _CANNOT_RUN if "permission denied" in said else _FAILED

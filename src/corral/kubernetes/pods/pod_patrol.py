@@ -16,13 +16,13 @@ INTERVAL_S = 1.0
 
 
 class PodPatrol:
-    """Goes round the pods of a runtime, each `INTERVAL_S`."""
+    """Checks the pods of a runtime, each `INTERVAL_S`."""
 
     def __init__(self, runtime: PodRuntime, *, kill_grace_s: float) -> None:
         self._runtime = runtime
         self._kill_grace_s = kill_grace_s
         self._troubled: dict[str, tuple[str, float]] = {}
-        """By UID what keeps a pod from beginning, and since when this server has seen it (monotonic)."""
+        """By UID, the trouble of a pod that has not begun, and since when this server has seen it (monotonic)."""
         self._said: str | None = None
 
     def look(self) -> None:
@@ -52,7 +52,7 @@ class PodPatrol:
         self._runtime.finish_end(pod)
         self._runtime.keep_time_limit(pod)
         if pod.deleted_at is not None:
-            # Somebody else may have deleted it.
+            # Another client may have deleted it.
             self._runtime.logs.follow(pod, pod.grace_s or 0)
         what, now = in_trouble(pod), time.monotonic()
         if what is None:

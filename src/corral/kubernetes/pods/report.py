@@ -1,4 +1,4 @@
-"""What a pod's status says of its launch. Pure: what was seen since when is an argument."""
+"""Derives the state of a launch from its pod's status. Pure: the duration of a trouble is an argument."""
 
 from signal import SIGKILL
 
@@ -9,13 +9,13 @@ from corral.model.phase import Phase
 from corral.model.units import format_duration
 
 NEVER_RAN = "NEVER_RAN"
-"""The ending of a pod that Corral gave up before its container had begun: its job goes back to the queue."""
+"""The ending of a pod that Corral gave up before its container began: its job goes back to the queue."""
 
 IMAGE_TROUBLE_S = 120.0
-"""So long an image may fail to be pulled, or a container to be made, before its job has failed."""
+"""A job fails once its image could not be pulled, or its container not be made, for this long."""
 
 UNSCHEDULABLE_S = 60.0
-"""So long the cluster's scheduler, where a pod's volumes need it, may refuse the node that was chosen."""
+"""The time for which the cluster's scheduler may refuse the chosen node, if a pod's volumes need that scheduler."""
 
 _IMAGE = frozenset(
     {
@@ -27,7 +27,7 @@ _CONTAINER = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError"}
 )
 _AT_ONCE = frozenset({"InvalidImageName", "ErrImageNeverPull"})
-"""What no waiting can mend."""
+"""Reasons that no waiting can mend."""
 
 _NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -35,7 +35,7 @@ _KILLED = SIGNAL_BASE + SIGKILL
 
 
 def report(pod: LaunchedPod, warning: str | None = None) -> LaunchReport:
-    """What is known of a launch by its pod; `warning` is what its cluster says of one that has not begun."""
+    """Return the report of a launch from its pod. `warning` is the cluster's warning about a pod that has not begun."""
     if pod.tombstone:
         ran = pod.ending == LaunchPhase.DEAD
         return LaunchReport(pod.launch_id, LaunchPhase.DEAD if ran else LaunchPhase.DECLARED_LOST, reason=_why(pod))
@@ -62,9 +62,9 @@ def report(pod: LaunchedPod, warning: str | None = None) -> LaunchReport:
 
 
 def trouble(pod: LaunchedPod, since_s: float) -> tuple[str, str] | None:
-    """The ending of a pod that has not begun and has been in this trouble for `since_s`, and why; None while it may.
+    """Return the ending, with its reason, of a pod that has been in its trouble for `since_s`. None while it may go on.
 
-    A pod whose image or configuration fails has FAILED, one that finds no place has never run.
+    A pod whose image or configuration fails has FAILED; a pod without a place has never run.
     """
     if pod.has_run or pod.over or pod.ending:
         return None
@@ -82,7 +82,7 @@ def trouble(pod: LaunchedPod, since_s: float) -> tuple[str, str] | None:
 
 
 def in_trouble(pod: LaunchedPod) -> str | None:
-    """What keeps it from beginning, if it is something that may pass; for the clock of `trouble`."""
+    """Return the kind of trouble that keeps the pod from beginning, if it may pass; for the clock of `trouble`."""
     if pod.has_run or pod.over:
         return None
     if pod.waiting in _IMAGE:
@@ -133,13 +133,15 @@ def _by_itself(pod: LaunchedPod, code: int) -> LaunchReport:
         return LaunchReport(failed.launch_id, failed.phase, ending=Phase.FAILED, exit_code=code, reason=failed.reason)
     usual = pod.ended_reason in ("", "Error", "Completed")
     if usual and code == _KILLED:
-        # Docker and containerd learn of the kernel's reason apart from the end, and a kubelet tells what came first.
+        # Docker and containerd learn of the kernel's reason apart from the end; a kubelet reports whichever came first.
         return _exited(pod, Phase.FAILED, "it was killed; perhaps it used more host memory than it was granted")
     return _exited(pod, Phase.FAILED, None if usual else f"its container ended: {pod.ended_reason}{words}")
 
 
 def _ended_by_the_cluster(pod: LaunchedPod) -> bool:
-    """Whether its container ended because something that is not Corral ended its pod. An exit of 0 is its own."""
+    """Return whether the cluster, not Corral, ended the pod and so its container. An exit of 0 is the container's
+    own.
+    """
     unknown = pod.ended_reason == "ContainerStatusUnknown"
     ended = pod.deleted_at is not None or pod.disruption is not None or bool(pod.reason)
     return unknown or (ended and pod.exit_code != 0)

@@ -35,21 +35,21 @@ from corral.ports.node import LogChunk, Rendezvous
 from corral.ports.runtime import Execution, InnerCommand
 
 LATE_REQUEST_S = 120.0
-"""An API server gives up a request after 60 s, unless it is set otherwise: so long a name must stay taken."""
+"""The time for which a name must stay taken. An API server gives up a request after 60 s by default."""
 
 TOMBSTONE_S = 3600.0
 
 LOG_PATIENCE_S = 60.0
-"""So long a pod that has ended is kept while its log cannot be read, as where its node is busy."""
+"""A pod that has ended is kept for at most this long while its log cannot be read, as when its node is busy."""
 
 LEAVING_S = 5.0
-"""So long a round removes pods at most: where nodes do not answer, time limits of other pods are kept all the same."""
+"""A round removes pods for at most this long, so that nodes without answers do not delay time limits of other pods."""
 
 EXECUTE_S = 10.0
-"""So long a command in a pod may take to begin."""
+"""The time limit for the start of a command in a pod."""
 
 FOLLOWED_S = 1.0
-"""So long the deletion of a pod waits until its log is followed."""
+"""The deletion of a pod waits at most this long until its log is followed."""
 
 
 @dataclass(slots=True)
@@ -62,10 +62,10 @@ class _Leaving:
 
 
 class PodRuntime:
-    """Implements `corral.ports.runtime.Runtime`: who makes a launch's pod has claimed it, for its name is there once.
+    """Implements `corral.ports.runtime.Runtime`. Making a launch's pod claims the launch: its name exists only once.
 
-    `on_event(launch_id)` is called when the report of a launch may have changed. Each call raises NodeUnreachable where
-    the API server does not answer: what was asked for may have been done then.
+    `on_event(launch_id)` is called when the report of a launch may have changed. Each call raises NodeUnreachable if
+    the API server does not answer; the request may have been carried out then.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class PodRuntime:
         self.warnings = PodWarnings(cluster, self.namespace)
         self._limits: dict[str, float] = {}
         self._seen_at: dict[str, float] = {}
-        """By UID when this server first saw that a pod runs (monotonic): its node's clock may be wrong."""
+        """By UID, when this server first saw the pod run (monotonic): its node's clock may be wrong."""
         self._ended: set[str] = set()
-        """UIDs of pods that this server ends: what it writes on them and what it deletes are two calls."""
+        """UIDs of pods that this server ends: writing the ending and deleting are two calls."""
         self._leaving: dict[str, _Leaving] = {}
         """By UID pods that are forgotten."""
 
@@ -107,7 +107,9 @@ class PodRuntime:
     # The life of a launch
 
     def launch(self, launch: Launch) -> None:
-        """Make its pod, unless it has one. Raises Refused, with the words of a webhook or quota too, BackendFailed."""
+        """Make the pod of the launch, unless it has one. Raises BackendFailed, and Refused, also with the words of a
+        webhook or quota.
+        """
         if launch.job.spec.time_limit_s is not None:
             self._limits.setdefault(launch.id, launch.job.spec.time_limit_s)
         if self.pods.get(launch.id) is not None:
@@ -125,16 +127,16 @@ class PodRuntime:
         self._stop(launch_id, self._kill_grace_s)
 
     def signal(self, launch_id: str, word: str) -> None:
-        """Tell it to save its work: SIGTERM, and SIGKILL only when its grace for that is over. Raises Refused."""
+        """Tell the job to save its work: SIGTERM, then SIGKILL only after its grace for saving. Raises Refused."""
         if CheckpointSignal.parse(word).name != "TERM":
             raise Refused(f"{word!r:.20} cannot be sent to a pod; SIGTERM can", field="name")
         pod = self.pods.get(launch_id)
         if pod is not None:
-            # The stop that follows once its grace is over cuts short what is left of this.
+            # A later stop, once the grace is over, shortens the rest of this one.
             self._stop(launch_id, pod.checkpoint_grace_s + self._kill_grace_s)
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """As `corral.ports.runtime.Runtime.set_time_limit`. This server holds the pod to it, and no other."""
+        """As `corral.ports.runtime.Runtime.set_time_limit`. Only this server enforces the limit."""
         pod = self.pods.get(launch_id)
         if pod is None:
             return
@@ -148,7 +150,7 @@ class PodRuntime:
             return
         seen_s = time.monotonic() - self._seen_at.setdefault(pod.uid, time.monotonic())
         told_s = self._clock.now() - max(pod.started_at, pod.created_at or pod.started_at)
-        # It is told early enough to save its work within its limit.
+        # The signal comes early enough for it to save its work within its limit.
         if max(seen_s, told_s) >= limit_s - pod.checkpoint_grace_s:
             self.end(pod, Phase.TIMED_OUT, None, pod.checkpoint_grace_s or self._kill_grace_s)
 
@@ -166,7 +168,7 @@ class PodRuntime:
             self.pods.answered(self._cluster.get(PODS, self.names.pod(launch_id), self.namespace))
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """Take the name of its pod, so that a request that is still under way can make none any more."""
+        """Take the name of its pod, so that a request still under way cannot make the pod any more."""
         body = tombstone_of(launch_id, self.names, self.namespace, self._site, ran=ran)
         try:
             with asked_again():
@@ -196,7 +198,7 @@ class PodRuntime:
                 self._let_leave(leaving)
 
     def rendezvous(self, launch_id: str) -> Rendezvous:
-        """Where the members of a gang meet: at the pod of rank 0, by its name in the cluster's DNS."""
+        """Return the meeting place of the members of a gang: the pod of rank 0, by its name in the cluster's DNS."""
         return Rendezvous(self.names.address(member_of(launch_id)[0], self.namespace), MASTER_PORT, 0, "")
 
     def pids(self, launch_id: str) -> frozenset[int]:
@@ -211,7 +213,7 @@ class PodRuntime:
         """Nothing of this host."""
         return Lineage()
 
-    # What its engine asks
+    # For its engine
 
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
         """A piece of a member's log."""
@@ -226,9 +228,9 @@ class PodRuntime:
         self.logs.note(job_id, rank, line)
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Run a command in its container, as the container's user and with its environment, which nobody can change.
+        """Run a command in its container, with the container's fixed user and environment.
 
-        Raises Conflict where it does not run, Forbidden where this server lacks the right.
+        Raises Conflict if the pod does not run, Forbidden if this server lacks the right.
         """
         pod = self.pods.get(launch_id)
         if pod is None or pod.over or pod.deleted_at is not None:
@@ -258,7 +260,7 @@ class PodRuntime:
         """The pod of each of `launches`."""
         return tuple(pod for pod in self.pods.all() if pod.uid not in self._leaving)
 
-    # What its patrol does
+    # For its patrol
 
     def end(self, pod: LaunchedPod, ending: str, reason: str | None, grace_s: float) -> None:
         """Delete the pod, after it was written on it in which phase it is to have ended, and why."""
@@ -272,7 +274,7 @@ class PodRuntime:
                 self.logs.follow(pod, grace_s, wait_s=FOLLOWED_S)
                 self._cluster.delete(PODS, pod.name, self.namespace, uid=pod.uid, grace_s=math.ceil(grace_s))
         except NoSuchObject:
-            # Somebody else has let it go: the watch tells.
+            # Another client has released it: the watch will report that.
             return
         except BaseException:
             self._ended.discard(pod.uid)
@@ -285,9 +287,9 @@ class PodRuntime:
             self.end(pod, pod.ending, pod.ending_reason or None, grace_s)
 
     def remove_forgotten(self) -> None:
-        """Remove what was forgotten and is still there, as far as it may go."""
+        """Remove pods that were forgotten and still exist, as far as they may go."""
         for pod in self.on_record():
-            # Its launch was settled long ago, by a server that ended before it forgot it.
+            # Its launch was settled long ago by a server that ended before it removed the pod.
             if pod.tombstone and self._clock.now() - (pod.created_at or 0.0) > TOMBSTONE_S:
                 self.forget(pod.launch_id)
         began = time.monotonic()
@@ -304,14 +306,16 @@ class PodRuntime:
             self.end(pod, Phase.CANCELLED, None, grace_s)
 
     def _create(self, launch_id: str, body: Json) -> LaunchedPod:
-        """The pod of that name: this one, or that which was there. Raises BackendFailed where that is of no launch."""
+        """Create the pod, or return the existing pod of that name. Raises BackendFailed if that pod belongs to no
+        launch.
+        """
         name = self.names.pod(launch_id)
         try:
             made = self._cluster.create(PODS, body, self.namespace)
         except AlreadyExists:
             made = self._cluster.get(PODS, name, self.namespace)
         except ObjectChanged as error:
-            # Many pods at once contend for the count of a quota: nothing was made, and it may be tried again.
+            # Many pods contend for the counter of a quota: nothing was made, and a later try may succeed.
             raise BackendFailed(str(error)) from None
         pod = self.pods.answered(made)
         if pod is None or pod.launch_id != launch_id:
@@ -347,7 +351,7 @@ class PodRuntime:
         self._leaving.pop(pod.uid, None)
 
     def _must_be_gone(self, pod: LaunchedPod) -> None:
-        """Raises ClusterFailed where the very pod is still there, and something else kept it from being deleted."""
+        """Raise ClusterFailed if the same pod still exists because a change prevented its deletion."""
         with suppress(NoSuchObject):
             if self._cluster.get(PODS, pod.name, self.namespace)["metadata"].get("uid") == pod.uid:
                 raise ClusterFailed(f"pod {self.namespace}/{pod.name} changed while it was deleted")

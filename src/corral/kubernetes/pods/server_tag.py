@@ -1,4 +1,4 @@
-"""By what the pods of one server are known from those of others in the same cluster."""
+"""The tag that distinguishes the pods of one server from those of others in the same cluster."""
 
 import os
 import secrets
@@ -12,10 +12,10 @@ TAG_BYTES = 4
 
 
 def names_of_server(file: Path) -> Names:
-    """The names that the server of a home gives. Its tag is in the file, which is made where there is none.
+    """Return the names of the server of a home, with the tag in the file. The file is made if it is missing.
 
-    It belongs to the ledger: with another tag the server would know none of the pods that its ledger has. Raises
-    BackendFailed where the file cannot be read or made, or has no tag.
+    The tag belongs to the ledger: with another tag the server would recognize none of the ledger's pods. Raises
+    BackendFailed if the file cannot be read or made, or has no tag.
     """
     try:
         with suppress(FileExistsError):

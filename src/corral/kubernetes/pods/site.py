@@ -1,4 +1,4 @@
-"""What a site lets jobs' pods be. Implements `corral.ports.containers.Containers`."""
+"""A site's rules for the pods of jobs. Implements `corral.ports.containers.Containers`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,11 +16,11 @@ class PodSite:
     """The site's rules for pods.
 
     Attributes:
-        image: of jobs that name none; None makes them name one.
-        host_paths: directories of the nodes that jobs may see, with what is below them.
-        service_accounts: as which jobs may speak to the cluster. Without one a pod has no token at all.
+        image: the default image; with None each job must name its image.
+        host_paths: directories of the nodes that jobs may mount, with all below them.
+        service_accounts: the accounts that jobs may use. A pod without an account has no token at all.
         privileged_templates: whether templates may ask for the host's network and the like.
-        absence: what of the cluster a volume needs that is known not to be there, None where it is or nobody knows.
+        absence: returns the object that a volume needs and that is missing; None if it exists or is unknown.
     """
 
     image: str | None = None
@@ -31,7 +31,7 @@ class PodSite:
 
     @property
     def every_job(self) -> bool:
-        """A cluster runs nothing else."""
+        """True: a cluster runs all jobs in containers."""
         return True
 
     @property
@@ -84,7 +84,9 @@ class PodSite:
         return container
 
     def tolerations(self, container: Container, request: Request) -> tuple[Toleration, ...]:
-        """Those of its template; and of a job with GPUs the taint by which clusters keep others off these."""
+        """Return the tolerations of its template. A job with GPUs also tolerates the taint that keeps other pods off
+        GPU nodes.
+        """
         own = () if container.pod_template is None else self._tolerated(container.pod_template)
         return own if request.devices == 0 else (*own, Toleration(GPU))
 
@@ -93,7 +95,7 @@ class PodSite:
 
     @property
     def allowed(self) -> Allowed:
-        """What templates may have."""
+        """The settings that templates may have."""
         return Allowed(self.privileged_templates, self._shows)
 
     def _shows(self, path: str) -> bool:

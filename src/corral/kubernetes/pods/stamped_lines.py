@@ -1,4 +1,4 @@
-"""The lines of a container's log that are new, told by their times. Pure."""
+"""Finds the new lines of a container's log by their times. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,18 +14,20 @@ MOST_BYTES_OF_LINE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """How far a log was read: up to the time of a line, and so many lines of that time. "" is its beginning."""
+    """A position in a log: the time of the last line read, and the number of lines read of that time. "" is the
+    beginning.
+    """
 
     stamp: str = ""
     lines: int = 0
 
 
 def new_lines(blocks: Iterable[bytes], position: LogPosition, *, whole: bool) -> Iterator[tuple[bytes, LogPosition]]:
-    """What of each block comes after `position`, with the position behind it.
+    """Yield the new part of each block after `position`, with the position behind it.
 
-    `blocks` are what the API server sends of a log with times, from anywhere before `position` on. The last line counts
-    only if it has its end, or if the log is `whole`: its container has ended. A line without a time is none of the
-    container's: in the midst of a log a kubelet says so why it cannot go on ("rpc error: ... No such container").
+    `blocks` are the API server's text of a log with times, from anywhere before `position` on. The last line counts
+    only if it is complete, or if the log is `whole`: its container has ended. A line without a time is not the
+    container's: a kubelet writes it into a log if it cannot go on ("rpc error: ... No such container").
     """
     seen_of_stamp = 0
     here, taking, within_line = position, False, False
@@ -47,7 +49,7 @@ def new_lines(blocks: Iterable[bytes], position: LogPosition, *, whole: bool) ->
 
 
 def _comparable(match: re.Match[bytes]) -> str:
-    """The time in UTC, written such that later ones sort behind it."""
+    """Return the time in UTC, as text that sorts by time."""
     second, zone = match[1].decode(), match[3].decode()
     if zone != "Z":
         with suppress(ValueError, OverflowError):
@@ -56,7 +58,9 @@ def _comparable(match: re.Match[bytes]) -> str:
 
 
 def _lines(blocks: Iterable[bytes], *, with_rest: bool) -> Iterator[list[bytes]]:
-    """Of each block the lines that end in it. A very long one comes in pieces; only the first begins with a time."""
+    """Yield for each block the lines that end in it. A very long line comes in pieces; only the first piece has a
+    time.
+    """
     rest = b""
     for block in blocks:
         *ended, rest = (rest + block).split(b"\n")

@@ -1,4 +1,4 @@
-"""What is kept of a pod that runs a launch. Users and nodes write to pods, so nothing in them is believed."""
+"""The value kept of a pod that runs a launch. Users and nodes write to pods, so their text is untrusted."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ class LaunchedPod:
     the node's.
 
     Attributes:
-        node: where it is, or is to be; "" of a tombstone.
-        launch_id: what it runs, or keeps from ever running where it is a `tombstone`.
-        members: how many its gang has.
-        checkpoint_grace_s: how long it has to save its work after SIGTERM; 0 where it did not ask for that.
-        phase, reason, message: of the pod's status: "Running", "Evicted", ...
+        node: its node, or the node chosen for it; "" for a tombstone.
+        launch_id: the launch that it runs; a `tombstone` keeps this launch from ever running.
+        members: the number of members of its gang.
+        checkpoint_grace_s: its time to save its work after SIGTERM; 0 if it did not ask for any.
+        phase, reason, message: from the pod's status: "Running", "Evicted", ...
         waiting, waiting_message: why its container does not run yet: "ImagePullBackOff".
         exit_code, signal, ended_reason, ended_message: how its container ended; `exit_code` is None while it has not.
-        unschedulable: why the cluster's scheduler finds no place for it, None where it did or was not asked.
-        disruption: who in the cluster ended it, and why, such as a preemption.
-        ending, ending_reason: the phase in which Corral ends it, "" where it does not; and why.
-        deleted_at: when it is to be gone at last, None where nobody has deleted it.
-        grace_s: the time that it has until then; 0 where nothing of it runs any more, as far as the cluster knows.
-        held: whether Corral keeps the pod's object from going.
+        unschedulable: why the cluster's scheduler finds no place for it; None if it found one or was not asked.
+        disruption: the part of the cluster that ended it, and why, such as a preemption.
+        ending, ending_reason: the phase in which Corral ends it, and why; "" if Corral does not end it.
+        deleted_at: when its deletion is due at the latest; None if it was not deleted.
+        grace_s: its grace period until then; 0 if nothing of it runs any more, as far as the cluster knows.
+        held: whether Corral's finalizer keeps the object.
     """
 
     name: str
@@ -75,7 +75,7 @@ class LaunchedPod:
 
 
 def keep(pod: Mapping[str, Any]) -> LaunchedPod | None:
-    """What is kept of a pod as the API server writes it; None of one that is no launch's."""
+    """Return the value kept of a Pod object, or None if it belongs to no launch."""
     metadata, spec, status = (mapping(pod.get(part)) for part in ("metadata", "spec", "status"))
     annotations = mapping(metadata.get("annotations"))
     try:
@@ -86,7 +86,8 @@ def keep(pod: Mapping[str, Any]) -> LaunchedPod | None:
     state = mapping(container.get("state"))
     waiting, running, ended = (mapping(state.get(part)) for part in ("waiting", "running", "terminated"))
     if not ended and not running:
-        # What ran before it waits, as after its node began anew, has ended: a job's container never begins again.
+        # A container that ran and waits again, as after a restart of its node, has ended: a job's container never
+        # restarts.
         ended = mapping(mapping(container.get("lastState")).get("terminated"))
     conditions = {printable_text(one.get("type")): one for one in sequence(status.get("conditions"))}
     return LaunchedPod(
@@ -134,7 +135,7 @@ def _disruption(target: Mapping[str, Any]) -> str | None:
 
 
 def printable_text(value: Any) -> str:
-    """The text in one printable line of a length that people read."""
+    """Return the text as one printable line of limited length."""
     if not isinstance(value, str):
         return ""
     line = " ".join(value[: 4 * _MOST_TEXT].split())

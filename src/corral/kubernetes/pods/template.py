@@ -1,4 +1,4 @@
-"""What of a pod a job's template may decide. What Corral decides itself, and what is not named here, is refused."""
+"""The parts of a pod that a job's template may set. Fields that Corral sets, and all unlisted fields, are refused."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -58,16 +58,16 @@ INSTEAD = {
     "terminationGracePeriodSeconds": "kill_grace of the site, or --checkpoint-signal TERM@5m",
     "initContainers": "a command that does both",
 }
-"""What a user writes in place of a field that Corral decides."""
+"""The option to use in place of a field that Corral sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What the site allows beyond what is safe on any cluster.
+    """The site's permissions beyond settings that are safe on any cluster.
 
     Attributes:
         privileged: templates may have the host's network and processes, privileged containers and a priority class.
-        host_path: whether a directory of the host may be seen.
+        host_path: whether a directory of the host may be mounted.
     """
 
     privileged: bool
@@ -75,8 +75,10 @@ class Allowed:
 
 
 def read_template(text: str, allowed: Allowed) -> dict[str, Any]:
-    """The template, with `metadata` and `spec` of the kinds that a pod has. Raises Refused, and Forbidden for what the
-    site does not allow."""
+    """Read the template; its `metadata` and `spec` are those of a pod.
+
+    Raises Refused, and Forbidden for settings that the site does not allow.
+    """
     try:
         template = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -94,7 +96,7 @@ def read_template(text: str, allowed: Allowed) -> dict[str, Any]:
 
 
 def tolerations_of(template: Mapping[str, Any]) -> tuple[Toleration, ...]:
-    """The tolerations in a template. Raises Refused for one that Kubernetes does not know."""
+    """Return the tolerations in a template. Raises Refused for a toleration that Kubernetes does not know."""
     return tuple(map(_toleration, _mappings(template["spec"].get("tolerations"), "spec.tolerations")))
 
 

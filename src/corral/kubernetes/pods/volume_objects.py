@@ -1,4 +1,4 @@
-"""Whether what a job mounts is there: the claim, configuration or secret of a volume."""
+"""Checks whether the object behind a job's volume exists: its claim, configuration or secret."""
 
 from collections.abc import Mapping
 
@@ -19,9 +19,9 @@ OBJECTS: Mapping[VolumeKind, ResourceType] = {
 
 
 def absence(cluster: Cluster, volume: Volume) -> str | None:
-    """What the volume needs and the namespace of jobs does not have, such as "Secret keys in namespace jobs".
+    """Return the object that the volume needs and that is missing, such as "Secret keys in namespace jobs".
 
-    None where it is there, and where who asks may not look, or is not answered: then the pod's events tell.
+    None if it exists, or if the check is forbidden or unanswered: the pod's events tell later.
     """
     resource = OBJECTS.get(volume.kind)
     if resource is None:

@@ -1,4 +1,4 @@
-"""What the cluster warns of pods that do not begin, which stands in events alone: a secret that is not there, say."""
+"""Warnings of the cluster about pods that do not begin. They are in events only, as about a missing secret."""
 
 import threading
 import time
@@ -11,13 +11,13 @@ from corral.kubernetes.cluster.resource import EVENTS
 from corral.kubernetes.pods.state import LaunchedPod, printable_text
 
 LOOK_S = 10.0
-"""A pod's events are asked for once it has not begun for so long, and then as often."""
+"""A pod's events are read once it has not begun for this long, and then at this interval."""
 MOST_A_ROUND = 5
 TIMEOUT_S = 5.0
 
 
 class PodWarnings:
-    """The newest warning of each pod that was looked at. Safe from any thread; one thread looks."""
+    """The newest warning of each pod that was checked. Safe from any thread; one thread checks."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self._cluster = cluster
@@ -28,12 +28,12 @@ class PodWarnings:
         self._allowed = True
 
     def of(self, pod: LaunchedPod) -> str | None:
-        """What was warned of last, None where nothing was, or it is not known."""
+        """Return the last warning about a pod, or None if there is none or it is unknown."""
         with self._lock:
             return self._told.get(pod.uid)
 
     def look(self, waiting: Sequence[LaunchedPod]) -> None:
-        """Ask what there is of some of these pods, which have not begun; forget all others. Raises CorralError."""
+        """Read the warnings of some of these pods, which have not begun. Forget all other pods. Raises CorralError."""
         now_s = time.monotonic()
         self._due_s = {pod.uid: self._due_s.get(pod.uid, now_s + LOOK_S) for pod in waiting}
         with self._lock:
@@ -59,5 +59,5 @@ class PodWarnings:
 
 
 def _told_at(event: Mapping[str, Any]) -> str:
-    """When it was told last, written such that later ones are greater."""
+    """Return the time of the event's last repetition, as text that sorts by time."""
     return str(event.get("lastTimestamp") or event.get("eventTime") or "")

@@ -1,4 +1,4 @@
-"""The GPUs of a cluster at one moment: its nodes, what pods ask of them, and what was measured."""
+"""The GPUs of a cluster at one moment: its nodes, the requests of pods, and the readings."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ NO_READINGS = ReadingsFound({})
 
 @dataclass(frozen=True, slots=True)
 class ClusterGpus:
-    """What the API server and the sources of readings say of nodes with GPUs, and of the pods that have some."""
+    """The nodes with GPUs, the pods that have some, and the readings of all sources."""
 
     node_facts: Sequence[NodeFacts]
     pods: Sequence[PodFacts]
@@ -44,18 +44,18 @@ class ClusterGpus:
         rules: Rules | None = None,
         ready_nodes: frozenset[str] | None = None,
     ) -> list[NodeGpus]:
-        """The nodes with GPUs, as a service sees them.
+        """Return the nodes with GPUs, from the view of a service.
 
         Args:
-            held: GPUs that are held for others, by node.
-            rules: where the service's runtime says that its pods may run.
-            ready_nodes: the only nodes on which its model is; None where any will do.
+            held: the number of GPUs held for other services, by node.
+            rules: the placement rules of the service's runtime.
+            ready_nodes: the nodes that have its model; None if any node will do.
         """
         asked = self._asked()
         return [self._node(node, asked, held or {}, rules or {}, ready_nodes) for node in self.node_facts]
 
     def gpus_by_service(self) -> Counter[str]:
-        """How many GPUs the bound pods of each model service have."""
+        """Return the number of GPUs that the bound pods of each model service have."""
         found: Counter[str] = Counter()
         for pod in self.pods:
             if pod.node is not None and not pod.ended and pod.deleting_at_s is None:
@@ -106,13 +106,13 @@ def list_gpus(cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE) -> Cl
 
 
 def keep_gpu_node(item: Mapping[str, object]) -> NodeFacts | None:
-    """The facts of a node with GPUs; None of any other. One whose amounts cannot be read has none."""
+    """Return the facts of a node with GPUs, or None. A node whose amounts cannot be read counts as having none."""
     node = read_node(item)
     return node if node.capacity.of(GPU) or node.allocatable.of(GPU) else None
 
 
 def keep_gpu_pod(item: Mapping[str, object]) -> PodFacts | None:
-    """The facts of a pod that has GPUs, or may have some; None of any other."""
+    """Return the facts of a pod that has GPUs or may have some, or None."""
     pod = read_pod(item)
     return pod if pod.requests.of(GPU) or pod.unreadable is not None else None
 

@@ -31,7 +31,7 @@ from corral.kubernetes.services.service_status import ServiceState, state_of
 from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
 
 READY_S = 1800.0
-"""A large model takes so long to be fetched and loaded."""
+"""The time that a large model may take to be fetched and loaded."""
 
 POLL_S = 2.0
 CREATE_WAITS_S = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -49,9 +49,9 @@ class ServiceController:
     """Deploys services of one kind to one cluster.
 
     Args:
-        cluster: where to; that of the usual kubeconfig if None.
-        sources: where readings of GPUs come from, besides dcgm-exporter.
-        say: gets the lines that a person is told.
+        cluster: the cluster; None for that of the usual kubeconfig.
+        sources: the sources of readings beside dcgm-exporter.
+        say: prints a line for the user.
     """
 
     kind: ClassVar[ServiceKind]
@@ -75,7 +75,7 @@ class ServiceController:
         self.close()
 
     def close(self) -> None:
-        """Close the connections to the cluster, which was given or is the usual one."""
+        """Close the connections to the cluster, even if the caller gave it."""
         self._cluster.close()
 
     def deploy_inference_service(  # noqa: PLR0917 -- callers of the function that it replaces pass these by position
@@ -116,16 +116,16 @@ class ServiceController:
 
         Args:
             wanted: the service.
-            select_node: look for the node with the most idle GPUs; otherwise Kubernetes decides.
+            select_node: choose the node with the most idle GPUs; otherwise Kubernetes decides.
             affinity: whether Kubernetes should, or must, put it on that node.
-            fallback: what to do where no node has enough idle GPUs.
+            fallback: the choice if no node has enough idle GPUs.
             dry_run: the API server checks the service, and nothing is made or held.
 
         Raises:
-            NotFound: there is no such model or runtime, or the operator is not installed.
-            Conflict: there is a service of that name.
-            Refused: a name or parameter makes no sense, or the API server or a webhook does not accept the service.
-            Forbidden: the right that is missing is named.
+            NotFound: the model or runtime is missing, or the operator is not installed.
+            Conflict: a service has that name.
+            Refused: a name or parameter is invalid, or the API server or a webhook does not accept the service.
+            Forbidden: a right is missing; the message names it.
         """
         self._check(wanted, affinity, fallback)
         found = find_prerequisites(self._cluster, self.kind, wanted)
@@ -167,14 +167,16 @@ class ServiceController:
             time.sleep(poll_s)
 
     def state(self, name: str, namespace: str) -> ServiceState:
-        """How the service stands; while the API server does not answer, it is still loading. Raises NotFound."""
+        """Return the state of the service. While the API server does not answer, it counts as loading. Raises
+        NotFound.
+        """
         try:
             return state_of(self._cluster.get(self.kind.services, name, namespace))
         except BackendFailed as error:
             return ServiceState("loading", str(error))
 
     def installed(self, namespace: str) -> bool:
-        """Whether the cluster knows services of this kind. Raises MissingRight where they may not be listed."""
+        """Return whether the cluster has services of this kind. Raises MissingRight if they may not be listed."""
         try:
             self._cluster.page(self.kind.services, Selection(namespace), limit=1)
         except NoSuchObject:
@@ -182,7 +184,7 @@ class ServiceController:
         return True
 
     def has(self, name: str, namespace: str) -> bool:
-        """Whether there is a service of that name, whoever made it."""
+        """Return whether a service has that name, whether Corral deployed it or not."""
         try:
             self._cluster.get(self.kind.services, name, namespace)
         except NoSuchObject:
@@ -197,7 +199,9 @@ class ServiceController:
         return sorted(rows, key=lambda row: (row.namespace, row.name))
 
     def delete_inference_service(self, name: str, namespace: str) -> None:
-        """Remove a service that Corral has deployed, and what it holds. Raises NotFound; Refused for one of others."""
+        """Remove a service that Corral deployed, and its hold. Raises NotFound; Refused for a service that others
+        deployed.
+        """
         found = self._cluster.get(self.kind.services, name, namespace)
         metadata = mapping(found.get("metadata"))
         if not MANAGED_BY.items() <= mapping(metadata.get("labels")).items():
@@ -235,7 +239,9 @@ class ServiceController:
         raise self._exists(wanted)
 
     def _create(self, wanted: ServiceWanted, manifest: dict[str, Any], *, dry_run: bool) -> dict[str, Any]:
-        """Create it. The mark tells what an earlier try has made, whose answer was lost, from what was there before."""
+        """Create the service. If the name is taken, the mark tells an earlier try of ours, whose answer was lost, from
+        another service.
+        """
         mark = uuid4().hex
         manifest["metadata"]["annotations"][MARK_ANNOTATION] = mark
         for wait_s in CREATE_WAITS_S:

@@ -1,4 +1,4 @@
-"""A service that Corral has deployed, as it stands, read from what the API server has of it. Pure."""
+"""The present state of a service that Corral deployed, read from its object on the API server. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ class DeployedService:
 
     Attributes:
         model: the model's name, or its storage URI.
-        gpus: that each of its pods asks for; None where that is not noted.
-        node: that was chosen for it; None where Kubernetes decided.
-        affinity: how firmly its pods are to run there now; None: not at all.
+        gpus: the GPUs that each of its pods requests; None if unknown.
+        node: the node chosen for it; None if Kubernetes decided.
+        affinity: whether its pods prefer or require that node now; None for neither.
     """
 
     via: str
@@ -35,7 +35,7 @@ class DeployedService:
 
 
 def deployed_service(kind: ServiceKind, item: Mapping[str, Any]) -> DeployedService:
-    """The service in an InferenceService object, whose fields others may have changed."""
+    """Read an InferenceService object, whose fields may have been changed by others."""
     metadata, spec = mapping(item.get("metadata")), mapping(item.get("spec"))
     noted = mapping(metadata.get("annotations"))
     predictor = mapping(spec.get("predictor"))

@@ -1,7 +1,7 @@
-"""Which GPUs a cluster has, and which node has the most idle ones, as functions that scripts call.
+"""Functions for scripts: the GPUs of a cluster, and the node with the most idle GPUs.
 
-They follow the cluster of the usual kubeconfig by watches, which the first call begins, and read a Prometheus if
-`CORRAL_PROMETHEUS_URL` names one. `watched` is another cluster, or one that is to be stopped.
+They follow the cluster of the usual kubeconfig by watches, which the first call begins. They read a Prometheus if
+`CORRAL_PROMETHEUS_URL` names one. Pass `watched` for another cluster, or to be able to stop the watches.
 """
 
 import os

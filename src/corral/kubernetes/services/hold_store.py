@@ -1,7 +1,7 @@
-"""The object of the cluster that all holds are in, read and changed so that nobody's change is lost.
+"""The cluster object with all holds, read and changed so that no concurrent change is lost.
 
-It is a ConfigMap of Corral's own namespace: whoever deploys needs one small right for it, whatever namespace the
-services are in, and the API server's versions order those who deploy at once (decision 66).
+It is a ConfigMap in Corral's own namespace: deploying needs one small right for it, in whatever namespace the services
+are. The API server's versions order concurrent deployments (decision 66).
 """
 
 import calendar
@@ -43,7 +43,7 @@ class HoldStore:
         self._cluster = cluster
 
     def look(self) -> HoldsRead:
-        """The holds, for who only looks: an object that is not there holds nothing, and is not made."""
+        """Return the holds for reading only: a missing object holds nothing and is not made."""
         try:
             found = self._cluster.get(CONFIG_MAPS, HOLDS_NAME, OWN_NAMESPACE)
         except NoSuchObject:
@@ -51,7 +51,7 @@ class HoldStore:
         return self._read(found) if found.get("data") else HoldsRead()
 
     def read(self) -> HoldsRead:
-        """The holds, for who will add one: the object and its namespace are made if they are missing."""
+        """Return the holds before adding one: the object and its namespace are made if they are missing."""
         try:
             found = self._cluster.get(CONFIG_MAPS, HOLDS_NAME, OWN_NAMESPACE)
         except NoSuchObject:
@@ -59,11 +59,13 @@ class HoldStore:
         return self._read(found)
 
     def add(self, read: HoldsRead, hold: Hold) -> None:
-        """Add a hold to what was read. Raises ObjectChanged if anybody was faster: read again, and choose again."""
+        """Add a hold to the holds that were read. Raises ObjectChanged if another client was faster: read and choose
+        again.
+        """
         self._write(read, changes(read.data, read.now, hold))
 
     def remove(self, service: str) -> None:
-        """Take back what a service holds. Raises ObjectChanged; the deadline ends the hold anyway."""
+        """Remove the hold of a service. Raises ObjectChanged; the deadline ends the hold anyway."""
         read = self.look()
         if service in read.data:
             self._write(read, changes(read.data, read.now, None, removed=service))

@@ -1,8 +1,8 @@
-"""GPUs that were chosen for services whose pods are not seen yet. Pure.
+"""GPUs chosen for services whose pods are not visible yet. Pure.
 
-All who deploy share one object of the cluster, in which each hold is an entry. Times are the API server's, so that
-clocks which differ do not matter. A hold stays until its deadline and counts for what the service's pods do not have
-yet, as whoever reads it sees them: so nobody who reads pods late can think that the GPUs are free.
+All deployments share one object of the cluster with an entry for each hold. Times are the API server's, so that
+differing clocks do not matter. A hold stays until its deadline. It counts for the GPUs that the service's pods do not
+have yet, as seen by the reader. So a client that reads pods late never takes the GPUs for free.
 """
 
 import json
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 HOLD_S = 300.0
-"""By then an operator has made its pods, and Kubernetes has bound them."""
+"""The time in which an operator makes the pods and Kubernetes binds them."""
 
 _MOST_GPUS = 1024
 
@@ -34,7 +34,7 @@ class Hold:
 
 
 def service_key(via: str, namespace: str, name: str) -> str:
-    """What a service is called among the holds."""
+    """Return the key of a service among the holds."""
     return f"{via}.{namespace}.{name}"
 
 
@@ -47,7 +47,7 @@ def holds_in(data: Mapping[str, Any], now: float) -> list[Hold]:
 def changes(
     data: Mapping[str, Any], now: float, hold: Hold | None, removed: str | None = None
 ) -> dict[str, str | None]:
-    """What a merge patch of the object's data says: the new hold, and None for each entry that goes."""
+    """Return a merge patch of the object's data: the new hold, and None for each entry to remove."""
     kept = {one.service for one in holds_in(data, now)} - {removed}
     gone: dict[str, str | None] = {str(key): None for key in data if key not in kept}
     if hold is None:
@@ -57,7 +57,9 @@ def changes(
 
 
 def held_gpus(holds: Iterable[Hold], seen: Mapping[str, int], without: str | None = None) -> Counter[str]:
-    """Held GPUs by node. `seen` is how many GPUs the pods of each service have, on whatever nodes."""
+    """Return the number of held GPUs by node. `seen` is the number of GPUs that the pods of each service have, on any
+    node.
+    """
     held: Counter[str] = Counter()
     for hold in holds:
         if hold.service != without:

@@ -17,21 +17,21 @@ MEMORY_THRESHOLD = 50.0
 
 Fallback = Literal["kubernetes", "pin"]
 FALLBACKS: tuple[Fallback, ...] = ("kubernetes", "pin")
-"""What happens where no node has enough idle GPUs: Kubernetes decides, or the node of lowest utilisation is taken."""
+"""The choice if no node has enough idle GPUs: Kubernetes decides, or the node of lowest utilisation is taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGpus:
-    """What is known of the GPUs of one node.
+    """The facts about the GPUs of one node.
 
     Attributes:
-        hostname: its label `kubernetes.io/hostname`, which need not be its name; None where it has none.
-        total_gpus, allocatable_gpus: that it has, and that are healthy; pods do not lower either.
-        requested_gpus: of pods on it that have not ended.
-        held_gpus: chosen for services whose pods are not seen yet.
-        memory_mib: of one of its GPUs, from its labels.
+        hostname: its label `kubernetes.io/hostname`, which may differ from its name; None if it has none.
+        total_gpus, allocatable_gpus: the number of all its GPUs, and of the healthy ones; pods lower neither.
+        requested_gpus: the GPUs requested by pods on it that have not ended.
+        held_gpus: the GPUs chosen for services whose pods are not visible yet.
+        memory_mib: the memory of one of its GPUs, from its labels.
         unusable: why no service may be put there; None where it may.
-        partly_read: whether only GPUs that pods have are among the readings.
+        partly_read: whether the readings cover only GPUs of pods.
     """
 
     node_name: str
@@ -48,13 +48,13 @@ class NodeGpus:
 
 @dataclass(frozen=True, slots=True)
 class GpuStatus:
-    """One GPU of the cluster. What nobody has measured is None.
+    """One GPU of the cluster. Values without a reading are None.
 
     Attributes:
         gpu_index: the driver's index on a node with readings, else a number from 0.
         utilization_percent: 0 to 100.
         memory_used_mb, memory_total_mb: in MiB; the name is the one that users of `nvidia-smi` know.
-        allocatable: None where the node has unhealthy GPUs: Kubernetes says how many, and not which.
+        allocatable: None if the node has unhealthy GPUs: Kubernetes gives their number, but not which they are.
     """
 
     node_name: str
@@ -71,8 +71,8 @@ class NodeGpuSummary:
     """The GPUs of one node in figures.
 
     Attributes:
-        idle_gpu_count: how many a new service can have now without company.
-        avg_utilization, avg_memory_usage: percent, over the GPUs with readings; 0.0 where there are none.
+        idle_gpu_count: the number of GPUs that a new service can have now for itself.
+        avg_utilization, avg_memory_usage: percent, over the GPUs with readings; 0.0 without readings.
         metered: whether there are readings.
         unusable: why no service may be put there; None where it may.
     """
@@ -97,7 +97,7 @@ def summary_of(
     utilization_threshold: float = UTILIZATION_THRESHOLD,
     memory_threshold: float = MEMORY_THRESHOLD,
 ) -> NodeGpuSummary:
-    """The figures of one node. A GPU that reaches a threshold, in percent, is not idle."""
+    """Return the figures of one node. A GPU at or over a threshold, in percent, is not idle."""
     measured = [
         (reading.utilization_pct, used_pct)
         for reading in node.readings
@@ -121,10 +121,10 @@ def summary_of(
 def best_node(
     summaries: Iterable[NodeGpuSummary], required_gpus: int = 1, fallback: Fallback = "kubernetes"
 ) -> NodeGpuSummary | None:
-    """The node to deploy on: most idle GPUs, then lowest mean utilisation, then first by name.
+    """Return the node to deploy on: most idle GPUs, then lowest mean utilisation, then first by name.
 
-    Where none has `required_gpus` idle ones: None, for Kubernetes to decide. With "pin", the node of lowest mean
-    utilisation that has so many allocatable; nodes without readings come after those with.
+    If no node has `required_gpus` idle GPUs, return None, and Kubernetes decides. With "pin", return the node of lowest
+    mean utilisation that has enough allocatable GPUs; nodes without readings come last.
     """
     if required_gpus < 1:
         raise Refused(f"{required_gpus} GPUs cannot be looked for; 1 or more can", field="required_gpus")

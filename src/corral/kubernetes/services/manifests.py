@@ -25,7 +25,7 @@ _CLAIM = "corral-model"
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _MOST_NAME = 50
-"""Operators add words such as `-engine` to a name, and pods' names and labels have 63 characters."""
+"""The longest name. Operators add words such as `-engine`, and names and labels of pods have at most 63 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class ModelClaim:
 
 @dataclass(frozen=True, slots=True)
 class ServiceWanted:
-    """A model service as its user asks for it.
+    """A model service as its user requests it.
 
     Attributes:
         model_name: OME's ClusterBaseModel; for KServe a storage URI, or a name where the runtime brings the model.
         parameters: options of the runtime, such as {"tp-size": 2}.
-        labels, annotations: besides Corral's own.
-        gpus: how many; None is as the parameters or the runtime say.
-        env: variables of the server, besides the runtime's own.
-        claim: where its model is kept; KServe takes it in place of the model's address, and mounts it at /mnt/models.
+        labels, annotations: those beside Corral's own.
+        gpus: the number of GPUs; None takes it from the parameters or the runtime.
+        env: variables of the server, beside the runtime's own.
+        claim: the claim with its model; KServe takes it in place of the model's address, and mounts it at /mnt/models.
     """
 
     name: str
@@ -77,7 +77,7 @@ class NodeWish:
 
 
 def checked_name(name: str) -> str:
-    """The name, if a service can have it; Refused with one that it could have."""
+    """Return the name if it is valid for a service. Raises Refused with a valid name similar to it."""
     if _NAME.fullmatch(name) and len(name) <= _MOST_NAME:
         return name
     could = re.sub(r"-+", "-", re.sub(r"[^a-z0-9]", "-", name.lower())).strip("-")[:_MOST_NAME].rstrip("-")
@@ -90,7 +90,9 @@ def checked_name(name: str) -> str:
 
 
 def ome_service(wanted: ServiceWanted, runtime: Mapping[str, Any], wish: NodeWish | None) -> dict[str, Any]:
-    """OME's InferenceService. `runtime` is the ClusterServingRuntime, whose arguments a service's would replace."""
+    """Return OME's InferenceService. `runtime` is the ClusterServingRuntime; a service's arguments would replace its
+    own.
+    """
     rules = ome_rules(runtime)
     own = mapping(rules.get("runner"))
     engine: dict[str, Any] = {"minReplicas": 1, "maxReplicas": 1}
@@ -116,10 +118,10 @@ def ome_service(wanted: ServiceWanted, runtime: Mapping[str, Any], wish: NodeWis
 
 
 def kserve_service(wanted: ServiceWanted, runtime: Mapping[str, Any], wish: NodeWish | None) -> dict[str, Any]:
-    """KServe's InferenceService. `runtime` is the serving runtime: its first model format is the service's.
+    """Return KServe's InferenceService. `runtime` is the serving runtime; its first model format is the service's.
 
-    KServe appends a service's arguments to the runtime's. Knative allows no affinity, so with a node KServe is told to
-    make an ordinary Deployment.
+    KServe appends a service's arguments to the runtime's. Knative allows no affinity, so with a node KServe makes an
+    ordinary Deployment.
     """
     model: dict[str, Any] = {"modelFormat": {"name": _model_format(runtime)}, "runtime": wanted.runtime_name}
     if wanted.claim is not None:
@@ -138,17 +140,17 @@ def kserve_service(wanted: ServiceWanted, runtime: Mapping[str, Any], wish: Node
 
 
 def ome_rules(runtime: Mapping[str, Any]) -> Rules:
-    """What an OME runtime says of its engine's pods."""
+    """Return the pod rules of the engine in an OME runtime."""
     return mapping(mapping(runtime.get("spec")).get("engineConfig"))
 
 
 def kserve_rules(runtime: Mapping[str, Any]) -> Rules:
-    """What a KServe runtime says of its pods."""
+    """Return the pod rules in a KServe runtime."""
     return mapping(runtime.get("spec"))
 
 
 def runtime_gpus(rules: Rules) -> int | None:
-    """How many GPUs the containers of a runtime ask for themselves; None where that cannot be told."""
+    """Return the number of GPUs that the containers of a runtime request themselves, or None if unknown."""
     containers = sequence(rules.get("containers")) or [mapping(rules.get("runner"))]
     asked = [mapping(mapping(one.get("resources")).get("limits")).get(GPU) for one in containers]
     counts = [int(str(value)) for value in asked if value is not None and is_whole(str(value))]

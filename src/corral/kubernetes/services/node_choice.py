@@ -15,19 +15,19 @@ from corral.kubernetes.services.pod_rules import Rules
 from corral.model.errors import BackendFailed
 
 _jitter = random.Random()
-"""Its own: these run on threads, and the generator of the process may be seeded by others, as by tests."""
+"""A generator of its own: choices run on threads, and other code, such as tests, may seed the one of the process."""
 
 TRIES = 20
-"""So many others may be faster at the same time; after that something else is wrong."""
+"""The number of attempts while other deployments are faster. After that something else is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeChoice:
-    """The node that was chosen, or why none was.
+    """The chosen node, or why none was chosen.
 
     Attributes:
-        hostname: the node's hostname label, by which Kubernetes is told.
-        remarks: what limits the choice, in sentences.
+        hostname: the node's hostname label, used in the affinity.
+        remarks: limits of the choice, in sentences.
     """
 
     summary: NodeGpuSummary | None
@@ -36,7 +36,7 @@ class NodeChoice:
     remarks: tuple[str, ...] = ()
 
     def wish(self, *, required: bool) -> NodeWish | None:
-        """What a manifest says of the choice."""
+        """Return the node for the manifest, or None."""
         if self.summary is None or self.hostname is None:
             return None
         return NodeWish(self.summary.node_name, self.hostname, required)
@@ -44,12 +44,12 @@ class NodeChoice:
 
 @dataclass(frozen=True, slots=True)
 class NodeWanted:
-    """What a service needs of its node.
+    """The requirements of a service on its node.
 
     Attributes:
         service: its name among the holds.
-        ready_nodes: the only nodes on which its model is; None where any will do.
-        rules: of its runtime's pods.
+        ready_nodes: the nodes that have its model; None if any node will do.
+        rules: the rules of its runtime's pods.
     """
 
     service: str

@@ -41,9 +41,10 @@ def asked_gpus(parameters: Mapping[str, Any]) -> int | None:
 
 
 def runtime_arguments(parameters: Mapping[str, Any]) -> list[str]:
-    """`--key=value` of each parameter, spelled as it is given. True is `--key` alone; False and None say nothing.
+    """Return `--key=value` of each parameter, with the given spelling. True gives `--key` alone; False and None give
+    nothing.
 
-    Lists and mappings are written as JSON. Kubernetes' own `$(NAME)` is escaped: what a user gives stays as it is.
+    Lists and mappings are written as JSON. `$(NAME)` is escaped, so that Kubernetes does not replace it.
     """
     arguments = []
     for given, value in parameters.items():
@@ -63,10 +64,10 @@ def runtime_arguments(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def merged_arguments(command: Sequence[str], own: Sequence[str], added: Sequence[str]) -> list[str]:
-    """A container's own arguments with some added, for whoever replaces a list of arguments as a whole.
+    """Return a container's own arguments with some added, for operators that replace the whole list.
 
-    Where the command is a shell with a script (`bash -lc`), they are added to the script's last command. An option that
-    is there twice counts as given last, as usual.
+    If the command is a shell with a script (`bash -lc`), they are added to the script's last command. Of a repeated
+    option the last value counts, as usual.
     """
     if not added:
         return list(own)

@@ -1,7 +1,7 @@
-"""Where the pods of a service may run by its runtime's own rules, and those rules with a chosen node added. Pure.
+"""The nodes that a runtime's own rules allow for a service's pods, and those rules with a chosen node added. Pure.
 
-A service's pod template is laid over its runtime's, which replaces lists as a whole. So what a runtime asks of nodes is
-written again beside what is added.
+A service's pod template is laid over its runtime's and replaces lists as a whole. So the runtime's own terms are
+repeated beside the added one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from corral.kubernetes.cluster.placement_fields import (
 from corral.model.placement_rules import HOSTNAME_LABEL, NAME_FIELD, Taint, TaintEffect, meets
 
 PREFERRED_WEIGHT = 100
-"""The greatest there is: the choice counts for more than what else the scheduler prefers."""
+"""The highest weight of Kubernetes: the choice counts for more than the scheduler's other preferences."""
 
 Affinity = Literal["preferred", "required"]
 AFFINITIES: tuple[Affinity, ...] = ("preferred", "required")
@@ -30,7 +30,7 @@ Rules = Mapping[str, Any]
 
 
 def affinity_for(hostname: str, *, required: bool, rules: Rules) -> dict[str, Any]:
-    """The affinity for the node with this hostname label, with what the runtime's own `rules` have.
+    """Return the affinity for the node with this hostname label, with the terms of the runtime's own `rules`.
 
     A required term is added to each of the runtime's terms, of which one must hold.
     """
@@ -46,7 +46,7 @@ def affinity_for(hostname: str, *, required: bool, rules: Rules) -> dict[str, An
 
 
 def affinity_in(rules: Rules) -> Affinity | None:
-    """How firmly pods with these rules are to run on a named node; None: no node is named."""
+    """Return whether pods with these rules require or prefer a named node; None if no node is named."""
     node = mapping(mapping(rules.get("affinity")).get("nodeAffinity"))
     if any(_names_a_node(one) for one in sequence(mapping(node.get(REQUIRED)).get("nodeSelectorTerms"))):
         return "required"
@@ -55,9 +55,9 @@ def affinity_in(rules: Rules) -> Affinity | None:
 
 
 def why_not_there(labels: Mapping[str, str], name: str, taints: Sequence[Taint], rules: Rules) -> str | None:
-    """Why pods with these rules cannot start on the node; None where they can.
+    """Return why pods with these rules cannot start on the node, or None.
 
-    A taint that is named as the GPU resource is there to keep others off: clusters have GPU pods tolerate it.
+    A taint named like the GPU resource only keeps pods without GPUs off: clusters add its toleration to GPU pods.
     """
     for taint in taints:
         if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE and not _tolerated(taint, rules):
@@ -89,7 +89,7 @@ def _covers(toleration: Mapping[str, Any], taint: Taint) -> bool:
 
 
 def _matches(term: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
-    """Whether all expressions of a term hold. A term without any matches nothing, as in Kubernetes."""
+    """Return whether all expressions of a term hold. An empty term matches nothing, as in Kubernetes."""
     try:
         selector = read_node_term(term)
     except NotUnderstood:

@@ -1,4 +1,4 @@
-"""What a service needs to be there before it is made: its operator's definitions, its model and its runtime."""
+"""Checks what a service needs before it is made: its operator's definitions, its model and its runtime."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from corral.model.errors import NotFound, Refused, nearest
 
 @dataclass(frozen=True, slots=True)
 class Prerequisites:
-    """What was found.
+    """The prerequisites that were found.
 
     Attributes:
-        runtime: as the API server has it; empty where it may not be read.
-        rules: what it says of its pods.
-        ready_nodes: the only nodes on which the model is; None where any will do, or nobody knows.
-        remarks: what a person should know, in sentences.
+        runtime: its object; empty if it may not be read.
+        rules: the runtime's rules for its pods.
+        ready_nodes: the nodes that have the model; None if any will do, or if unknown.
+        remarks: remarks for the user, in sentences.
     """
 
     runtime: Mapping[str, Any]
@@ -32,7 +32,7 @@ class Prerequisites:
 
 
 def find_prerequisites(cluster: Cluster, kind: ServiceKind, wanted: ServiceWanted) -> Prerequisites:
-    """Look for what the service needs. Raises NotFound, with names that are like the missing one, or Refused."""
+    """Find the prerequisites of the service. Raises Refused, or NotFound with names similar to the missing one."""
     _require_definition(cluster, kind, wanted.namespace)
     remarks = []
     runtime = _runtime(cluster, kind, wanted)
@@ -77,7 +77,7 @@ def _require_definition(cluster: Cluster, kind: ServiceKind, namespace: str) -> 
 
 
 def _runtime(cluster: Cluster, kind: ServiceKind, wanted: ServiceWanted) -> Mapping[str, Any]:
-    """The runtime: one of the namespace counts before one of the cluster."""
+    """Return the runtime: a runtime of the namespace goes before a runtime of the cluster."""
     for resource in reversed(kind.runtimes[1:]):
         try:
             runtime = cluster.get(resource, wanted.runtime_name, wanted.namespace)
@@ -104,7 +104,7 @@ def _found(cluster: Cluster, resource: ResourceType, name: str, field: str) -> J
 
 
 def _ready_nodes(model: Mapping[str, Any], name: str) -> tuple[frozenset[str], str | None]:
-    """The nodes that have the model, and what to say if none has."""
+    """Return the nodes that have the model, and a remark if none has it."""
     status = mapping(model.get("status"))
     state = status.get("state")
     if state == "Failed":

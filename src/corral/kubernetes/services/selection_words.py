@@ -1,4 +1,4 @@
-"""What is printed of the choice of a node. Users' scripts know this block by its words."""
+"""The printed text about the choice of a node. Users' scripts parse it by its words."""
 
 from corral.kubernetes.services.idle_nodes import NodeGpuSummary
 

@@ -1,4 +1,4 @@
-"""OME and KServe: where each has its services, models and runtimes, and what a service of it is made of."""
+"""OME and KServe: the resource types of their services, models and runtimes, and the manifests of their services."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ class ServiceKind:
     Attributes:
         via: its word on the command line.
         title: its name for people.
-        models: where its models are; None where a service names its model by address.
-        runtimes: where its runtimes are, first those of the whole cluster.
-        pod_label: has the service's name on its pods.
-        container: the one of a pod in which the server is.
-        rules: what a runtime says of its pods.
-        manifest: the service as its user wants it, with a runtime and a node.
+        models: the resource types of its models; None if services name their models by address.
+        runtimes: the resource types of its runtimes, first that of the whole cluster.
+        pod_label: the label with the service's name on its pods.
+        container: the name of the server's container in a pod.
+        rules: returns a runtime's rules for its pods.
+        manifest: returns the object of a requested service, with a runtime and a node.
     """
 
     via: str
@@ -74,7 +74,7 @@ KINDS = {kind.via: kind for kind in (OME, KSERVE)}
 
 
 def kind_via(via: str) -> ServiceKind:
-    """The kind that goes by this word."""
+    """Return the kind with this word. Raises Refused."""
     if via not in KINDS:
         raise Refused(f"{via!r} is not known; services are deployed by {' or '.join(KINDS)}", field="via")
     return KINDS[via]

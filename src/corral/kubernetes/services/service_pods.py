@@ -1,4 +1,4 @@
-"""What the pods of a model service tell: whether they have a node, how their server died, what it wrote last."""
+"""Facts about a model service from its pods: its node, how its server ended, its last lines."""
 
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _MOST_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ServicePods:
-    """The pods of one service at one moment: those that live, and those that are to go or were evicted."""
+    """The pods of one service at one moment: the living ones, and those that are ending or were evicted."""
 
     kind: ServiceKind
     alive: tuple[PodFacts, ...]
@@ -25,7 +25,7 @@ class ServicePods:
 
     @property
     def node(self) -> str | None:
-        """Where one of them is bound; None where Kubernetes has found no place for any."""
+        """The node of the first pod that is bound; None if Kubernetes has found no place for any."""
         return next((pod.node for pod in self.alive if pod.node is not None), None)
 
     @property
@@ -34,7 +34,7 @@ class ServicePods:
 
     @property
     def why_no_place(self) -> str:
-        """What Kubernetes says of those that have none."""
+        """Kubernetes' reason why the pods have no node."""
         said = (pod.condition("PodScheduled") for pod in self.alive)
         return next((one.message for one in said if one is not None and one.message), "they were not looked at yet")
 
@@ -49,7 +49,7 @@ class ServicePods:
 
     @property
     def dead(self) -> tuple[PodFacts, ContainerFacts] | None:
-        """The server that has ended, or did so before it was started again, and its pod."""
+        """The server that has ended, now or before its restart, and its pod."""
         for pod in self.alive:
             for container in pod.containers:
                 fetching = container.init and (container.exit_code or container.reason == "CrashLoopBackOff")
@@ -82,7 +82,7 @@ def find_pods(cluster: Cluster, kind: ServiceKind, name: str, namespace: str) ->
 
 
 def death_in_words(container: ContainerFacts) -> str:
-    """How a server ended."""
+    """Say how a server ended."""
     if container.exit_code is None:
         return f"the server ended, and was started again ({container.reason or container.state})"
     reason = f" ({container.reason})" if container.reason not in (None, "Error", "Completed") else ""
@@ -90,7 +90,7 @@ def death_in_words(container: ContainerFacts) -> str:
 
 
 def last_lines(cluster: Cluster, pod: PodFacts, container: ContainerFacts, lines: int) -> str:
-    """The end of what a server wrote; of one that was started again, before that."""
+    """Return the last lines of a server; after a restart, those of before the restart."""
     previous = container.state != "terminated" and container.restarts > 0
     try:
         stream = cluster.read_log(
@@ -105,12 +105,12 @@ def last_lines(cluster: Cluster, pod: PodFacts, container: ContainerFacts, lines
         with closing(stream):
             text = b"".join(stream.blocks()).decode(errors="replace").strip()
     except CorralError:
-        # Its node does not answer, or the right is missing: Kubernetes may have kept what it said last.
+        # Its node does not answer, or the right is missing: Kubernetes may have kept its last message.
         text = ""
     return text or (container.message or "").strip() or "(none)"
 
 
 def _is_going(pod: PodFacts) -> bool:
-    """Whether it was taken away, or is about to be."""
+    """Return whether the pod has ended, or is about to."""
     disrupted = pod.condition("DisruptionTarget")
     return pod.ended or pod.deleting_at_s is not None or (disrupted is not None and disrupted.status == "True")

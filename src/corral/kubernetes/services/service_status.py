@@ -1,4 +1,4 @@
-"""How an InferenceService stands, by its status: ready, loading, or failed and why. Pure.
+"""The state of an InferenceService, from its status: ready, loading, or failed with the reason. Pure.
 
 `status.observedGeneration` is of the Deployment behind it, so it is not compared with anything.
 """
@@ -16,7 +16,7 @@ _MOST_WORDS = 600
 
 @dataclass(frozen=True, slots=True)
 class ServiceState:
-    """One service: its state, what its operator says of it, and where it answers once it is ready.
+    """One service: its state, its operator's message, and its address once it is ready.
 
     `inner_url` is its address within the cluster.
     """
@@ -52,7 +52,9 @@ def _failure(transition: str, info: Mapping[str, Any]) -> str:
 
 
 def _obstacle(conditions: list[Mapping[str, Any]]) -> str:
-    """What the operator says of the first condition that does not hold; `Ready` sums the others up, so it is last."""
+    """Return the operator's message on the first condition that does not hold. `Ready` sums the others up, so it is
+    last.
+    """
     open_ones = [one for one in conditions if one.get("status") != "True"]
     open_ones.sort(key=lambda one: one.get("type") == "Ready")
     for one in open_ones:

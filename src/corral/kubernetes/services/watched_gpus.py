@@ -1,4 +1,4 @@
-"""The GPUs of a cluster kept up to date by watches, for who asks often."""
+"""The GPUs of a cluster, kept up to date by watches, for callers that ask often."""
 
 import threading
 from typing import Self
@@ -27,11 +27,11 @@ from corral.kubernetes.services.holds import held_gpus
 from corral.kubernetes.services.idle_nodes import NodeGpus
 
 READINGS_EVERY_S = 15.0
-"""dcgm-exporter measures every 30 s where nobody has said otherwise."""
+"""The interval of readings. dcgm-exporter measures every 30 s by default."""
 
 
 class WatchedGpus:
-    """Watches of nodes and pods, and a thread that reads what is measured. Started by the first `now`."""
+    """Watches of nodes and pods, and a thread that takes readings. The first `now` starts them."""
 
     def __init__(self, cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE) -> None:
         self._cluster = cluster
@@ -53,9 +53,9 @@ class WatchedGpus:
         self.stop()
 
     def now(self) -> ClusterGpus:
-        """What is known now; the first call waits for the first listings and readings.
+        """Return the current GPUs. The first call waits for the first listings and readings.
 
-        Raises what keeps the API server from being followed: what was known before is not told as if it still held.
+        Raises the failure of a watch instead of returning values that may be out of date.
         """
         with self._lock:
             if not self._started:
@@ -66,9 +66,9 @@ class WatchedGpus:
         return ClusterGpus(self._nodes.values(), self._pods.values(), self._readings)
 
     def nodes(self) -> list[NodeGpus]:
-        """The nodes with GPUs now, with what is held for services whose pods are not seen yet.
+        """Return the nodes with GPUs now, with the GPUs held for services whose pods are not visible yet.
 
-        Without the right to read the holds, as if there were none.
+        Without the right to read holds, it counts none.
         """
         known = self.now()
         try:

@@ -1,4 +1,6 @@
-"""What the end of a container means for its launch: by what the runner wrote down, and what Docker still has of it."""
+"""The report of a launch whose container is over: from the runner's record, and from Docker's state of the
+container.
+"""
 
 import signal
 from collections.abc import Mapping
@@ -11,21 +13,23 @@ from corral.runtimes.docker.records import Fault, RunnerState
 from corral.runtimes.process.procfs import boot_id
 
 _OF_ANOTHERS_DOING = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
-"""So a program ends that was told to, by whomever. With these nothing is said of one whose runner was killed."""
+"""Exit codes of programs that someone may have stopped. With them nothing is said of a container whose runner was
+killed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What Docker has of a container whose runner told nothing of its end: whether it ever began, and its own code."""
+    """Docker's state of a container whose runner reported no end: whether it ever began, and its own exit code."""
 
     began: bool
     exit_code: int | None
 
 
 def own_exit_code(container: Mapping[str, Any], state: RunnerState) -> int | None:
-    """With what a container surely failed by itself; None where it may have been ended.
+    """Return the exit code with which the container surely failed by itself; None if it may have been stopped.
 
-    Before the host was started anew it may have been told to end, and by SIGKILL this server ends what is left.
+    It may have been stopped if the host restarted since, or by this server, which ends leftovers with SIGKILL.
     """
     here = state.main is not None and state.main.boot_id == boot_id()
     code = int(container["ExitCode"])
@@ -33,7 +37,9 @@ def own_exit_code(container: Mapping[str, Any], state: RunnerState) -> int | Non
 
 
 def ended_report(told: LaunchReport, state: RunnerState, found: Found) -> LaunchReport:
-    """The report of a launch whose container is over. `told` is that of its runner's process, EXITED or DEAD."""
+    """Return the report of a launch whose container is over. `told` is the report of its runner's process, EXITED or
+    DEAD.
+    """
     began = state.main is not None or (not state.ended and found.began)
     if told.phase is LaunchPhase.DEAD:
         return _without_supervisor(told, state, found.exit_code if not state.ended else state.exit_code)
@@ -52,9 +58,10 @@ def ended_report(told: LaunchReport, state: RunnerState, found: Found) -> Launch
 
 
 def _without_supervisor(told: LaunchReport, state: RunnerState, code: int | None) -> LaunchReport:
-    """Who was to record the end was killed. A success counts only if the runner wrote it down, and was not told to end.
+    """Return the report if the supervisor, which records the end, was killed.
 
-    So what was stopped, and says of itself that all went well, is lost.
+    A success counts only if the runner recorded it and was not told to stop. A stopped job that reports success is
+    therefore lost.
     """
     if code is None or state.stopped or state.fault is Fault.NODE:
         return replace(told, reason=told.reason or state.reason or None)

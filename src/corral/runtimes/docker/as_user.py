@@ -1,7 +1,7 @@
-"""What the job's user may see of this host: asked by a child process that has become that user.
+"""Finds out which parts of this host the job's user may see, by a child process that becomes that user.
 
-A path of a user's may lead anywhere, and looking it up may hang. The child is forked and executes nothing, so the user
-need not be able to reach the server's Python.
+A user's path may lead anywhere, and its lookup may hang. The child is forked and executes nothing, so the user need not
+be able to reach the server's Python.
 """
 
 import os
@@ -19,7 +19,7 @@ _PIECE_BYTES = 65536
 
 
 def said_as(who: HostUser, look: Callable[[], bytes]) -> bytes | None:
-    """What `look` returns in a child that is this user; None where it raises, or takes more than 5 s."""
+    """Return the result of `look` in a child that runs as this user; None if it raises, or takes more than 5 s."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -72,12 +72,14 @@ def _become(who: HostUser) -> None:
 
 
 def _reap(child: int, *, answered: bool) -> None:
-    # One that hangs in the kernel can be neither killed nor reaped.
+    # A child that hangs in the kernel can be neither killed nor reaped.
     os.waitpid(child, 0 if answered else os.WNOHANG)
 
 
 def _tell(who: HostUser, look: Callable[[], bytes], writer: int) -> None:
-    """All that the child does. A byte goes before what it says, so that nothing said is not taken for a failure."""
+    """The whole work of the child. It writes one byte before the result, so that an empty result differs from a
+    failure.
+    """
     try:
         _become(who)
         said = b"+" + look()

@@ -1,4 +1,4 @@
-"""What Docker is asked for: the body of "create a container", made of a launch. Pure."""
+"""Makes the body of Docker's "create a container" from a launch. Pure."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -29,19 +29,21 @@ _IMAGES_DIRECTORY = "/"
 
 
 def container_name(tag: str, launch_id: str) -> str:
-    """The one name of a launch's container on its host."""
+    """Return the unique name of a launch's container on its host."""
     return f"corral-{tag}-{launch_id}"
 
 
 def body_of(launch: Launch, tag: str, who: HostUser, *, log_max_bytes: int, max_processes: int) -> Json:
-    """All but the GPUs, for a job of this user's. Raises Refused for what no container can be."""
+    """Return the body without the GPUs, for a job of this user. Raises Refused for requests that no container can
+    satisfy.
+    """
     container = launch.job.spec.container
     if container is None or container.image is None:
         raise Refused("image: this job has no container", field="image")
     spec = launch.job.spec
     body: Json = {
         "Image": container.image,
-        # In place of what the image starts, as for a pod: what is run is what was written after `--`.
+        # Replaces the image's entry point, as for a pod: the command is the words after `--`.
         "Entrypoint": list(spec.command),
         "Cmd": [],
         "Env": _environment(launch),
@@ -64,7 +66,7 @@ def body_of(launch: Launch, tag: str, who: HostUser, *, log_max_bytes: int, max_
 
 
 def _meeting_name(launch: Launch) -> str | None:
-    """By what the members of a gang find rank 0 on a network of the site's own, where the host's address is no use."""
+    """Return the name of rank 0 on a network of the site's own, where the host's address is of no use; else None."""
     container = launch.job.spec.container
     env = dict(launch.env)
     if container is None or container.network in _WITHOUT_NAMES or "MASTER_ADDR" not in env or launch.members < 2:
@@ -74,7 +76,7 @@ def _meeting_name(launch: Launch) -> str | None:
 
 
 def with_devices(devices: Sequence[OrderedDevice], cdi_devices: Collection[str]) -> Json:
-    """What of its host's configuration has these GPUs, which are all of one vendor."""
+    """Return the part of the host configuration with these GPUs, which are all of one vendor."""
     if not devices:
         return {"DeviceRequests": []}
     reached = [Reached(device.uuid, tuple(device.files)) for device in devices]
@@ -82,7 +84,7 @@ def with_devices(devices: Sequence[OrderedDevice], cdi_devices: Collection[str])
 
 
 def cdi_devices(info: Mapping[str, Any]) -> list[str]:
-    """The names of CDI devices in what the daemon says of itself (API 1.50 and later)."""
+    """Return the names of CDI devices in the daemon's information about itself (API 1.50 and later)."""
     return [str(one.get("ID", "")) for one in info.get("DiscoveredDevices") or () if one.get("Source") == "cdi"]
 
 
@@ -102,7 +104,7 @@ def _host(launch: Launch, container: Container, who: HostUser, *, log_max_bytes:
     host: Json = {
         "Mounts": [mount(volume.source, volume.target, read_only=volume.read_only) for volume in container.volumes],
         "RestartPolicy": {"Name": "no"},
-        # Twice what the job's log holds: Docker writes each line with its time and its stream.
+        # Twice the size of the job's log: Docker writes each line with its time and its stream.
         "LogConfig": {
             "Type": "json-file",
             "Config": {"max-size": f"{max(1, 2 * log_max_bytes >> 20)}m", "max-file": "2"},
@@ -112,7 +114,7 @@ def _host(launch: Launch, container: Container, who: HostUser, *, log_max_bytes:
         "MemorySwap": launch.host_memory_mib << 20,
     }
     if who.uid != 0 and container.user is None:
-        # What is set-uid in an image would else have the power over volumes that its user has not.
+        # Otherwise a set-uid program of an image would have rights on volumes that its user lacks.
         host |= {"SecurityOpt": ["no-new-privileges"], "CapDrop": ["ALL"]}
         host["GroupAdd"] = [str(group) for group in who.groups]
     if container.network is not None:
@@ -127,5 +129,5 @@ def _host(launch: Launch, container: Container, who: HostUser, *, log_max_bytes:
 
 def mount(source: str, target: str, *, read_only: bool = False) -> Json:
     """A directory of the host that a container sees at `target`."""
-    # A mount fails where there is no such directory; a bind would have root make one.
+    # A mount fails if the directory is missing; a bind would let root make it.
     return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": read_only}

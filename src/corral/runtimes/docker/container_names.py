@@ -1,4 +1,4 @@
-"""What containers of others are called, for those who look at a GPU: asked of Docker on a thread, never waited for."""
+"""Names of containers that Corral did not make, for views of a GPU. A thread asks Docker; callers never wait."""
 
 import threading
 import time
@@ -13,11 +13,11 @@ from corral.runtimes.docker.presence import socket_there
 from corral.untrusted import Unread, guarded
 
 _GOOD_S = 60.0
-"""A container may be given another name, so that what is known is asked again after so long."""
+"""A known name is asked again after this time: a container may be renamed."""
 _RETRY_S = 10.0
-"""So long after Docker did not answer it is asked again."""
+"""The time until the next question after Docker did not answer."""
 _MOST = 512
-"""So many are known at a time; a host that has more on its GPUs is asked for some of them again and again."""
+"""The most names kept at a time. A host with more such containers on its GPUs asks for some of them again and again."""
 _WORD_CHARS = 200
 
 
@@ -37,7 +37,7 @@ class ContainerNames:
         self._asks = False
 
     def of(self, container_id: str) -> ContainerOfOthers | None:
-        """What it is called, as far as that is known by now. What is not known is found out on a thread."""
+        """Return the name and image if they are known by now. Otherwise start to ask for them on a thread."""
         with self._lock:
             known = self._answers.get(container_id)
             if (known is None or known.good_until_s < time.monotonic()) and len(self._wanted) < _MOST:
@@ -51,7 +51,7 @@ class ContainerNames:
             threading.Thread(target=self._run, name="container-names", daemon=True).start()
 
     def _run(self) -> None:
-        """Ask for what is wanted, until nothing is."""
+        """Ask for the wanted containers until none is left."""
         while True:
             with self._lock:
                 wanted, self._wanted = list(self._wanted), {}
@@ -68,10 +68,10 @@ class ContainerNames:
 
 
 def _asked(container_ids: list[str]) -> dict[str, _Answer]:
-    """What Docker says of each; what it did not say is unknown for a while."""
+    """Return Docker's answer about each container. A container without an answer is unknown for a while."""
     answers: dict[str, _Answer] = {}
     if socket_there():
-        # Here, because these libraries are large, and few GPUs are used by containers of others.
+        # Imported here, because these libraries are large, and few GPUs are used by such containers.
         from corral.runtimes.docker.daemon_calls import LOOK_TIMEOUT_S, Daemon, DaemonRefused, DaemonUnreachable
 
         try:
@@ -90,7 +90,7 @@ def _asked(container_ids: list[str]) -> dict[str, _Answer]:
 
 
 def called(found: Mapping[str, Any] | None) -> ContainerOfOthers | None:
-    """What an inspected container is called; None for one that Docker does not know (Kubernetes may)."""
+    """Return name and image of an inspected container; None if Docker does not know it (Kubernetes may)."""
     config = None if found is None else found.get("Config")
     if found is None or not isinstance(config, Mapping):
         return None
@@ -98,5 +98,5 @@ def called(found: Mapping[str, Any] | None) -> ContainerOfOthers | None:
 
 
 def _word(text: str) -> str:
-    """A word of somebody else's, for people to read: it tells nothing to a terminal, and fills no page."""
+    """Return untrusted text for display: without control characters for a terminal, and of limited length."""
     return printable(text[:_WORD_CHARS]) or "?"

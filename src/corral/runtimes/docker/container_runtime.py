@@ -1,8 +1,8 @@
-"""The Docker runtime as the core knows it: `corral.ports.runtime.Runtime` over runners and their supervisors.
+"""The Docker runtime: implements `corral.ports.runtime.Runtime` over runners and their supervisors.
 
-A launch is one of the process runtime, of the id "container." and its own, whose program is a runner. So its claim, its
-log, its limits and its exit record are as those of processes. What is added is the container: its name follows from the
-launch, what is over has none that runs, and it is removed when the launch is forgotten.
+A launch is a launch of the process runtime with the id "container." and its own, whose program is a runner. So its
+claim, log, limits and exit record are those of processes. The container is added: its name follows from the launch. An
+ended launch has no running container. The container is removed when the launch is forgotten.
 """
 
 import os
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from corral.runtimes.docker.daemon_calls import Daemon
 
 RUNNER_S = 5.0
-"""So much longer than its container has a runner to end: Docker ends the container, and the runner then reads why."""
+"""A runner has this much longer than its container to end: Docker ends the container, and the runner then reads why."""
 
 PIPES = "-"
-"""In place of the kind of a terminal: a command inside a container has pipes."""
+"""Replaces the kind of a terminal if a command inside a container has pipes."""
 
 _DOCKERS_OWN = ("DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH")
 
@@ -48,7 +48,7 @@ class DockerRuntime:
     """Runs jobs in containers of this host's Docker daemon, which is asked for nothing before the first of them.
 
     Attributes:
-        tag: by what the containers of this server are known from those of others.
+        tag: the part of container names that distinguishes this server from others.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class DockerRuntime:
         self._log_max_bytes = log_max_bytes
         self.tag = tag_of(home.root)
         self._ended: dict[str, Found] = {}
-        """Launches of whose containers Docker says that none runs any more, and what it had of them."""
+        """Launches of which no container runs any more according to Docker, with Docker's last state of it."""
         self._mains: dict[str, ProcessIdentity] = {}
 
     def launch(self, launch: Launch) -> None:
         """Have a runner make its container. Raises BackendFailed, NodeLacks where Docker does not answer, Refused."""
         who = _owner(launch)
         _refuse_daemons(launch)
-        # Again: what the site allows may have changed since the job was submitted.
+        # Checked again: the site's rules may have changed since the job was submitted.
         self._site.settle(launch.job.spec.container)
         records = self._records(launch.id)
         if self._runners.report(_runner(launch.id)).phase is LaunchPhase.UNKNOWN:
@@ -134,7 +134,7 @@ class DockerRuntime:
         self._runners.set_time_limit(_runner(launch_id), time_limit_s)
 
     def report(self, launch_id: str) -> LaunchReport:
-        """What the records say; a launch is over when none of it runs in Docker either."""
+        """Return the report from the records. A launch is over only once none of it runs in Docker either."""
         told = replace(self._runners.report(_runner(launch_id)), launch_id=launch_id)
         if told.phase is LaunchPhase.RUNNING:
             return self._of_running(told)
@@ -149,9 +149,9 @@ class DockerRuntime:
         return ended_report(told, state, found)
 
     def _of_running(self, told: LaunchReport) -> LaunchReport:
-        """That of a runner that runs: until the container has begun the launch is only claimed.
+        """Return the report of a running runner. Until its container has begun, the launch is only claimed.
 
-        So is one whose container will never begin, while its runner ends: it has not run.
+        The same holds if the container will never begin and its runner is ending: the launch has not run.
         """
         state = self._state(told.launch_id)
         if state.main is None:
@@ -182,7 +182,7 @@ class DockerRuntime:
         """The processes of the container, by the numbers that they have on this host."""
         main = self._main(launch_id)
         found = frozenset[int]() if main is None else frozenset({main.pid, *descendants(main.pid)})
-        # Looked at again: what descends from a later process of its number is not the container's.
+        # Checked again: descendants of a later process with the same number do not belong to the container.
         return frozenset() if self._main(launch_id) is None else found
 
     def main_pids(self, launch_id: str) -> frozenset[int]:
@@ -203,10 +203,10 @@ class DockerRuntime:
     def close(self) -> None:
         """Nothing is held: `ProcessLaunches` watches the runners."""
 
-    # What Docker is asked
+    # Questions to Docker
 
     def _what_is_left(self, launch_id: str, state: RunnerState) -> str | None:
-        """What still runs of a launch whose runner has ended, in words; it is killed. None where that is nothing."""
+        """Kill the container of a launch whose runner has ended. Return what still runs, in words, or None."""
         name = container_name(self.tag, launch_id)
         try:
             with _docker("its container may still run") as daemon:
@@ -215,7 +215,7 @@ class DockerRuntime:
                     daemon.kill(name, "SIGKILL")
                     return "its container is being killed"
                 if found is not None and found["State"]["Status"] == "created":
-                    # What the runner asked for last may still be on its way: it must find nothing to start.
+                    # The runner's last request may still be under way: it must find nothing to start.
                     daemon.remove(name)
         except BackendFailed as error:
             return str(error)
@@ -224,7 +224,7 @@ class DockerRuntime:
         self._ended[launch_id] = Found(began, code)
         return None
 
-    # What is on record
+    # Records
 
     def _state(self, launch_id: str) -> RunnerState:
         try:
@@ -255,7 +255,7 @@ def _runner(launch_id: str) -> str:
 
 
 def _owner(launch: Launch) -> HostUser:
-    """As whom the job runs. Only a server of root's acts for others."""
+    """Return the user that runs the job. Only a server that runs as root acts for other users."""
     spec = launch.job.spec
     if os.geteuid() == 0 and spec.uid is not None and spec.gid is not None:
         return HostUser(spec.uid, spec.gid, list(spec.groups or ()))
@@ -276,7 +276,7 @@ def _refuse_daemons(launch: Launch) -> None:
 
 
 def _release(name: str) -> None:
-    """What a runner that was killed has left mounted for a container."""
+    """Unmount the volumes that a killed runner has left mounted for a container."""
     from corral.runtimes.docker.daemon_calls import process
     from corral.runtimes.docker.released_volumes import release_apart
 
@@ -289,15 +289,17 @@ def _pull_policy(launch: Launch) -> str:
 
 
 def _time_to_save_s(launch: Launch) -> float:
-    """What a job that is told to save its work has for it, before its time limit."""
+    """Return the seconds that a job has to save its work before its time limit, once it is told to."""
     spec = launch.job.spec
     return spec.checkpoint_grace_s if spec.checkpoint_signal is not None else 0.0
 
 
 @contextmanager
 def _docker(trouble: str) -> "Iterator[Daemon]":
-    """The daemon, for a moment. Raises BackendFailed that begins with these words; NodeLacks where nobody answers."""
-    # Here, because these libraries are large, and many servers run no container.
+    """A context with a connection to the daemon. Raises BackendFailed that begins with `trouble`; NodeLacks without an
+    answer.
+    """
+    # Imported here, because these libraries are large, and many servers run no container.
     from corral.runtimes.docker.daemon_calls import LOOK_TIMEOUT_S, Daemon, DaemonRefused, DaemonUnreachable, address
 
     try:

@@ -20,24 +20,24 @@ T = TypeVar("T")
 
 TIMEOUT_S = 60.0
 LOOK_TIMEOUT_S = 10.0
-"""How long a server waits for an answer; what is not known then is asked again."""
+"""The time for which a server waits for an answer. A question without an answer is asked again."""
 _PAUSE_S = 0.2
 _MOST_PAUSE_S = 2.0
 _IN_TROUBLE = 500
 _MESSAGE_BYTES = 64 * 1024
 _NO_KEYS = ",".join(["ctrl-@", "ctrl-^", "ctrl-_", "ctrl-]"] * 4)
-"""By which Docker would let go of a terminal: some that nobody types."""
+"""The key sequence by which Docker detaches from a terminal: keys that no user types."""
 
 _UNREACHABLE = (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
 
 
 def address() -> str:
-    """Where the daemon is, in words."""
+    """Return the address of the daemon, for display."""
     return os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
 
 
 def process() -> int | None:
-    """A process of the daemon's, or of what listens for it on this host; None where that is not known."""
+    """Return a process of the daemon, or of its listener on this host; None if unknown."""
     scheme, _, path = address().partition("://")
     if scheme != "unix":
         return None
@@ -51,7 +51,7 @@ def process() -> int | None:
 
 
 class DaemonUnreachable(Exception):
-    """The daemon does not answer; what was asked of it may have been done."""
+    """The daemon does not answer. The request may have been carried out."""
 
 
 class DaemonRefused(Exception):
@@ -74,12 +74,12 @@ class Daemon:
         self._api.close()
 
     def info(self) -> dict[str, Any]:
-        """What the daemon says of itself."""
+        """Return the daemon's information about itself."""
         with _told():
             return dict(self._api.info())
 
     def has_image(self, image: str) -> bool:
-        """Whether the image is there."""
+        """Return whether the image is on this host."""
         with _told():
             try:
                 self._api.inspect_image(image)
@@ -88,7 +88,7 @@ class Daemon:
             return True
 
     def workdir_of(self, image: str) -> str:
-        """In which directory its containers begin. Raises DaemonRefused, also where there is no such image."""
+        """Return the working directory of an image. Raises DaemonRefused, also if there is no such image."""
         with _told():
             return str(dict(self._api.inspect_image(image).get("Config") or {}).get("WorkingDir") or "/")
 
@@ -101,9 +101,9 @@ class Daemon:
         return [str(one["Names"][0]).removeprefix("/") for one in found if one.get("Names")]
 
     def pull(self, image: str, credentials: dict[str, str] | None) -> Iterator[dict[str, Any]]:
-        """Have the image fetched; what the daemon tells of it meanwhile."""
+        """Pull the image. Yield the daemon's progress messages."""
         with _told():
-            # Without credentials given, the library would look for some that are the server's own.
+            # Without credentials the library would use those of the server.
             yield from self._api.pull(image, stream=True, decode=True, auth_config=credentials or {})
 
     def create(self, name: str, body: dict[str, Any]) -> str:
@@ -139,7 +139,7 @@ class Daemon:
                     raise
 
     def signals_sent(self, container: str) -> frozenset[int]:
-        """The signals that Docker has sent it, whoever asked for that; as far back as the daemon remembers."""
+        """Return the signals that Docker has sent it, at any client's request, as far back as the daemon remembers."""
         wanted = {"container": container, "event": "kill"}
         with _told():
             events = self._api.events(since=1, until=f"{time.time():.9f}", filters=wanted, decode=True)
@@ -155,9 +155,10 @@ class Daemon:
             return str(made["Id"])
 
     def start_command(self, command: str, *, terminal: bool) -> tuple[socket.socket, bytes]:
-        """Start it: a connection that is its streams, and what it has written already.
+        """Start the command. Return a connection with its streams, and the output that has come already.
 
-        Docker frames the output of one without a terminal. Raises DaemonRefused where the daemon is not on this host.
+        Docker frames the output of a command without a terminal. Raises DaemonRefused if the daemon is not on this
+        host.
         """
         scheme, _, path = address().partition("://")
         if scheme != "unix":
@@ -190,7 +191,7 @@ class Daemon:
             self._api.exec_resize(command, height=rows, width=columns)
 
     def command(self, command: str) -> dict[str, Any]:
-        """What is known of it: its process on this host, its exit code."""
+        """Return the state of the command: its process on this host, its exit code."""
         with _told():
             return dict(self._api.exec_inspect(command))
 
@@ -203,11 +204,11 @@ class Daemon:
                 return
 
     def output(self, container: str, since: str, *, follow: bool) -> Iterator[bytes]:
-        """What it has written with times, as Docker frames it, from a moment on ("" is its beginning)."""
+        """Yield its output with times, as Docker frames it, from a moment on ("" is its beginning)."""
         url = f"{self._api.base_url}/v{self._api.api_version}/containers/{container}/logs"
         asked = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow)), "since": since or "0"}
         with _told():
-            # While nothing is written nothing comes, however long that is.
+            # A container may be silent for any time, so following has no time limit.
             answer = self._api.get(url, params=asked, stream=True, timeout=(TIMEOUT_S, None if follow else TIMEOUT_S))
             with closing(answer):
                 answer.raise_for_status()
@@ -215,9 +216,9 @@ class Daemon:
 
 
 def patiently(ask: Callable[[], T], *, for_s: float | None = None) -> T:
-    """What `ask` answers, asked again while the daemon does not answer: for ever, or for so long.
+    """Return the answer of `ask`. Repeat it while the daemon does not answer: without limit, or for `for_s` seconds.
 
-    Raises DaemonRefused, and then DaemonUnreachable.
+    Raises DaemonRefused, and DaemonUnreachable after the limit.
     """
     until = None if for_s is None else time.monotonic() + for_s
     pause_s = _PAUSE_S
@@ -232,7 +233,7 @@ def patiently(ask: Callable[[], T], *, for_s: float | None = None) -> T:
 
 
 def _message_in(body: bytes) -> str:
-    """What an answer with an error says."""
+    """Return the message in an error's body."""
     text = body.decode(errors="replace").strip()
     with suppress(ValueError, AttributeError):
         text = str(json.loads(text[text.index("{") : text.rindex("}") + 1]).get("message"))

@@ -1,8 +1,9 @@
 """A command inside a container: `python -m corral.runtimes.docker.inner_command NAME TERM COMMAND...`.
 
-It runs beside the container's runner, under the same supervisor, with the streams of whoever wants the command, and
-ends as that ends. TERM is "-" where these are pipes. Docker runs the command as the container's user, with the
-container's environment, directory and rights. It has no call that ends one, so this ends its process itself.
+It runs beside the container's runner, under the same supervisor, with the streams of the caller, and ends as the
+command ends. TERM is "-" if these streams are pipes. Docker runs the command as the container's user, with the
+container's environment, directory and rights. Docker has no call that ends a command, so this program ends its process
+itself.
 """
 
 import os
@@ -32,7 +33,7 @@ _GRACE_S = 2.0
 
 
 def _input() -> bytes:
-    """What comes on standard input, empty at its end."""
+    """Return bytes of standard input; b"" at its end."""
     try:
         return os.read(0, _READ_BYTES)
     except OSError:
@@ -40,7 +41,7 @@ def _input() -> bytes:
 
 
 def _sent(line: socket.socket, data: bytes) -> bytes:
-    """What is left of data after as much was sent as there was room for; nothing where nobody takes it any more."""
+    """Send as much as there is room for. Return the rest; b"" if the other side is gone."""
     try:
         return data[line.send(data) :]
     except BlockingIOError:
@@ -61,7 +62,7 @@ class ContainerCommand:
         self._first = b""
 
     def image(self) -> str:
-        """What the container was made of, for words to a person."""
+        """Return the name of the container's image, for messages."""
         found = self._daemon.inspect(self._container) or {}
         return str((found.get("Config") or {}).get("Image"))
 
@@ -80,14 +81,16 @@ class ContainerCommand:
         self._pass_on(line, early)
         ended = self._daemon.command(self._id)
         if not ended.get("Pid"):
-            # It was never started, and why is all that was told: as `docker exec` would, but with the code of a shell.
+            # It was never started, and its output only says why. Exit as `docker exec` would, but with the code of a
+            # shell.
             return explained(self._first.decode(errors="replace"), "", self._words[0]).code
         return int(ended.get("ExitCode") or 0)
 
     def _pass_on(self, line: socket.socket, waiting: bytes) -> None:
-        """Both ways, until Docker has no more to tell."""
+        """Pass data both ways, until Docker's output ends."""
         waiting = self._show(waiting)
-        # Never wait to send: a command that writes more than it reads would wait for its output to be taken meanwhile.
+        # Never block on sending: a command that writes more than it reads would wait for its output to be read
+        # meanwhile.
         line.setblocking(False)
         unsent, more = b"", True
         while True:
@@ -108,7 +111,7 @@ class ContainerCommand:
                 waiting = self._show(waiting + data)
 
     def _show(self, data: bytes) -> bytes:
-        """Write out what is whole; what is left."""
+        """Write out the complete frames. Return the rest."""
         if self._term is not None:
             self._write(1, data)
             return b""
@@ -132,7 +135,9 @@ class ContainerCommand:
             Daemon().resize_command(self._id, size.lines, size.columns)
 
     def _end(self, number: int, frame: Any) -> NoReturn:
-        """Nobody wants it any more: SIGTERM and SIGHUP to it and all below it, SIGKILL two seconds later."""
+        """End the command, whose caller is gone: SIGTERM and SIGHUP to it and all below it, SIGKILL two seconds
+        later.
+        """
         pid = int(Daemon().command(self._id).get("Pid") or 0)
         with suppress(ProcessLookupError):
             main = LocalProcess.of(pid) if pid else None

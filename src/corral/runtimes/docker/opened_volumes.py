@@ -1,8 +1,9 @@
-"""The directories of the host that a container sees, each by a path that leads to what was looked at and nowhere else.
+"""Prepares the host directories of a container: each gets a path that leads to the checked directory and nowhere else.
 
-A path of a user's may lead elsewhere a moment later. So it is followed once, by a process that is the user, name by
-name and through no link. What that has open is mounted below a directory of root's, in Docker's own mount namespace,
-and Docker is told to mount it from there. Only root can do so: the server of a plain user tells Docker the path.
+A user's path may lead elsewhere a moment later. So a process that runs as the user follows it once, name by name and
+through no link. The directory that this process has opened is mounted below a directory of root's, in Docker's own
+mount namespace, and Docker mounts it from there. Only root can do so: the server of a plain user passes the path to
+Docker.
 """
 
 import ctypes
@@ -23,7 +24,7 @@ STAGE = "/run/corral-volumes"
 """Here, in a directory for each container, until it has begun."""
 
 _MOUNTED_S = 10.0
-"""So long may each volume take, and what is done for all of them together."""
+"""The time limit for each volume, and for all work on them together."""
 
 _CLONE_NEWNS = 0x20000
 _MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
@@ -39,8 +40,8 @@ class Wanted(NamedTuple):
     """One volume.
 
     Attributes:
-        source: the path as it was asked for.
-        inner: directories below it on which something else is to be mounted.
+        source: the path of the request.
+        inner: directories below it that are mount points of other volumes.
         workdir: the directory below it in which the container begins, if it is there.
     """
 
@@ -51,7 +52,9 @@ class Wanted(NamedTuple):
 
 
 def wanted_of(mounts: Sequence[dict[str, Any]], others: Sequence[str], workdir: str) -> list[Wanted]:
-    """The volumes of a container's mounts, where `others` are mounted, too. A place is of the innermost around it."""
+    """Return the volumes of a container's mounts, given the places of `others`. A place belongs to the innermost volume
+    around it.
+    """
     targets = [posixpath.normpath(one["Target"]) for one in mounts]
 
     def below(target: str, places: Sequence[str]) -> tuple[str, ...]:
@@ -77,9 +80,9 @@ def _innermost(place: str, targets: Sequence[str]) -> str | None:
 def stage(
     name: str, volumes: Sequence[Wanted], owner: HostUser, host_paths: Sequence[str], docker_pid: int | None
 ) -> list[str]:
-    """Paths for Docker to mount, one for each volume. Raises NotShown.
+    """Return paths for Docker to mount, one for each volume. Raises NotShown.
 
-    `docker_pid` is a process in whose mount namespace Docker mounts, None where that is not known: then this one's.
+    `docker_pid` is a process in whose mount namespace Docker mounts; None if unknown, for that of this process.
     """
     if not volumes:
         return []
@@ -99,7 +102,7 @@ def stage(
 
 
 def release(name: str, docker_pid: int | None) -> None:
-    """Unmount what was staged for a container, which keeps what it has; nothing where nothing was.
+    """Unmount the volumes staged for a container, if there are any. The container keeps its own mounts.
 
     Not for a process that has threads: it forks, and the child runs Python (see `released_volumes`).
     """
@@ -115,13 +118,13 @@ def release(name: str, docker_pid: int | None) -> None:
 
 
 def is_staged(name: str, docker_pid: int | None) -> bool:
-    """Whether something may still be staged for a container."""
+    """Return whether volumes may still be staged for a container."""
     root = "" if docker_pid is None else f"/proc/{docker_pid}/root"
     return os.geteuid() == 0 and os.path.isdir(f"{root}{STAGE}/{name}")
 
 
 def _staged(volume: Wanted, owner: HostUser, allowed: Sequence[str], place: str | None) -> str:
-    """Where the volume is mounted now; without a place its path."""
+    """Mount the volume at `place` and return its path there; without a place return the volume's own path."""
     found = opened_as(owner, lambda: _opened(volume, allowed))
     if found is None:
         raise NotShown(f"volume: {volume.source} is no directory here that you can reach; see ls -ld")
@@ -137,7 +140,7 @@ def _staged(volume: Wanted, owner: HostUser, allowed: Sequence[str], place: str 
         else:
             os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
         _mount(f"/proc/self/fd/{fd}", place, _MS_BIND | _MS_REC)
-        # Else what is unmounted here would be unmounted there, too.
+        # Otherwise an unmount here would propagate to the original.
         _mount("", place, _MS_REC | _MS_PRIVATE)
         return place
     finally:
@@ -148,7 +151,9 @@ def _staged(volume: Wanted, owner: HostUser, allowed: Sequence[str], place: str 
 
 
 def _opened(volume: Wanted, allowed: Sequence[str]) -> tuple[int, bytes]:
-    """What the user's path leads to, with that path and why it may not be shown, if so. Raises OSError."""
+    """Open the user's path. Return its descriptor, with the real path and the reason of a refusal, if any. Raises
+    OSError.
+    """
     path = os.path.realpath(volume.source, strict=True)
     os.stat(f"{path}/." if os.path.isdir(path) else path)
     fd = os.open("/", _STEP | os.O_DIRECTORY)
@@ -172,7 +177,7 @@ def _opened(volume: Wanted, allowed: Sequence[str]) -> tuple[int, bytes]:
 
 
 def _into(fd: int, name: str) -> int:
-    """What is of that name in a directory. Nothing is closed: this process ends soon."""
+    """Open a name in a directory. Nothing is closed: this process ends soon."""
     inner = os.open(name, _STEP, dir_fd=fd)
     if stat.S_ISLNK(os.fstat(inner).st_mode):
         raise OSError(errno.ELOOP, f"{name} is a link")
@@ -180,7 +185,7 @@ def _into(fd: int, name: str) -> int:
 
 
 def _have(fd: int, place: str, *, make: bool, may_be_link: bool) -> None:
-    """Have directories there. Docker would else make them as root, also where the user may not write."""
+    """Make sure that directories exist. Docker would otherwise make them as root, even where the user may not write."""
     parts = place.split("/")
     for number, part in enumerate(parts, start=1):
         if make:
@@ -195,9 +200,9 @@ def _have(fd: int, place: str, *, make: bool, may_be_link: bool) -> None:
 
 
 def _where_docker_mounts(docker_pid: int | None, act: Callable[[], list[str]], limit_s: float) -> list[str]:
-    """What `act` returns in a child in that mount namespace.
+    """Return the result of `act` in a child in that mount namespace.
 
-    Raises NotShown, also for what the kernel refuses and for what takes longer than `limit_s`.
+    Raises NotShown, also for refusals of the kernel and after `limit_s`.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -232,7 +237,9 @@ def _answer(docker_pid: int | None, act: Callable[[], list[str]], writer: int) -
 
 
 def _enter(pid: int | None) -> None:
-    """Raises OSError. A plain user stays: whoever runs such a server may only use the Docker of its own namespace."""
+    """Enter the process's mount namespace. Raises OSError. A plain user stays and can only use the Docker of its own
+    namespace.
+    """
     if pid is None or os.geteuid() != 0 or os.path.samefile(f"/proc/{pid}/ns/mnt", "/proc/self/ns/mnt"):
         return
     namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
@@ -247,7 +254,9 @@ def _make_place(name: str) -> None:
 
 
 def _release(name: str) -> None:
-    """Nothing is removed but empty places: below a mount would be what somebody works with."""
+    """Unmount and remove the places of a container. Only empty places are removed: below a mount are the user's
+    files.
+    """
     for place in _places(name):
         with suppress(OSError):
             _mount("", place, _MS_REC | _MS_PRIVATE)

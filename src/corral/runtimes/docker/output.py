@@ -1,7 +1,7 @@
-"""What a container writes, copied once and in order, although the daemon that tells it may be restarted meanwhile.
+"""Copies a container's output once and in order, although the daemon may be restarted meanwhile.
 
-Docker frames each piece of output with its stream, and puts the time before it. Read again from a time on, what was
-copied before is known by its time and by how many pieces of that time there were.
+Docker frames each piece of output with its stream, and puts the time before it. When the output is read again from a
+time on, copied pieces are recognized by their time and by the number of pieces of that time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,30 +16,30 @@ _OF_THE_DAEMON = 3
 
 @dataclass(slots=True)
 class Position:
-    """How far one stream was copied: to the time of a piece, and so many pieces of that time."""
+    """The position in one stream: the time of the last copied piece, and the number of copied pieces of that time."""
 
     stamp: bytes = b""
     pieces: int = 0
 
 
 class OutputCopy:
-    """How far both streams of one container were copied."""
+    """The position in both streams of one container."""
 
     def __init__(self) -> None:
         self._positions = {False: Position(), True: Position()}
 
     @property
     def since(self) -> str:
-        """From when on to ask again, in Unix seconds; "" is from the beginning."""
+        """Return the time from which to read again, in Unix seconds; "" is the beginning."""
         stamps = [one.stamp for one in self._positions.values() if one.stamp]
-        # Each stream is in the order of its times, and the two are so nearly.
+        # Each stream is ordered by time, and both together nearly are.
         return str(_unix_seconds(min(stamps)) - 1) if stamps else ""
 
     def new(self, blocks: Iterable[bytes]) -> Iterator[tuple[bool, bytes]]:
-        """Of output with times the pieces that were not copied yet, each with whether it is of standard error.
+        """Yield the pieces of output that were not copied yet, each with whether it is of standard error.
 
-        `blocks` are what Docker sends from a moment at or before `since` on. A piece counts as copied when the next is
-        asked for.
+        `blocks` are Docker's output with times, from a moment at or before `since` on. A piece counts as copied when
+        the next is requested.
         """
         skipping = {is_error: Position(one.stamp, one.pieces) for is_error, one in self._positions.items()}
         seen = {False: 0, True: 0}
@@ -58,7 +58,9 @@ class OutputCopy:
 
 
 def _frames(blocks: Iterable[bytes]) -> Iterator[tuple[bool, bytes]]:
-    """Whether each frame is of standard error, and what is in it; without what was cut off, or is the daemon's own."""
+    """Yield whether each frame is of standard error, and its content. Cut-off frames and the daemon's own are left
+    out.
+    """
     rest = bytearray()
     for block in blocks:
         rest += block
@@ -74,5 +76,5 @@ def _frames(blocks: Iterable[bytes]) -> Iterator[tuple[bool, bytes]]:
 
 
 def _unix_seconds(stamp: bytes) -> int:
-    """A time as Docker writes it, such as 2026-11-22T19:26:21.005444590Z, rounded down to its second."""
+    """Return a time as Docker writes it, such as 2026-11-22T19:26:21.005444590Z, rounded down to its second."""
     return int(datetime.fromisoformat(stamp[:19].decode()).replace(tzinfo=UTC).timestamp())

@@ -1,4 +1,4 @@
-"""What Docker and runc say when they cannot run a container, in the words of the rest of Corral. Pure."""
+"""Explains messages of Docker and runc about containers that cannot run. Pure."""
 
 import re
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from corral.runtimes.docker.records import Fault
 
 FAILED, CANNOT_RUN, NOT_FOUND = 125, 126, 127
-"""Exit codes as `docker run` has them: Docker could not run the container, nor its program, and there is no such."""
+"""Exit codes as those of `docker run`: Docker failed, the program cannot run, the program is not found."""
 
 _SHOWN_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a container never began: the exit code that stands for it, words for a person, and whose fault it is."""
+    """Why a container never began: its exit code, the explanation, and the kind of fault."""
 
     code: int
     reason: str
@@ -22,7 +22,7 @@ class Refusal:
 
 
 def explained(said: str, image: str, program: str) -> Refusal:
-    """What Docker's refusal to start `program` in `image` means. What is not known is told as Docker says it."""
+    """Explain Docker's refusal to start `program` in `image`. An unknown message is passed on as it is."""
     for pattern, explain in _KNOWN:
         if match := pattern.search(said):
             return explain(match, image, program[:_SHOWN_CHARS])

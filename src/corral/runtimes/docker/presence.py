@@ -1,4 +1,6 @@
-"""Whether this host has Docker, without asking it: a server that runs no container loads none of its library."""
+"""Finds out whether this host has Docker without calling it: a server that runs no container loads no Docker
+library.
+"""
 
 import os
 import shutil
@@ -11,15 +13,16 @@ _DAEMON = "dockerd"
 
 
 def socket_there(env: Mapping[str, str] = os.environ) -> bool:
-    """Whether a daemon could answer: its socket is there, or it is at an address of another kind."""
+    """Return whether a daemon could answer: its socket exists, or its address is of another kind."""
     address = env.get("DOCKER_HOST") or f"{_UNIX}{_SOCKET}"
     return not address.startswith(_UNIX) or Path(address.removeprefix(_UNIX)).exists()
 
 
 def no_docker(env: Mapping[str, str] = os.environ) -> str | None:
-    """Why no container can run here, a sentence without its full stop; None where Docker is, which may be down.
+    """Return why no container can run here, a sentence without its full stop; None if Docker is installed, even if it
+    is down.
 
-    It is where its program is on the server's PATH, where it has a socket, or where DOCKER_HOST says so.
+    Docker counts as installed if its program is on the server's PATH, if its socket exists, or if DOCKER_HOST is set.
     """
     if env.get("DOCKER_HOST") or Path(_SOCKET).exists() or shutil.which(_DAEMON, path=env.get("PATH")) is not None:
         return None

@@ -16,7 +16,7 @@ from corral.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnr
 from corral.runtimes.docker.records import HostUser, RunnerOrders
 
 TRY_S = 30.0
-"""A registry that fails for so long, otherwise than by a refusal, fails the launch, which is tried again."""
+"""A registry that fails for this long, without refusing, fails the launch, which is tried again."""
 
 _PAUSE_S = 5.0
 _TELL_S = 5.0
@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 
 
 class ImageMissing(Exception):
-    """The image cannot be had; the message says why, and what to do. `passes` where it may be had later."""
+    """The image is unavailable; the message says why, and the remedy. `passes` is set if it may be available later."""
 
     def __init__(self, message: str, *, passes: bool = False) -> None:
         super().__init__(message)
@@ -39,7 +39,9 @@ class ImageMissing(Exception):
 
 
 def get_image(daemon: Daemon, orders: RunnerOrders, tell: Tell) -> None:
-    """Have the image there, as the policy says. `tell` is called with how far that is. Raises ImageMissing."""
+    """Make sure that the image is on this host, by its pull policy. `tell` is called with the progress. Raises
+    ImageMissing.
+    """
     image = str(orders.body["Image"])
     if orders.pull != "always" and daemon.has_image(image):
         return
@@ -76,7 +78,9 @@ def _pull(daemon: Daemon, image: str, credentials: dict[str, str] | None, tell: 
 
 
 def progress(layers: Iterable[Mapping[str, Any]]) -> str:
-    """How far a pull is, from the last that was said of each layer: "3 of 8 layers, 120 of 400M of those under way"."""
+    """Return the progress of a pull from the last message on each layer: "3 of 8 layers, 120 of 400M of those under
+    way".
+    """
     layers = [layer for layer in layers if not str(layer.get("status")).startswith("Pulling from")]
     done = sum(layer.get("status") in _DONE for layer in layers)
     details = [layer.get("progressDetail") or {} for layer in layers if layer.get("status") == "Downloading"]
@@ -89,7 +93,9 @@ def progress(layers: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _refused(image: str, said: str, *, known: bool) -> str:
-    """A registry's no. Most say the same of what they do not have and of what they do not show."""
+    """Return the message for a registry's refusal. Most registries do not distinguish a missing image from a private
+    one.
+    """
     if known:
         words = f"image {image} cannot be pulled with your credentials for its registry: there is no such, or it is not"
         return f"{words} for you; check its name and tag, and log in again: docker login ({said})"
@@ -98,14 +104,14 @@ def _refused(image: str, said: str, *, known: bool) -> str:
 
 
 def _is_final(error: DaemonRefused | DaemonUnreachable) -> bool:
-    """Whether the registry says no. Docker tells that mostly in words, as an error of its own."""
+    """Return whether the registry refused. Docker mostly reports that only in words, as an error of its own."""
     if not isinstance(error, DaemonRefused):
         return False
     return error.status in _REFUSALS or any(word in str(error).lower() for word in _WORDS_OF_REFUSAL)
 
 
 def credentials_for(image: str, orders: RunnerOrders) -> dict[str, str] | None:
-    """What the job's user has in ~/.docker/config.json for the registry of an image, None where that is nothing.
+    """Return the credentials in the job user's ~/.docker/config.json for the registry of an image, or None.
 
     A credential helper that the file names is not run: it would be a program of the user's, run by the server.
     """
@@ -120,7 +126,7 @@ def credentials_for(image: str, orders: RunnerOrders) -> dict[str, str] | None:
 
 
 def home_of(uid: int) -> Path:
-    """A user's home on this host. Raises KeyError where there is no such user."""
+    """Return a user's home on this host. Raises KeyError if there is no such user."""
     return Path(pwd.getpwuid(uid).pw_dir)
 
 

@@ -1,7 +1,7 @@
-"""What server and runner tell each other of one container, in the directory of its launch.
+"""Files in the directory of a launch by which server and runner exchange the state of its container.
 
-container.json  written by the server before the launch: what to make, for whom
-state.json      written by the runner: how far it is
+container.json  written by the server before the launch: the container to make, and its user
+state.json      written by the runner: its progress
 """
 
 import json
@@ -32,7 +32,7 @@ _CODE_LIMIT = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class HostUser:
-    """As whom a job runs: numbers of its user and groups on this host."""
+    """The user that runs a job: numbers of its user and groups on this host."""
 
     uid: int
     gid: int
@@ -50,18 +50,18 @@ class OrderedDevice:
 
 @dataclass(frozen=True, slots=True)
 class RunnerOrders:
-    """All that a runner needs to know.
+    """The orders of a runner.
 
     Attributes:
-        name: of the container, the same for each attempt to make it.
-        body: what Docker's "create a container" takes, without the image's devices.
-        host_paths: what of the host the site lets jobs see as volumes.
-        scratch: the job's own directory, which it sees under the same path.
+        name: the container's name, the same for each attempt to make it.
+        body: the body of Docker's "create a container", without the devices.
+        host_paths: the host directories that the site lets jobs mount.
+        scratch: the job's own directory, which has the same path in the container.
         devices: the GPUs that it gets.
         pull: when the image is fetched: "missing", "always" or "never".
         owner: the job's user, whose credentials for registries count.
-        stop_s: between SIGTERM and SIGKILL.
-        notify: the socket at which the server hears that there is news, and of what.
+        stop_s: the seconds between SIGTERM and SIGKILL.
+        notify: the server's socket for notices about changes, and the text to send.
     """
 
     name: str
@@ -76,10 +76,10 @@ class RunnerOrders:
 
 
 class Fault(StrEnum):
-    """Whose fault it is that a container failed.
+    """The cause of a container's failure.
 
-    JOB is the job's own. LASTING: it would fail again in the same way. PASSING: it never began, for something that
-    passes, such as a registry in trouble. NODE: this host's Docker did not let it begin for now, or ended it.
+    JOB is the job itself. LASTING: it would fail again in the same way. PASSING: it never began because of a passing
+    trouble, such as that of a registry. NODE: this host's Docker did not let it begin for now, or ended it.
     """
 
     JOB = "job"
@@ -90,17 +90,17 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunnerState:
-    """How far a runner is.
+    """The progress of a runner.
 
     Attributes:
-        waits_for: what keeps the container from beginning, or its runner from seeing it, a sentence without its full
-            stop; "" where nothing does.
-        main: the container's first process on this host, None before it began.
-        ended: it has ended, or will never begin: Docker has nothing that runs.
-        reason: why it failed, where that is known; "" where its exit code is all there is to say.
-        exit_code: with which it has ended, None before.
-        fault: why it failed, where it did.
-        stopped: it was told to end.
+        waits_for: why the container does not begin, or its runner does not see it: a sentence without its full
+            stop, or "".
+        main: the container's first process on this host; None before it began.
+        ended: whether it has ended or will never begin: nothing of it runs in Docker.
+        reason: why it failed; "" if only the exit code is known.
+        exit_code: its exit code; None before its end.
+        fault: the cause of its failure, if it failed.
+        stopped: whether it was told to end.
     """
 
     waits_for: str = ""
@@ -119,7 +119,7 @@ class ContainerRecords:
         self._directory = directory
 
     def write_orders(self, orders: RunnerOrders) -> None:
-        """Tell the runner what to do. Raises OSError."""
+        """Write the runner's orders. Raises OSError."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._write(_ORDERS, asdict(orders))
 
@@ -134,11 +134,11 @@ class ContainerRecords:
         return RunnerOrders(**{**said, "devices": devices, "owner": owner, "notify": notify})
 
     def write_state(self, state: RunnerState) -> None:
-        """Tell the server how far it is. Raises OSError."""
+        """Write the runner's progress for the server. Raises OSError."""
         self._write(_STATE, asdict(state))
 
     def state(self) -> RunnerState:
-        """How far the runner is; as at its beginning where that is not known or makes no sense."""
+        """Return the progress of the runner; the initial state if it is unknown or invalid."""
         path = str(self._directory / _STATE)
         try:
             data = read_record(path)
@@ -167,5 +167,5 @@ def _decoded(said: Any) -> RunnerState:
 
 
 def _words(value: Any) -> str:
-    """A text for others to store, with what is no UTF-8 as escapes. Raises ValueError."""
+    """Return a text that can be stored, with bytes that are not UTF-8 as escapes. Raises ValueError."""
     return a_text(value, _WORDS_LIMIT).encode(errors="backslashreplace").decode()

@@ -1,6 +1,6 @@
-"""Unmounts, in a process of its own, what a runner that was killed has left staged for a container.
+"""Unmounts, in a process of its own, the volumes that a killed runner has left staged for a container.
 
-For the server: it has threads, so a fork of it that runs Python may wait for a lock for ever (decision 84).
+The server uses it because it has threads: Python code in a fork of it may wait for a lock for ever (decision 84).
 """
 
 import logging
@@ -17,7 +17,7 @@ _KILLED_S = 1.0
 
 
 def release_apart(name: str, docker_pid: int | None) -> None:
-    """Unmount what was staged for a container; nothing where nothing was, or where it takes too long."""
+    """Unmount the volumes staged for a container, if there are any. Give up after a time limit."""
     if not is_staged(name, docker_pid):
         return
     pid = () if docker_pid is None else (str(docker_pid),)
@@ -31,7 +31,7 @@ def release_apart(name: str, docker_pid: int | None) -> None:
         helper.wait(_RELEASED_S)
     except subprocess.TimeoutExpired:
         helper.kill()
-        # One that hangs in the kernel cannot be ended.
+        # A process that hangs in the kernel cannot be ended.
         with suppress(subprocess.TimeoutExpired):
             helper.wait(_KILLED_S)
     if is_staged(name, docker_pid):

@@ -1,8 +1,8 @@
 """The program of one launch: `python -m corral.runtimes.docker.runner DIRECTORY`, under the launch's supervisor.
 
-It makes the container, starts it, copies what it writes to its own output, and ends with its exit code. So all that a
-supervisor does for a process it does for a container: the log and its limit, the time limit, the exit record, all of it
-also while no server runs. It runs as the server's user and takes nothing of the job's into its own environment.
+It makes the container, starts it, copies the container's output to its own, and ends with the container's exit code. So
+a supervisor serves a container as it serves a process: log and log limit, time limit, exit record, even while no server
+runs. The runner runs as the server's user and takes nothing of the job into its own environment.
 Launches of earlier versions name this module (decision 97).
 """
 
@@ -27,7 +27,7 @@ from corral.runtimes.docker.records import ContainerRecords, Fault, RunnerOrders
 from corral.runtimes.process.procfs import boot_id, start_ticks
 
 BEGIN_S = 120.0
-"""A daemon that does not answer for so long before the container has begun fails the launch, which is tried again."""
+"""If the daemon does not answer for this long before the container has begun, the launch fails and is tried again."""
 
 _RELAYED = {
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2),
@@ -40,7 +40,7 @@ _OUT_OF_MEMORY_TOLD_S = 0.5
 
 
 class NotBegun(Exception):
-    """The container never began: with which code the runner ends, why, whose fault it is, and whether that is sure."""
+    """The container never began: the runner's exit code, the reason, the fault, and whether it surely never began."""
 
     def __init__(self, code: int, reason: str, fault: Fault = Fault.JOB, *, surely: bool = True) -> None:
         super().__init__(reason)
@@ -50,7 +50,7 @@ class NotBegun(Exception):
 
 
 class Runner:
-    """One container from its making to its end."""
+    """One container, from its creation to its end."""
 
     def __init__(self, orders: RunnerOrders, records: ContainerRecords) -> None:
         self._orders = orders
@@ -68,7 +68,7 @@ class Runner:
         self._by_others: str | None = None
 
     def run(self) -> int:
-        """The exit code of the container, or the one that stands for why it never began."""
+        """Return the exit code of the container, or the code for a container that never began."""
         try:
             container = self._begin()
         except NotBegun as error:
@@ -89,7 +89,7 @@ class Runner:
                 os._exit(128 + signum)
             if signum == signal.SIGTERM and not self._to_stop:
                 self._to_stop = True
-                # Before it hears of it: whatever it exits with then, it did not end by itself.
+                # Recorded before the container gets the signal: from now on no exit code counts as an end by itself.
                 self._tell_state(RunnerState(main=self._main, stopped=True))
         try:
             daemon = Daemon()
@@ -126,12 +126,12 @@ class Runner:
             words = f"the Docker daemon does not answer: {error}"
             raise NotBegun(FAILED, words, Fault.NODE, surely=False) from None
         if self._to_stop:
-            # It was told to end while it was being started, when there was nothing to stop.
+            # The order to end came during the start, when there was nothing to stop yet.
             self.pass_on(signal.SIGTERM)
         return container
 
     def _made(self) -> str:
-        """The id of the launch's container. One that was asked for and not answered may be there already."""
+        """Return the id of the launch's container. It may exist already if an earlier request got no answer."""
         found = self._daemon.inspect(self._orders.name)
         if found is not None:
             return str(found["Id"])
@@ -149,7 +149,9 @@ class Runner:
         return {**self._orders.body, "HostConfig": host}
 
     def _staged(self, mounts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The volumes by paths that lead to what their user can reach now: a link of the user's may lead anywhere."""
+        """Return the mounts with staged paths to directories that the user can reach now: a user's link may lead
+        anywhere.
+        """
         orders = self._orders
         workdir = orders.body.get("WorkingDir") or (self._daemon.workdir_of(orders.body["Image"]) if mounts else "/")
         volumes = wanted_of(mounts, [orders.scratch], workdir)
@@ -163,7 +165,7 @@ class Runner:
         found = self._daemon.inspect(container)
         if found is None:
             raise NotBegun(FAILED, "its container was removed before it began, and not by Corral")
-        # One that has begun is not begun again, however its beginning was answered.
+        # A container that has begun is not started again, whatever the answer to its start was.
         if found["State"]["Status"] == "created":
             with self._beginning:
                 self._may_run = True
@@ -188,11 +190,11 @@ class Runner:
             try:
                 self._write(container, follow=True)
             except DaemonUnreachable as error:
-                # The daemon is being restarted: what follows tells.
+                # The daemon is being restarted: the next calls show the result.
                 self._lose_sight(str(error))
                 time.sleep(_LOOK_S)
             except DaemonRefused:
-                # The container is gone, or its log cannot be read for now.
+                # The container is gone, or its log is unreadable for now.
                 time.sleep(_LOOK_S)
             state = self._state(container)
             if state["Status"] in ("exited", "dead", "gone"):
@@ -235,7 +237,7 @@ class Runner:
         return found
 
     def _lose_sight(self, why: str) -> None:
-        """The daemon does not answer: that is told once, for whether the container still runs nobody knows."""
+        """Report once that the daemon does not answer: the state of the container is then unknown."""
         if not self._was_out_of_sight:
             self._was_out_of_sight = True
             words = f"the Docker daemon does not answer ({why}), so nobody knows how the container is"
@@ -246,7 +248,9 @@ class Runner:
             _write_all(2 if is_error else 1, data)
 
     def _end_of(self, state: dict[str, Any]) -> RunnerState:
-        """How it ended. What others have ended has not come to its own end, whatever it exits with."""
+        """Return the final state. A container that something else ended did not finish by itself, whatever its exit
+        code is.
+        """
         code = int(state["ExitCode"])
         if self._by_others is not None:
             words, code = self._by_others, code or FAILED
@@ -255,11 +259,11 @@ class Runner:
         return RunnerState(ended=True, main=self._main, reason=reason, exit_code=code, stopped=self._to_stop)
 
     def _ended_by_others(self, container: str) -> str | None:
-        """Who else has ended the container, a sentence without its full stop; None where nobody has."""
+        """Return what else ended the container, a sentence without its full stop, or None."""
         sent: frozenset[int] = frozenset()
         try:
             sent = (self._daemon.signals_sent(container) & _ENDING) - self._relayed
-            # An answer that is cut off looks as one that is short: then the daemon is going away.
+            # A cut-off answer looks like a short one. Then the daemon is going away, and this call fails.
             self._daemon.inspect(container)
         except DaemonUnreachable:
             self._was_out_of_sight = True
@@ -273,7 +277,7 @@ class Runner:
         return None
 
     def _daemon_ends_containers(self) -> bool:
-        """Whether the daemon keeps no container when it goes away."""
+        """Return whether containers end when the daemon goes away."""
         try:
             return not patiently(self._daemon.info).get("LiveRestoreEnabled")
         except DaemonRefused:
@@ -294,7 +298,7 @@ class Runner:
         return str(state.get("Error") or "")
 
     def _tell_state(self, state: RunnerState) -> None:
-        # On a full disk the server learns of it later, and of the exit code all the same.
+        # With a full disk the server learns of it later, but still gets the exit code.
         with self._telling:
             if self._ended:
                 return

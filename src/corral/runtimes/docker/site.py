@@ -1,4 +1,4 @@
-"""What a site lets jobs' containers be on hosts with Docker. Implements `corral.ports.containers.Containers`."""
+"""A site's rules for jobs' containers on hosts with Docker. Implements `corral.ports.containers.Containers`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ _APART = (None, "default", "bridge", "none")
 
 @dataclass(frozen=True, slots=True)
 class DockerSite:
-    """The site's rules. Of the host nothing else can be asked for: no devices, no capabilities, no namespaces.
+    """The site's rules. Jobs can request nothing else of the host: no devices, no capabilities, no namespaces.
 
     Attributes:
-        host_paths: directories of the hosts that jobs may see, with what is below them.
+        host_paths: directories of the hosts that jobs may mount, with all below them.
         networks: Docker's networks that jobs may name.
-        any_user: jobs may run as whom they like within their containers, root included.
-        max_processes: so many processes and threads a container may have, so that none takes all that its host has.
-        no_docker: why there is no Docker where jobs would run, a sentence without its full stop; None where there is.
+        any_user: jobs may run as any user within their containers, root included.
+        max_processes: the most processes and threads of a container, so that none exhausts its host.
+        no_docker: returns why the hosts of jobs have no Docker, a sentence without its full stop, or None.
     """
 
     host_paths: tuple[str, ...] = ()
@@ -47,9 +47,9 @@ class DockerSite:
         return False
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
-        """The container as it was asked for.
+        """Return the container of a request, checked.
 
-        Raises Refused for what is of Kubernetes and for a gang without a network, and Forbidden.
+        Raises Refused for options of Kubernetes and for a gang without a network, and Forbidden.
         """
         container = asked or Container()
         if (absence := self.no_docker()) is not None:

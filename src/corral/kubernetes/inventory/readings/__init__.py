@@ -1,4 +1,4 @@
-"""Readings of GPUs from what a cluster has: dcgm-exporter on each node, or a Prometheus that scrapes it.
+"""Readings of GPUs in a cluster: from dcgm-exporter on each node, or from a Prometheus that scrapes it.
 
-Start reading at `sources`; `dcgm_text` is pure.
+Start reading at `cluster_readings`; `dcgm_text` is pure.
 """

@@ -24,7 +24,7 @@ from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.placement_rules import Labels
 
 EXPORTER_LABELS = ("app.kubernetes.io/name=dcgm-exporter", "app in (dcgm-exporter,nvidia-dcgm-exporter)")
-"""How the pods of dcgm-exporter are labelled by its own chart, and by others and NVIDIA's operator."""
+"""Labels of the dcgm-exporter pods, by its own chart, and by other charts and NVIDIA's operator."""
 
 EXPORTER_TAGS = frozenset(
     [("app.kubernetes.io/name", "dcgm-exporter"), ("app", "dcgm-exporter"), ("app", "nvidia-dcgm-exporter")]
@@ -33,7 +33,7 @@ EXPORTER_TAGS = frozenset(
 
 EXPORTER_PORT = 9400
 READ_S = 5.0
-"""What has not answered by then has no readings this time."""
+"""A source without an answer after this time has no readings this time."""
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -42,20 +42,22 @@ _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 _AT_ONCE = 16
 _OLDEST_S = 120
-"""Prometheus tells values that are up to five minutes old, unless it is told otherwise and is new enough to heed it."""
+"""The largest age of values. Prometheus gives values up to five minutes old by default; old versions ignore the
+parameter.
+"""
 
 _MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingsFound:
-    """What was found.
+    """The result of a round.
 
     Attributes:
         by_node: readings by node.
-        remarks: why there are none of some nodes, in sentences.
-        partial: nodes of which only GPUs that pods have are seen.
-        failed: nodes whose exporters were asked and did not answer, or not in time.
+        remarks: why some nodes have no readings, in sentences.
+        partial: nodes for which only GPUs of pods are visible.
+        failed: nodes whose exporters did not answer, or not in time.
     """
 
     by_node: Mapping[str, tuple[GpuReading, ...]]
@@ -66,7 +68,7 @@ class ReadingsFound:
 
 @dataclass(frozen=True, slots=True)
 class ReadingSources:
-    """Where readings come from, besides each node's dcgm-exporter.
+    """The sources of readings beside each node's dcgm-exporter.
 
     Attributes:
         prometheus_url: a Prometheus that scrapes the exporters, which is asked first.
@@ -99,16 +101,16 @@ def read_gpus(
     timeout_s: float = READ_S,
     together_s: float = READ_S,
 ) -> ReadingsFound:
-    """What is measured of the GPUs of these nodes now; a source that fails is a remark and no error.
+    """Return the current readings of the GPUs of these nodes. A source that fails gives a remark, no error.
 
     Args:
-        cluster: whose exporters and pods are asked, through its API server.
+        cluster: the cluster; its exporters and pods are asked through the API server.
         hostnames: the nodes by every name that they have: their own, and their hostname label.
-        sources: what else is asked.
-        containers: those of pods with GPUs, for `nvidia-smi`.
-        exporters: the exporter's pod on each node that may be asked; None looks for them by their labels.
-        timeout_s: how long each answer may take.
-        together_s: how long those of all exporters may take, and those of all containers.
+        sources: the other sources.
+        containers: the containers of pods with GPUs, for `nvidia-smi`.
+        exporters: the exporter pods that may be asked, by node; None finds them by their labels.
+        timeout_s: the time limit of each answer.
+        together_s: the time limit of all exporters together, and of all containers together.
     """
     remarks: list[str] = []
     found: dict[str, tuple[GpuReading, ...]] = {}
@@ -141,17 +143,17 @@ def read_gpus(
 
 
 def every_name(nodes: Sequence[NodeFacts]) -> dict[str, str]:
-    """Each node by its hostname label and by its name, which counts where one is another's hostname."""
+    """Return the node names by hostname label and by name. The name wins if it is another node's hostname."""
     return {node.hostname: node.name for node in nodes} | {node.name: node.name for node in nodes}
 
 
 def is_exporter(labels: Labels) -> bool:
-    """Whether a pod with these labels is a dcgm-exporter."""
+    """Return whether a pod with these labels is a dcgm-exporter."""
     return not EXPORTER_TAGS.isdisjoint(labels)
 
 
 def find_exporters(cluster: Cluster, timeout_s: float = READ_S) -> dict[str, PodName]:
-    """The exporter's pod on each node that has one that runs. Raises CorralError, such as MissingRight."""
+    """Return the running exporter pod of each node that has one. Raises CorralError, such as MissingRight."""
     return {
         str(node): (str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"]))
         for labels in EXPORTER_LABELS
@@ -161,13 +163,13 @@ def find_exporters(cluster: Cluster, timeout_s: float = READ_S) -> dict[str, Pod
 
 
 def _from_prometheus(url: str, hostnames: Mapping[str, str], timeout_s: float) -> dict[str, tuple[GpuReading, ...]]:
-    # One after the other: what 40,000 GPUs say of one field is 10 MB, and several times that once it is read.
+    # One after the other: for 40,000 GPUs the answer about one field is 10 MB, and several times that in memory.
     told = readings_of_queries((field, _ask(url, field, timeout_s)) for field in FIELDS)
     return {hostnames[name]: gpus for name, gpus in told.items() if name in hostnames}
 
 
 def _ask(url: str, field: str, timeout_s: float) -> Any:
-    """Prometheus' answer about one field. What the environment says of proxies does not count (decision 65)."""
+    """Return Prometheus' answer about one field. Environment variables for proxies are ignored (decision 65)."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise Refused(f"{url!r} is no address of a Prometheus, such as http://prometheus:9090", field="prometheus_url")
     query = urlencode({"query": query_of(field), "lookback_delta": f"{_OLDEST_S}s"})
@@ -181,7 +183,7 @@ def _ask(url: str, field: str, timeout_s: float) -> Any:
 def _from_exporters(
     cluster: Cluster, asked: Mapping[str, PodName], timeout_s: float, together_s: float
 ) -> tuple[dict[str, tuple[GpuReading, ...]], MissingRight | None]:
-    """The readings by node, and what is forbidden. One exporter that forbids to be read says nothing of the others."""
+    """Return the readings by node, and the last error of rights. One exporter that refuses does not stop the others."""
     told: dict[str, tuple[GpuReading, ...]] = {}
     denied: MissingRight | None = None
     read = partial(_read_exporter, cluster, timeout_s=timeout_s)
@@ -203,7 +205,7 @@ def _from_pods(
 
 
 def _asked_at_once(ask: Callable[[P], T], places: Sequence[P], timeout_s: float) -> Iterator[tuple[P, T]]:
-    """The answers that come in time. Raises what `ask` raises."""
+    """Yield the answers that come in time. Raises the errors of `ask`."""
     if not places:
         return
     deadline_s = time.monotonic() + timeout_s

@@ -1,4 +1,6 @@
-"""Readings of GPUs from what dcgm-exporter answers (Prometheus' text format), or Prometheus that scrapes it. Pure."""
+"""Reads GPU readings from answers of dcgm-exporter (Prometheus' text format), or of a Prometheus that scrapes it.
+Pure.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,7 +20,7 @@ FIELDS = (UTILIZATION, USED, FREE, RESERVED, TEMPERATURE)
 """The fields that are read: percent, MiB three times, degrees Celsius."""
 
 _NODE_LABELS = ("node", "kubernetes_node", "hostname", "Hostname")
-"""By which a scrape's own labels name the node, then the exporter."""
+"""Labels that name the node: first those that a scrape adds, then those of the exporter."""
 
 _LABELS_READ = (
     *_NODE_LABELS,
@@ -40,19 +42,19 @@ class _Sample(NamedTuple):
 
 
 def readings_of_exporter(text: str) -> tuple[GpuReading, ...]:
-    """The GPUs of the one node whose exporter answered with `text`. Lines that make no sense are passed over."""
+    """Return the GPUs of the one node whose exporter answered with `text`. Invalid lines are skipped."""
     return tuple(_readings(_samples_of_exporter(text)).get("", {}).values())
 
 
 def query_of(field: str) -> str:
-    """What a Prometheus is asked for one field of all GPUs: its series without the labels that nobody reads."""
+    """Return the Prometheus query for one field of all GPUs, without the labels that are not read."""
     return f"max by ({', '.join(_LABELS_READ)}) ({field})"
 
 
 def readings_of_queries(answers: Iterable[tuple[str, Any]]) -> dict[str, tuple[GpuReading, ...]]:
-    """The GPUs by the name that the series give their node, from fields and Prometheus' answers to `query_of` them.
+    """Return the GPUs by node name, from pairs of a field and Prometheus' answer to `query_of` it.
 
-    Series that name no node are left out. Anything that is no such answer gives nothing.
+    Series without a node are left out. Anything that is not a valid answer gives nothing.
     """
     samples = (sample for field, answer in answers for sample in _samples_of_query(field, answer))
     return {node: tuple(gpus.values()) for node, gpus in _readings(samples).items()}
@@ -108,7 +110,9 @@ def _readings(samples: Iterable[_Sample]) -> dict[str, dict[int, GpuReading]]:
 
 
 def _pod_of(labels: Labels) -> PodName | None:
-    """The pod that has the GPU. After a scrape `pod` is the exporter's own, unless the scrape keeps what it is told."""
+    """Return the pod that has the GPU. A scrape replaces `pod` by the exporter's own and keeps the original as
+    `exported_pod`.
+    """
     for prefix in ("exported_", ""):
         namespace, name = labels.get(f"{prefix}namespace"), labels.get(f"{prefix}pod")
         if namespace and name:

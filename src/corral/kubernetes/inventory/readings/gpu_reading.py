@@ -1,4 +1,4 @@
-"""What was measured of the GPUs of a node."""
+"""Readings of the GPUs of a node, from any source."""
 
 import math
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ _BLANK = (1 << 31) - 16
 
 @dataclass(frozen=True, slots=True)
 class GpuReading:
-    """Readings of one GPU; None is what its source does not tell.
+    """Readings of one GPU. None stands for values that its source does not give.
 
     Attributes:
-        index: of the driver, on its node.
+        index: its index by the driver, on its node.
         utilization_pct: 0 to 100.
-        memory_total_mib: with what the driver keeps for itself.
-        pod: who has it; None where nobody does, where several do, and where its source does not tell.
+        memory_total_mib: all memory, the driver's own part included.
+        pod: the pod that has it; None if no pod or several have it, or if its source does not say.
     """
 
     index: int
@@ -33,7 +33,7 @@ class GpuReading:
 
     @property
     def memory_used_pct(self) -> float | None:
-        """How much of the memory is used, in percent; None where either is not known."""
+        """The used part of the memory in percent; None if either amount is unknown."""
         if self.memory_used_mib is None or not self.memory_total_mib:
             return None
         return 100.0 * self.memory_used_mib / self.memory_total_mib
@@ -51,7 +51,7 @@ NO_READINGS = NodeReadings()
 
 
 def measured(text: str) -> float | None:
-    """The value in a source's text; None of what is no amount, as "[N/A]" and blank values."""
+    """Return the value in a source's text, or None if it is no amount, as "[N/A]" and blank values."""
     try:
         value = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What `nvidia-smi` says in a pod of the GPUs that the pod has. Pure."""
+"""Reads the output of `nvidia-smi` in a pod about the GPUs of the pod. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,13 +11,13 @@ COMMAND = (
     "--query-gpu=uuid,utilization.gpu,memory.used,memory.total,temperature.gpu",
     "--format=csv,noheader,nounits",
 )
-"""MiB, percent and degrees Celsius. Its indices are of the pod, so they are not asked for."""
+"""The command; it gives MiB, percent and degrees Celsius. Indices are left out: they count within the pod."""
 
 
 def readings_of_nvidia_smi(texts: Iterable[tuple[PodName, str]]) -> tuple[GpuReading, ...]:
-    """The GPUs that the pods of one node see, numbered by UUID, each once. What makes no sense is left out.
+    """Return the GPUs that the pods of one node see, each once, numbered by UUID. Invalid lines are left out.
 
-    A GPU is the pod's that sees it; one that several see is nobody's.
+    A GPU belongs to the pod that sees it. A GPU that several pods see belongs to none.
     """
     found: dict[str | None, GpuReading] = {}
     for pod, text in texts:
