@@ -20,8 +20,8 @@ from corral.model.view import View
 from corral.scheduling.forecast import expected_starts
 from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import POLICIES, Backfill, Policy, Prefer, policy_of
-from corral.scheduling.queueing.order import FCFS, HOUR_S
+from corral.scheduling.policy import POLICIES, Backfill, BackfillOrder, Policy, Prefer, policy_of
+from corral.scheduling.queueing.order import FCFS, HOUR_S, PRIORITY
 from corral.scheduling.queueing.pools import Pools
 from corral.scheduling.state.draft import draft_of
 from corral.sim.engine import Engine, SimulatedWork, inventory
@@ -33,6 +33,8 @@ NAMES = ("a", "b", "c")
 SITE_POLICIES = {
     **POLICIES,
     "strict": Policy(FCFS, strict=True),
+    "shortest": Policy(FCFS, backfill_order=BackfillOrder.SJF, prefer=Prefer.FIRST),
+    "spared": Policy(PRIORITY, Backfill.CONSERVATIVE, prefer=Prefer.FULLEST, spared_s=4.0),
     "by-score": Policy(FCFS, weights=(("spread", 1.0),)),
     "by-worth": Policy(FCFS, prefer=Prefer.CORRAL),
 }

@@ -1,6 +1,6 @@
 """One scheduling cycle: a snapshot goes in, a plan comes out.
 
-Each job that waits for its turn goes through the same stages, and none sees what comes after it:
+Each job that may start goes through these stages when its turn comes. No stage knows of a later one.
 
 1. Who is next: queues and ranks decide (`queueing/`). A limit or a quota may bar the job.
 2. Where could it go: on free devices that are not kept for a job ahead of it (`placing/`). There it starts.
@@ -47,7 +47,7 @@ class Obstacle(NamedTuple):
 
 @dataclass(slots=True)
 class Cycle:
-    """The stages of one cycle, and what they have decided so far.
+    """The stages of one cycle, and their decisions so far.
 
     Attributes:
         jobs: every job that has not ended, by id.
@@ -132,8 +132,8 @@ class Cycle:
         found = self.places.find(wanted, turn.policy)
         if isinstance(found, Misfit) and earlier is not None and self.promises.is_due(wanted, earlier):
             return earlier.placement
-        preempts = self.giving_way.rules.preempts(turn.job.spec.queue)
-        if isinstance(found, Misfit) and preempts and self.promises.withdraw_less_urgent(turn.job):
+        preempts = isinstance(found, Misfit) and self.giving_way.rules.preempts(turn.job.spec.queue)
+        if preempts and self.promises.withdraw_less_urgent(turn.job):
             found = self.places.search(wanted, turn.policy)
         return found if isinstance(found, Placement) else self.places.passing(turn, wanted) or found
 

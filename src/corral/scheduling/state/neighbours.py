@@ -49,7 +49,14 @@ def residents_on(view: View, name: str) -> tuple[Resident, ...]:
 
 def anything_repels(view: View, name: str) -> bool:
     """Whether something that runs on the node keeps others off it; only that concerns a request without rules."""
-    return any(one.apart for one in residents_on(view, name))
+    for other in view.nodes[name].others:
+        if other.apart:
+            return True
+    for allocation_id in view.residents.get(name, ()):
+        job = view.jobs.get(view.allocations[allocation_id].job_id)
+        if job is not None and job.spec.request.rules is not None and job.spec.request.rules.apart:
+            return True
+    return False
 
 
 @dataclass(slots=True)
