@@ -3,7 +3,7 @@ from typing import Annotated
 
 import pytest
 
-from corral.declared.field_limits import check_ranges, schema_limits
+from corral.declared.field_limits import check_lengths, check_ranges, schema_limits
 from corral.model.errors import Refused
 from corral.model.field import Field
 
@@ -35,3 +35,11 @@ def test_the_description_of_the_api_has_the_limits_that_are_checked() -> None:
         "names": {"maxItems": 3},
         "indices": {"minItems": 1, "items": {"type": "integer", "minimum": 0, "maximum": 7}},
     }
+
+
+def test_a_text_or_a_list_that_is_too_long_says_by_how_much() -> None:
+    check_lengths(Asked(name="abcde"))
+    with pytest.raises(Refused, match=r"^name: it has 6 characters, and 5 are the most$"):
+        check_lengths(Asked(name="abcdef"))
+    with pytest.raises(Refused, match=r"^names: it has 4 entries, and 3 are the most$"):
+        check_lengths(Asked(names=("a", "b", "c", "d")))

@@ -44,6 +44,23 @@ def check_ranges(value: Any) -> None:
             between(amount, least, most, called, hint)
 
 
+def check_lengths(value: Any) -> None:
+    """Raises Refused for a text or a list that is longer than its field allows.
+
+    It is the last check of a value: fields that have a check of their own say more.
+    """
+    for name, longest in _lengths(cast(Hashable, type(value))).items():
+        given = getattr(value, name)
+        if given is not None and len(given) > longest:
+            what = "characters" if isinstance(given, str) else "entries"
+            raise Refused(f"{name}: it has {len(given):,} {what}, and {longest:,} are the most", field=name)
+
+
+@cache
+def _lengths(cls: Any) -> Mapping[str, int]:
+    return {name: said.longest for name, (_, said, _) in declarations(cls).items() if said.longest is not None}
+
+
 def between(value: int | None, least: int, most: int, field: str, hint: str = "") -> None:
     """Raises Refused for a number below `least` or above `most`. None passes."""
     if value is not None and not least <= value <= most:

@@ -8,7 +8,7 @@ const MEMORY = new RegExp(`^(${DECIMAL})([KMGT])(?:IB?|B)?$`);
 
 /** Seconds of "90s", "2h", "1d12h"; a number needs its unit. */
 export function parseDurationS(text: string): number | null {
-  const compact = text.replaceAll(/\s/g, "").toLowerCase();
+  const compact = text.replaceAll(/\s/g, "");
   if (!DURATION.test(compact)) return null;
   let sum = 0;
   for (const [, number, unit] of compact.matchAll(new RegExp(`(${DECIMAL})([smhdw])`, "g"))) {
@@ -20,8 +20,14 @@ export function parseDurationS(text: string): number | null {
 /** MiB of "512M", "20G", "1.5GiB": powers of 1024. */
 export function parseMemoryMib(text: string): number | null {
   const found = MEMORY.exec(text.replaceAll(/\s/g, "").toUpperCase());
-  const mib = found ? Math.round(Number(found[1]) * (MIB[found[2] ?? ""] ?? Number.NaN)) : 0;
+  const mib = found ? rounded(Number(found[1]) * (MIB[found[2] ?? ""] ?? Number.NaN)) : 0;
   return mib > 0 ? mib : null;
+}
+
+/** The nearest whole number, of two the even one: as the server rounds. */
+function rounded(value: number): number {
+  const below = Math.floor(value);
+  return value - below === 0.5 ? below + (below % 2) : Math.round(value);
 }
 
 export const NOT_A_DURATION = "Write a number and a unit, such as 90s, 30m, 2h or 1d12h.";

@@ -11,10 +11,11 @@ const SPAN = /^(\d{1,15})(?:-(\d{1,15})(?::(\d{1,15}))?)?$/;
 
 /** "0-9", "0,3,5-7", "0-10:2", each with "%N" for N at a time. Throws `NotReadable`. */
 export function parseArray(text: string): Schemas["ArraySpec"] {
-  const [body = "", limit] = text.trim().split("%", 2);
-  if (limit !== undefined && !/^[1-9]\d{0,8}$/.test(limit))
+  const [body = "", limit, ...more] = text.trim().split("%");
+  if (more.length || (limit !== undefined && !/^[1-9]\d{0,8}$/.test(limit)))
     throw new NotReadable("After % stands how many run at a time, such as 0-9%2.");
   const indices = new Set<number>();
+  let size = 0;
   for (const part of body.split(",")) {
     const found = SPAN.exec(part.trim());
     if (!found) throw new NotReadable("Write 0-9, 0,3,5-7 or 0-10:2.");
@@ -22,10 +23,10 @@ export function parseArray(text: string): Schemas["ArraySpec"] {
     const last = Number(found[2] ?? first);
     const step = Number(found[3] ?? 1);
     if (last < first || step < 1) throw new NotReadable(`${part.trim()} is empty: a range goes up.`);
-    if ((last - first) / step >= MOST_ELEMENTS) throw tooMany("An array");
+    size += Math.floor((last - first) / step) + 1;
+    if (size > MOST_ELEMENTS) throw tooMany("An array");
     for (let index = first; index <= last; index += step) indices.add(index);
   }
-  if (indices.size > MOST_ELEMENTS) throw tooMany("An array");
   return { indices: [...indices].sort((a, b) => a - b), limit: limit === undefined ? null : Number(limit) };
 }
 

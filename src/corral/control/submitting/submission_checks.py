@@ -8,7 +8,7 @@ from corral.control.submitting.input_checks import check_input
 from corral.control.submitting.kept_scripts import check_script
 from corral.control.submitting.rule_checks import check_rules
 from corral.control.submitting.sweeps import check_sweep, check_text
-from corral.declared.field_limits import between, check_ranges
+from corral.declared.field_limits import between, check_lengths, check_ranges
 from corral.model import checkpoint_signal
 from corral.model.array_indices import MAX_ARRAY_SIZE
 from corral.model.dependency import clauses_of
@@ -75,6 +75,7 @@ def check(submission: Submission) -> None:
         _check_array(submission.array)
         check_text([submission])
     check_sweep(submission, MAX_NAME_LENGTH)
+    check_lengths(submission)
 
 
 def check_checkpoint(signal: str | None, grace_s: float, time_limit_s: float | None) -> None:
