@@ -157,6 +157,7 @@ _CHECKS: dict[str, Check] = {
     "force": _FLAG,
     "min_memory": _text("20G"),
     "gpu_model": _texts("'A100,H100'"),
+    "vendor": _text("nvidia"),
     "min_compute": _compute,
     "min_driver": _version,
     "min_cuda": _version,

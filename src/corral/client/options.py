@@ -34,6 +34,7 @@ class RequestOptions(TypedDict, total=False):
         force: submit even if preflight finds that it cannot run.
         min_memory: only GPUs with at least this much memory in total: "20G" (G is GiB).
         gpu_model: only these GPU models, as a list or with commas: "A100,H100".
+        vendor: only GPUs of this maker: "nvidia", "amd"; without it those that the site takes a job to be for.
         min_compute: minimum compute capability: "8.0".
         min_driver, min_cuda: minimum driver and CUDA version of the node: "550.54", "12.1".
         label: labels that the node must have: {"cuda-major-version": "12"}.
@@ -102,6 +103,7 @@ class RequestOptions(TypedDict, total=False):
     force: bool
     min_memory: str | None
     gpu_model: str | Sequence[str] | None
+    vendor: str | None
     min_compute: str | float | None
     min_driver: str | None
     min_cuda: str | int | None

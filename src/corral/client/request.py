@@ -136,6 +136,7 @@ def device_request(options: Given, spell: Callable[[str], str] = str) -> Request
     conditions = Request(
         min_memory_mib=None if min_memory is None else parse_memory_mib(min_memory, field=spell("min_memory")),
         models=_models(options.get("gpu_model")),
+        vendor=options.get("vendor"),
         min_compute=_compute(options.get("min_compute"), spell("min_compute")),
         min_driver=parse_version(options.get("min_driver"), field=spell("min_driver")),
         min_cuda=parse_cuda(options.get("min_cuda"), field=spell("min_cuda")),

@@ -118,6 +118,7 @@ class Settings:
         exclusive_process_mode: the driver allows only one process on a device that is allocated whole.
         mig_changes: administrators may create and delete MIG slices through the server.
         numa: whether the CPUs and the memory of jobs with whole devices are those nearest to the devices.
+        default_vendor: whose devices a job is for that names none; None is the one that the site has.
         strict_cuda: refuse a CUDA runtime newer than the driver's, also within one major version.
         min_compute: devices with a lower or unknown compute capability are not used.
         vgpu: which virtual GPU layer is on which devices, (which, layer) pairs; `which` is as in `sharing`.
@@ -183,6 +184,7 @@ class Settings:
     exclusive_process_mode: bool = False
     mig_changes: bool = False
     numa: Numa = Numa.BIND
+    default_vendor: str | None = None
     strict_cuda: bool = False
     min_compute: tuple[int, int] | None = None
     vgpu: tuple[tuple[str, VirtualLayer], ...] = ()
@@ -435,6 +437,7 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "exclusive_process_mode": ("exclusive_process_mode", one(yes_or_no)),
     "mig_changes": ("mig_changes", one(yes_or_no)),
     "numa": ("numa", one(one_of(Numa))),
+    "default_vendor": ("default_vendor", one(text)),
     "strict_cuda": ("strict_cuda", one(yes_or_no)),
     "min_compute_capability": ("min_compute", one(version)),
     "vgpu": ("vgpu", _vgpu),

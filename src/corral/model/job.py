@@ -69,6 +69,7 @@ class Request:
         means: how the device must be shared, None is as it is configured.
         tenant: the user on whose behalf a part is asked for, set by the server: some devices serve one at a time.
         min_memory_mib: the least memory a device must have in all (a filter, not a grant).
+        vendor: the maker of its devices, as `corral.vendors` names it; None counts as the first.
         models: any of these device models will do (matched as whole words of the model name); () is any.
         min_compute: least compute capability, (major, minor).
         site_min_compute: what the site asks of every device, set by the server and never above `min_compute`.
@@ -118,6 +119,7 @@ class Request:
     rules: PlacementRules | None = None
     nodes: tuple[str, ...] = ()
     excluded_nodes: tuple[str, ...] = ()
+    vendor: str | None = None
 
     @property
     def named_nodes(self) -> tuple[str, ...]:

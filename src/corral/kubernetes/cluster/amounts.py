@@ -9,11 +9,6 @@ from typing import Any
 
 from corral.kubernetes.cluster.quantities import milli, whole
 
-GPU = "nvidia.com/gpu"
-"""The resource of whole GPUs, and the key of the taint by which clusters keep other pods off their nodes. A name that
-only begins so is another resource.
-"""
-
 NO_DEVICES: Mapping[str, int] = MappingProxyType({})
 
 
@@ -26,7 +21,7 @@ class Amounts:
         memory_bytes: memory.
         ephemeral_storage_bytes: the node's own disk.
         pods: how many pods a node may have; 1 for a pod.
-        others: every other resource by its whole name, as `GPU`; those of none are left out.
+        others: every other resource by its whole name, GPUs among them; those of none are left out.
     """
 
     cpu_milli: int = 0

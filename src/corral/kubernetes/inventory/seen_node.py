@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from corral.kubernetes.cluster.amounts import Amounts
+from corral.kubernetes.cluster.gpu_resources import gpu_labels
 from corral.kubernetes.cluster.node_facts import NodeFacts
 from corral.kubernetes.inventory.devices import devices_of, sick_count, slot_count
 from corral.kubernetes.inventory.occupants import Occupant, PodName
@@ -13,7 +14,6 @@ from corral.kubernetes.inventory.readings.slot_readings import readings_by_slot
 from corral.kubernetes.inventory.slots import PodClaim, SlotUse, assign
 from corral.model.device import DeviceSample, HoldingPod, HostUse, Node
 from corral.model.placement_rules import HOSTNAME_LABEL, Labels, Resident
-from corral.vendors.nvidia.gpu_labels import read_gpu_labels
 
 MIB = 1024 * 1024
 
@@ -113,7 +113,7 @@ def silence_of(facts: NodeFacts) -> str | None:
 
 def _bare_node(facts: NodeFacts, slots: int) -> Node:
     """The node without what runs on it."""
-    total, found = facts.allocatable, read_gpu_labels(facts.labels)
+    total, found = facts.allocatable, gpu_labels(facts)
     return Node(
         name=facts.name,
         devices=devices_of(facts, slots),
@@ -167,7 +167,7 @@ def _cordon(facts: NodeFacts) -> str | None:
 
 def _in_parts(facts: NodeFacts) -> bool:
     """Whether its slots are slices or shares of GPUs, of which readings of whole GPUs say nothing."""
-    found = read_gpu_labels(facts.labels)
+    found = gpu_labels(facts)
     return found.profile is not None or found.shared_by is not None
 
 
