@@ -77,7 +77,6 @@ PARSED_IN = {
     "node/spawn.py": OWN,
     "plugins/engines.py": OWN,
     "plugins/queue_orders.py": OWN,
-    "preflight/compatibility.py": OWN,
     "preflight/model_source.py": PROCESS,
     "runtimes/docker/daemon_calls.py": "what Docker answers, which stays text where it is no JSON",
     "runtimes/docker/pulling.py": PROCESS,
@@ -90,6 +89,8 @@ PARSED_IN = {
     "sharing/definitions.py": OWN,
     "sharing/resource_txt.py": GUARDED,
     "telemetry/toml_table.py": OWN,
+    "vendors/nvidia/compatibility.py": OWN,
+    "vendors/registry.py": OWN,
 }
 
 TEXT = pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in TEXTS.items()])

@@ -81,6 +81,9 @@ class DeviceFlags:
     gpu_model: Annotated[
         str | None, typer.Option("--gpu-model", metavar="NAMES", help="Only these GPU models: A100,H100.")
     ] = None
+    vendor: Annotated[
+        str | None, typer.Option("--vendor", metavar="NAME", help="Only GPUs of this maker: nvidia, amd.")
+    ] = None
     min_compute: Annotated[
         str | None, typer.Option("--min-compute", metavar="X.Y", help="Minimum compute capability: 8.0.")
     ] = None

@@ -94,6 +94,7 @@ class RequestOptions(TypedDict, total=False):
     gpu_mem: str | None
     min_memory: str | None
     gpu_model: str | Sequence[str] | None
+    vendor: str | None
     min_compute: str | float | None
     min_driver: str | None
     min_cuda: str | int | None

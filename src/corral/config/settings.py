@@ -203,6 +203,9 @@ class Settings:
     numa: Numa = Numa.BIND
     """Whether the CPUs and the memory of jobs with whole devices are those nearest to the devices."""
 
+    default_vendor: str | None = None
+    """The maker of the GPUs of a job that names none. None means the maker that the site has."""
+
     strict_cuda: bool = False
     """Refuse a CUDA runtime newer than the driver's, also within one major version."""
 

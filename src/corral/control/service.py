@@ -158,7 +158,7 @@ class Service:
         """
         view, now = self._ledger.view(), self._clock.now()
         submission, of_priority = settle_priority(view.limits, submission, caller)
-        submission, notes = replace(self._asking, containers=None).settle(submission, caller.user)
+        submission, notes = replace(self._asking, containers=None).settle(submission, caller.user, view.nodes.values())
         check(submission)
         obey(view, submission, caller.user, self._least_of)
         spec = new_jobs.spec_of(submission, caller, view.limits, None)
@@ -175,7 +175,9 @@ class Service:
         if asked.kind is JobKind.ADOPT:
             raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
         asked, of_priority = settle_priority(view.limits, self._in_own_time(asked), caller)
-        submission, notes = self._asking.settle(with_whole_node(asked, view.nodes.values()), caller.user)
+        submission, notes = self._asking.settle(
+            with_whole_node(asked, view.nodes.values()), caller.user, view.nodes.values()
+        )
         submission = with_profile_named(submission, view.nodes.values())
         check(submission)
         obey(view, submission, caller.user, self._least_of)
@@ -193,7 +195,7 @@ class Service:
         submission, of_priority = settle_priority(view.limits, self._in_own_time(submission), caller)
         submission = with_whole_node(submission, view.nodes.values())
         answer = self.queries.dry_run(submission, caller.user)
-        settled, _ = self._asking.settle(submission, caller.user)
+        settled, _ = self._asking.settle(submission, caller.user, view.nodes.values())
         preflight = self._inspection.notes(view, first_of(settled), caller, files)
         nodes = node_notes(view, settled.request)
         return replace(answer, notes=(*answer.notes, *of_priority, *nodes, *preflight))

@@ -19,11 +19,9 @@ from corral.model.job_samples import job_samples
 from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
+from corral.vendors.registry import application_errors
 
 WRITE_INTERVAL_S = 60.0
-
-APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
-"""Xid errors that are an application's fault: NVIDIA's device plugin for Kubernetes ignores these, too."""
 
 _MOST_WAITING = 50_000
 """So many sums wait to be written while the disk is full; what comes then is not kept."""
@@ -145,13 +143,13 @@ class GroupUseRecorder:
 
 
 def failures_since(before: _Health, sample: DeviceSample) -> int:
-    """How many failures a sample shows that were not there before: no longer readable, memory errors, an Xid."""
+    """How many failures a sample shows that are new: no longer readable, memory errors, an error of its driver."""
     if sample.fault is not None:
         return int(not before.at_fault)
     ecc, xid = sample.ecc_errors, sample.xid
     more_ecc = ecc is not None and before.ecc_errors is not None and ecc > before.ecc_errors
     new_xid = xid is not None and before.xid is not None and xid != before.xid
-    return int(more_ecc) + int(new_xid and xid != 0 and xid not in APPLICATION_XIDS)
+    return int(more_ecc) + int(new_xid and xid != 0 and xid not in application_errors())
 
 
 def _health(before: _Health | None, sample: DeviceSample) -> _Health:

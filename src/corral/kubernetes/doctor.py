@@ -11,9 +11,9 @@ from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
 from corral.kubernetes.binding.lease_record import lease_name, read_lease
 from corral.kubernetes.binding.notices import NOT_QUEUED
 from corral.kubernetes.binding.pods_of_others import SCHEDULER
-from corral.kubernetes.cluster.amounts import GPU
 from corral.kubernetes.cluster.client import Cluster, Selection
 from corral.kubernetes.cluster.errors import MissingRight, NoSuchObject
+from corral.kubernetes.cluster.gpu_resources import gpu_resources, gpus_of
 from corral.kubernetes.cluster.node_facts import read_node
 from corral.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.kubernetes.cluster.resource import (
@@ -61,7 +61,6 @@ RIGHTS: Mapping[str, Sequence[ServerRight]] = {
 }
 """The rights that Corral can use, by purpose."""
 
-VENDOR = "nvidia.com/"
 
 SHOWN = 3
 """The most names shown of each kind; the rest are counted."""
@@ -160,8 +159,9 @@ def _with_namespace(right: ServerRight, cluster: Cluster) -> str:
 def _nodes(examined: Examined) -> CheckResult:
     nodes = examined.nodes
     if not nodes:
-        advice = "install NVIDIA's device plugin or GPU operator; see: kubectl describe nodes | grep nvidia.com/gpu"
-        return CheckResult("nodes", FAILURE, f"no node offers {GPU}", advice)
+        gpu, vendor = next(iter(gpu_resources().items()))
+        advice = f"install {vendor.kubernetes.plugin}; see: kubectl describe nodes | grep {gpu}"
+        return CheckResult("nodes", FAILURE, f"no node offers {' or '.join(gpu_resources())}", advice)
     total, allocatable = sum(one.total_gpus for one in nodes), sum(one.allocatable_gpus for one in nodes)
     idle = sum(max(0, one.allocatable_gpus - one.requested_gpus) for one in nodes if one.unusable is None)
     found = f"{count_of(len(nodes), 'node')} with {count_of(total, 'GPU')}, {idle} of which no pod has asked for"
@@ -173,16 +173,17 @@ def _nodes(examined: Examined) -> CheckResult:
 
 
 def _slices(examined: Examined) -> CheckResult:
-    """Resources of NVIDIA's other than whole GPUs, which the planner knows nothing of."""
+    """Resources of GPUs' makers other than whole GPUs, which the planner knows nothing of."""
+    whole, domains = gpu_resources(), tuple(vendor.kubernetes.domain for vendor in gpu_resources().values())
     of_kind: dict[str, list[str]] = {}
     for node in map(read_node, examined.cluster.list(NODES)):
         for resource, count in node.allocatable.others.items():
-            if count and resource != GPU and resource.startswith(VENDOR):
+            if count and resource not in whole and resource.startswith(domains):
                 of_kind.setdefault(resource, []).append(node.name)
     if not of_kind:
-        return CheckResult("slices", OK, f"all of NVIDIA's devices are offered as {GPU}")
+        return CheckResult("slices", OK, f"all devices are offered as {' or '.join(whole)}")
     found = "; ".join(f"{resource} of {_some(nodes)}" for resource, nodes in sorted(of_kind.items()))
-    advice = f"Corral gives out {GPU} alone, which slices are with the MIG strategy single"
+    advice = f"Corral gives out {' or '.join(whole)} alone, which slices are with the strategy single"
     return CheckResult("slices", WARNING, f"no job or pod of Corral's gets {found}", advice)
 
 
@@ -213,7 +214,7 @@ def _pods(examined: Examined) -> CheckResult:
     assert examined.gpus is not None
     having = [pod for pod in examined.gpus.pods if pod.node is not None and not pod.ended]
     waiting = [pod for pod in examined.gpus.pods if pod.node is None and not pod.ended]
-    held = sum(pod.requests.of(GPU) for pod in having)
+    held = sum(gpus_of(pod.requests) for pod in having)
     found = f"{count_of(len(having), 'pod')} with {count_of(held, 'GPU')}"
     if not waiting:
         return CheckResult("pods", OK, found)
@@ -247,7 +248,7 @@ def _schedulers(examined: Examined) -> CheckResult:
         PodElsewhere(who, (pod.namespace, pod.name), waits=pod.node is None)
         for pod in examined.gpus.pods
         if not pod.ended
-        and pod.requests.of(GPU)
+        and gpus_of(pod.requests)
         and (who := other_scheduler(pod.scheduler, pod.labels, here.scheduler, here.tag)) is not None
     ]
     warning = warning_of(found, here.scheduler)

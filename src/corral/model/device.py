@@ -25,9 +25,13 @@ class DeviceState(StrEnum):
     FREE = "free"
 
 
+FAST_LINKS = frozenset({"nvlink", "xgmi"})
+"""Links between devices that go past PCI."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A fast path between two devices of one node. `kind` is "nvlink", "pcie" or "system"; `lanes` counts NVLinks."""
+    """A path between devices of a node. `kind` is one of `FAST_LINKS`, "pcie" or "system"; `lanes` counts NVLinks."""
 
     peer_uuid: str
     kind: str
@@ -36,11 +40,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A hardware slice of a device (a MIG instance), with a UUID of its own."""
+    """A hardware slice of a device (a MIG instance), with a UUID of its own; `files` are as those of a device."""
 
     uuid: str
     profile: str
     memory_mib: int | None
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from corral.model.allocation import Grant
-from corral.model.device import DeviceState, NodeStatus
+from corral.model.device import FIRST_VENDOR, DeviceState, NodeStatus
 from corral.model.device_model import model_matches
 from corral.model.fill import fill
 from corral.model.job import Request
@@ -31,6 +31,7 @@ class Cause(StrEnum):
     LABELS = "labels"
     DRIVER = "driver"
     CUDA = "cuda"
+    VENDOR = "vendor"
     MODEL = "model"
     COMPUTE = "compute"
     MEMORY = "memory"
@@ -64,7 +65,7 @@ class Cause(StrEnum):
 STATIC_CAUSES = frozenset(
     {
         *(Cause.NO_NODE, Cause.LABELS, Cause.DRIVER, Cause.CUDA, Cause.MODEL, Cause.COMPUTE, Cause.MEMORY),
-        *(Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS, Cause.NODE_NAME, Cause.NODE_AFFINITY),
+        *(Cause.VENDOR, Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS, Cause.NODE_NAME, Cause.NODE_AFFINITY),
     }
 )
 NODE_CAUSES = frozenset({Cause.NODE_GONE, Cause.NODE_SILENT, Cause.NODE_DRAINING, Cause.NODE_CORDONED})
@@ -258,6 +259,8 @@ def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
     grant_mib = grant_memory_mib(request, slot) or 0
     if not named:
         return Cause.NOT_NAMED
+    if (request.vendor or FIRST_VENDOR) != slot.vendor:
+        return Cause.VENDOR
     if not model_matches(request.models, slot.model):
         return Cause.MODEL
     if request.min_compute is not None and (slot.compute is None or slot.compute < request.min_compute):

@@ -75,6 +75,7 @@ class Request:
         means: how the device must be shared, None is as it is configured.
         tenant: the user on whose behalf a part is asked for, set by the server: some devices serve one at a time.
         min_memory_mib: the least memory a device must have in all (a filter, not a grant).
+        vendor: the maker of its devices, as `corral.vendors` names it; None counts as the first.
         models: any of these device models will do (matched as whole words of the model name); () is any.
         min_compute: least compute capability, (major, minor).
         site_min_compute: what the site asks of every device, set by the server and never above `min_compute`.
@@ -255,6 +256,12 @@ class Request:
     """Not on these nodes: gpu-01, gpu-[01-03,07].
 
     In Python: nodes not to run on, written the same way.
+    """
+
+    vendor: Annotated[str | None, JobOption("NAME", "nvidia", on=RESERVE)] = None
+    """Only GPUs of this maker: nvidia, amd.
+
+    In Python: only GPUs of this maker: "nvidia", "amd"; without it those that the site takes a job to be for.
     """
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from corral.model.allocation import Member
-from corral.model.device import Device, DeviceCondition, DeviceState, NodeStatus
+from corral.model.device import FIRST_VENDOR, Device, DeviceCondition, DeviceState, NodeStatus
 from corral.model.means import Means
 from corral.model.placement_rules import Taint
 from corral.model.units import MILLI_PER_DEVICE
@@ -24,6 +24,7 @@ class Slot(NamedTuple):
         profile: of a hardware slice, None for a device.
         slice_milli: what a slice counts as of its device, None for a device.
         replica: whether others meet whoever has it whole, on the device behind it.
+        vendor: the device's maker.
         one_user, tenant: whether its jobs must be one user's, and whose they are while there are any.
     """
 
@@ -40,6 +41,7 @@ class Slot(NamedTuple):
     tenant: str | None = None
     slice_milli: int | None = None
     replica: bool = False
+    vendor: str = FIRST_VENDOR
 
 
 class NodeState(NamedTuple):
@@ -90,6 +92,7 @@ def slot_of(
         tenant=tenant if device.one_user else None,
         slice_milli=device.slice_milli,
         replica=device.replica,
+        vendor=device.vendor,
     )
 
 

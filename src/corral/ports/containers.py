@@ -13,7 +13,7 @@ class Containers(Protocol):
     Attributes:
         every_job: each job runs in one; else those do that name an image.
         parts: whether a job may have a part of a device there.
-        reach_mps: a container that is given a part of a device that is shared by MPS reaches its daemon.
+        reach_daemons: a container that is given a part of a device that is shared by MPS reaches its daemon.
     """
 
     @property
@@ -23,7 +23,7 @@ class Containers(Protocol):
     def parts(self) -> bool: ...
 
     @property
-    def reach_mps(self) -> bool: ...
+    def reach_daemons(self) -> bool: ...
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
         """The container of each of a job's members, with the site's default image where none is asked for.

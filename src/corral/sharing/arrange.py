@@ -112,6 +112,7 @@ def _slices(devices: Sequence[Device]) -> list[Device]:
                     index=index,
                     memory_mib=partition.memory_mib,
                     partitions=(),
+                    files=partition.files,
                     links=(),
                     power_limit_mw=None,
                     mig_profile=partition.profile,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from corral.model.device import Device, Node
 from corral.vendors.registry import vendors
 from corral.vendors.sharing_driver import SharingDriver
-from corral.vendors.vendor import Clients, Host, HostSharing, Lost, Watch
+from corral.vendors.vendor import Clients, DaemonWatch, Host, HostSharing, Lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class HostDrivers:
         """The pids of the daemons that run now."""
         return tuple(pid for one in self.by_vendor.values() for pid in one.daemons())
 
-    def watches(self, clients: Clients, lost: Lost) -> tuple[Watch, ...]:
+    def watches(self, clients: Clients, lost: Lost) -> tuple[DaemonWatch, ...]:
         """What looks after the daemons, not started yet."""
         watches = (one.watch(_only(name, clients), lost) for name, one in self.by_vendor.items())
         return tuple(watch for watch in watches if watch is not None)

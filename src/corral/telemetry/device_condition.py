@@ -4,7 +4,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from corral.config import Settings
-from corral.model.device import Device, DeviceCondition, DeviceProcess, DeviceSample, HoldingPod
+from corral.model.device import FIRST_VENDOR, Device, DeviceCondition, DeviceProcess, DeviceSample, HoldingPod
+from corral.vendors.registry import vendor_named
 
 COOL_DOWN_C = 5
 """A device that was too hot is well again when it is so far below the limit, not when it touches it."""
@@ -46,7 +47,7 @@ def judge(
     # A pod keeps what it was given, whatever it does with it.
     stale = sample.pod is None and unused_since_s is not None and now_s - unused_since_s >= settings.stale_after_s
     ill_before = was is not None and was.unhealthy is not None
-    unhealthy = illness(sample, settings.max_temperature_c, ill_before=ill_before)
+    unhealthy = illness(sample, settings.max_temperature_c, ill_before=ill_before, vendor=device.vendor)
     ill_since = was.ill_since if was is not None and was.unhealthy is not None else sample.taken_at
     condition = DeviceCondition(
         uuid=device.uuid,
@@ -131,14 +132,16 @@ def _differ(before: int | None, after: int | None, step: int) -> bool:
     return abs(after - before) > step
 
 
-def illness(sample: DeviceSample, max_temperature_c: int, *, ill_before: bool) -> str | None:
+def illness(
+    sample: DeviceSample, max_temperature_c: int, *, ill_before: bool, vendor: str = FIRST_VENDOR
+) -> str | None:
     """Why the device is taken for sick, None when it is well. What could not be read is no illness."""
     if sample.illness is not None:
         return sample.illness
     if sample.ecc_errors:
         return (
             f"{sample.ecc_errors} memory errors beyond correction since the driver was loaded; "
-            f"reset it: nvidia-smi --gpu-reset -i {sample.uuid}"
+            f"reset it: {vendor_named(vendor).signs.reset(sample.uuid)}"
         )
     limit_c = max_temperature_c - (COOL_DOWN_C if ill_before else 0)
     if sample.temperature_c is not None and sample.temperature_c > limit_c:

@@ -11,7 +11,7 @@ from corral.model.errors import BackendFailed
 from corral.ports.telemetry import Source
 from corral.telemetry.host import host_node, numa_node_of
 from corral.vendors.registry import vendors
-from corral.vendors.vendor import DriverSource, Found, NotHere, Vendor
+from corral.vendors.vendor import DriverSource, FoundDevices, NotHere, Vendor
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class AnyDriver:
         self._labels = labels or {}
         self._makers = vendors() if makers is None else makers
         self._sources: dict[str, DriverSource] = {}
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, FoundDevices] = {}
         self._node: Node | None = None
         self._looked_at: float | None = None
 
@@ -96,7 +96,7 @@ class AnyDriver:
         for source in self._sources.values():
             source.close()
 
-    def _read(self) -> dict[str, Found]:
+    def _read(self) -> dict[str, FoundDevices]:
         """What each driver knows; of one that does not answer now, what it told last."""
         found, failures = {}, []
         for name, source in self._sources.items():
@@ -110,7 +110,7 @@ class AnyDriver:
             raise failures[0]
         return found
 
-    def _joined(self, found: Mapping[str, Found]) -> Node:
+    def _joined(self, found: Mapping[str, FoundDevices]) -> Node:
         devices: list[Device] = []
         for name, one in found.items():
             after = max((device.index for device in devices), default=-1) + 1
@@ -118,7 +118,7 @@ class AnyDriver:
                 replace(device, vendor=name, index=device.index + after, numa_node=numa_node_of(device.pci_bus_id))
                 for device in one.devices
             ]
-        told = next((one for one in found.values() if one.devices), Found(()))
+        told = next((one for one in found.values() if one.devices), FoundDevices(()))
         return host_node(
             tuple(devices),
             labels=self._labels,
@@ -144,7 +144,7 @@ class AnyDriver:
             logger.warning("%s", self.reason)
 
 
-def _uuids(found: Found) -> list[str]:
+def _uuids(found: FoundDevices) -> list[str]:
     return [uuid for device in found.devices for uuid in (device.uuid, *(part.uuid for part in device.partitions))]
 
 

@@ -2,32 +2,30 @@
 
 Our own keys, all optional and per device, are `utilization_pct`, `memory_used`, `temperature_c`, `power_w`,
 `compute_capability`, `links`, `processes`, `unreadable`, `lost`, `load`, `ecc_errors`, `memory_bandwidth_pct`,
-`sm_clock_mhz`, `mem_clock_mhz`, `xid` and `throttle`. A link is a peer's `mother_uuid`, its index, or a table
+`sm_clock_mhz`, `mem_clock_mhz`, `xid`, `throttle` and `vendor`. A link is a peer's `mother_uuid`, its index, or a table
 `{ peer, kind, lanes }`; a link one way is a link both ways.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from corral.model.device import CLOCK_REASONS, Device, DeviceProcess, Link, Partition
+from corral.model.device import CLOCK_REASONS, FAST_LINKS, FIRST_VENDOR, Device, DeviceProcess, Link, Partition
 from corral.model.errors import nearest
 from corral.model.units import parse_memory_mib
 from corral.model.version import version_tuple
 from corral.telemetry.toml_table import Table, a_bool, a_list, a_string, an_int
+from corral.vendors.registry import vendor_named, vendors
+from corral.vendors.vendor import Vendor
 
 FILE_KEYS = ("slot_name", "device_plugin_name", "devices", "attributes", "formats")
 _DEVICE_KEYS = (
     *("mother_uuid", "model_name", "numa_node", "subproc_count", "memory_size", "is_mig_device"),
     *("utilization_pct", "memory_used", "temperature_c", "power_w", "compute_capability"),
     *("links", "processes", "unreadable", "lost", "load", "ecc_errors"),
-    *("memory_bandwidth_pct", "sm_clock_mhz", "mem_clock_mhz", "xid", "throttle"),
+    *("memory_bandwidth_pct", "sm_clock_mhz", "mem_clock_mhz", "xid", "throttle", "vendor"),
 )
-_PROFILE = re.compile(r"-(?=\d+g\b)")
-"""Before a slice's profile, 1g.10gb or 20g; models have hyphens, too."""
-
 _READINGS = (
     *("utilization_pct", "memory_used", "temperature_c", "power_w", "processes"),
     *("memory_bandwidth_pct", "sm_clock_mhz", "mem_clock_mhz", "xid", "throttle"),
@@ -79,20 +77,33 @@ def read_box(top: Table, host: Table, known: dict[str, str]) -> MockBox:
 
     `known` has the device ids of other hosts, with what to call these; the ids of this one are put in.
     """
-    top.get("slot_name", "cuda", a_string, "a string")
+    first = _vendor_of(top)
     top.get("device_plugin_name", "", a_string, "a string")
     attributes = Table(top.get("attributes", {}, _a_table, "a table"), top.document, ("attributes",), "attributes")
     return MockBox(
-        devices=_read_devices(host, known),
-        driver_version=attributes.get("nvidia_driver", None, a_string, 'a version such as "550.54.15"'),
-        cuda_version=attributes.get("cuda_runtime", None, _cuda, 'a version such as "12.4"'),
+        devices=_read_devices(host, known, first),
+        driver_version=attributes.get(first.mock.driver_version, None, a_string, 'a version such as "550.54.15"'),
+        cuda_version=_read_cuda(attributes, first),
     )
 
 
-def _read_devices(host: Table, known: dict[str, str]) -> tuple[MockDevice, ...]:
+def _vendor_of(top: Table) -> Vendor:
+    """The vendor of devices that name none, by the slot of the file."""
+    slot = top.get("slot_name", vendor_named(FIRST_VENDOR).mock.slot, a_string, "a string")
+    return next((vendor for vendor in vendors().values() if vendor.mock.slot == slot), vendor_named(FIRST_VENDOR))
+
+
+def _read_cuda(attributes: Table, vendor: Vendor) -> tuple[int, int] | None:
+    if vendor.mock.cuda_version is None:
+        return None
+    version: tuple[int, int] | None = attributes.get(vendor.mock.cuda_version, None, _cuda, 'a version such as "12.4"')
+    return version
+
+
+def _read_devices(host: Table, known: dict[str, str], first: Vendor) -> tuple[MockDevice, ...]:
     devices: dict[str, MockDevice] = {}
     for number, row in enumerate(host.tables("devices")):
-        described = _read_device(row, number)
+        described = _read_device(row, number, first)
         uuid = described.device.uuid
         before = devices.get(uuid)
         if uuid in known:
@@ -108,23 +119,15 @@ def _read_devices(host: Table, known: dict[str, str]) -> tuple[MockDevice, ...]:
     return tuple(devices.values())
 
 
-def _slice_of(name: str) -> tuple[str, str]:
-    """The model and the profile in the name of a slice's model."""
-    model, *profile = _PROFILE.split(name, maxsplit=1)
-    if profile:
-        return model, profile[0]
-    model, _, rest = name.partition("-")
-    return model, rest
-
-
-def _read_device(row: Table, number: int) -> MockDevice:
+def _read_device(row: Table, number: int, first: Vendor) -> MockDevice:
     row.expect_keys(_DEVICE_KEYS)
+    vendor = vendor_named(row.get("vendor", first.name, _vendor, f"one of {', '.join(vendors())}"))
     uuid = row.need("mother_uuid", a_string, "the device's id")
     model = row.need("model_name", a_string, "the model's name")
     memory_mib = row.need("memory_size", _size, _SIZE)
     row.get("subproc_count", 0, an_int(0, 1_000_000), "a number of processors")
     is_slice = row.get("is_mig_device", False, a_bool, "true or false")
-    model, profile = _slice_of(model) if is_slice else (model, "")
+    model, profile = vendor.mock.slice_of(model) if is_slice else (model, "")
     device = Device(
         uuid=uuid,
         index=0,
@@ -133,7 +136,8 @@ def _read_device(row: Table, number: int) -> MockDevice:
         compute_capability=row.get("compute_capability", None, _capability, 'a version such as "8.0"'),
         numa_node=row.get("numa_node", None, _numa_node, "the number of a NUMA node, or -1 for none"),
         mig_enabled=is_slice,
-        partitions=(Partition(f"MIG-{uuid}/{number}/0", profile, memory_mib),) if is_slice else (),
+        partitions=(Partition(vendor.mock.slice_id(uuid, number), profile, memory_mib),) if is_slice else (),
+        vendor=vendor.name,
     )
     processes = tuple(_read_process(process) for process in row.tables("processes"))
     held_mib = sum(process.memory_mib or 0 for process in processes)
@@ -248,7 +252,13 @@ def _read_link(row: Table, entry: Any, uuids: list[str]) -> tuple[str, str, int]
 
 
 def _link_kind(value: Any) -> str:
-    if value not in ("nvlink", "pcie", "system"):
+    if value not in (*FAST_LINKS, "pcie", "system"):
+        raise ValueError
+    return str(value)
+
+
+def _vendor(value: Any) -> str:
+    if value not in vendors():
         raise ValueError
     return str(value)
 

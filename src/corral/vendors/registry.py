@@ -9,12 +9,13 @@ from importlib.metadata import entry_points
 
 from corral.model.device import Device
 from corral.model.errors import Refused
+from corral.vendors.amd import AMD
 from corral.vendors.nvidia import NVIDIA
 from corral.vendors.vendor import Vendor
 
 GROUP = "corral.vendors"
 
-_OWN = (NVIDIA,)
+_OWN = (NVIDIA, AMD)
 
 
 @cache
@@ -51,3 +52,9 @@ def vendor_of(device: Device) -> Vendor:
 def vendors_of(devices: Iterable[Device]) -> tuple[Vendor, ...]:
     """The makers of these devices, each once."""
     return tuple(vendor_named(name) for name in dict.fromkeys(device.vendor for device in devices))
+
+
+@cache
+def application_errors() -> frozenset[int]:
+    """The numbers of drivers' errors that are a program's fault, and no sign of a sick device."""
+    return frozenset().union(*(vendor.signs.application_errors for vendor in vendors().values()))

@@ -9,6 +9,7 @@ from corral.clock import Clock
 from corral.model.answers.devices import SlicePlan
 from corral.model.device import Device, DeviceSample, Node
 from corral.model.errors import BackendFailed
+from corral.model.job import Request
 from corral.model.means import Means
 from corral.model.version import Version
 from corral.ports.node import SliceChange
@@ -26,7 +27,7 @@ class NotHere(BackendFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDevices:
     """The devices that a driver knows, in index order, and the versions of the driver and of the CUDA that it runs."""
 
     devices: tuple[Device, ...]
@@ -46,7 +47,7 @@ class DriverSource(Protocol):
     name: str
     unopened: tuple[str, ...]
 
-    def found(self) -> Found:
+    def found(self) -> FoundDevices:
         """The devices, the same value while nothing was read anew. Raises BackendFailed when no driver answers."""
         ...
 
@@ -93,7 +94,7 @@ Lost = Callable[[str, str, tuple[str, ...]], None]
 """Told of a device whose daemon failed: its UUID, why, and the launches that are lost with it."""
 
 
-class Watch(Protocol):
+class DaemonWatch(Protocol):
     """A watch over daemons, on a thread of its own."""
 
     def start(self) -> None: ...
@@ -124,7 +125,7 @@ class HostSharing(Protocol):
         """The pids of the daemons that run now."""
         ...
 
-    def watch(self, clients: Clients, lost: Lost) -> Watch | None:
+    def watch(self, clients: Clients, lost: Lost) -> DaemonWatch | None:
         """What looks after the daemons; None where there are never any."""
         ...
 
@@ -222,6 +223,7 @@ class Vendor:
         name: in settings, requests and the ledger, such as "nvidia".
         title: for a person, and what models' names begin with.
         libraries: ways to its driver, by preference.
+        means_it: whether a request is for its devices, by what it asks for and by other systems' names of resources.
         visible: the variables by which a process sees these devices, by UUID, and no other of this vendor.
         unset: variables that a process which has its devices must not have.
         of_the_host: variables that mean nothing in a container, which sees its own devices alone.
@@ -238,6 +240,7 @@ class Vendor:
     name: str
     title: str
     libraries: tuple[DriverLibrary, ...]
+    means_it: Callable[[Request, Collection[str]], bool]
     visible: Callable[[Sequence[str]], Mapping[str, str]]
     unset: tuple[str, ...]
     of_the_host: tuple[str, ...]

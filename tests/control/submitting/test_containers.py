@@ -24,7 +24,7 @@ class Site:
 
     every_job = True
     parts = True
-    reach_mps = True
+    reach_daemons = True
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
         return replace(asked or Container(), image=(asked and asked.image) or "site/default:1")
@@ -47,7 +47,7 @@ class Hosts(Site):
 
     every_job = False
     parts = True
-    reach_mps = False
+    reach_daemons = False
 
 
 def test_a_server_without_containers_refuses_one_in_words() -> None:

@@ -11,9 +11,9 @@ from corral.model.device import Device, Node
 from corral.model.means import Means
 from corral.model.tenant import Tenant
 from corral.vendors.exclusive import Exclusive
+from corral.vendors.nvidia.compute_mode import OneProcess
 from corral.vendors.nvidia.mps import Mps
-from corral.vendors.nvidia.process_mode import OneProcess
-from corral.vendors.nvidia.sharing import NvidiaSharing
+from corral.vendors.nvidia.nvidia_sharing import NvidiaSharing
 from corral.vendors.sharing_driver import SharingDriver
 from corral.vendors.timeslice import Timeslice
 from corral.vendors.vendor import Host

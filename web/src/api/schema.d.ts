@@ -5393,6 +5393,7 @@ export interface components {
          *         means: how the device must be shared, None is as it is configured.
          *         tenant: the user on whose behalf a part is asked for, set by the server: some devices serve one at a time.
          *         min_memory_mib: the least memory a device must have in all (a filter, not a grant).
+         *         vendor: the maker of its devices, as `corral.vendors` names it; None counts as the first.
          *         models: any of these device models will do (matched as whole words of the model name); () is any.
          *         min_compute: least compute capability, (major, minor).
          *         site_min_compute: what the site asks of every device, set by the server and never above `min_compute`.
@@ -5582,6 +5583,11 @@ export interface components {
              * @default null
              */
             tenant?: string | null;
+            /**
+             * Vendor
+             * @default null
+             */
+            vendor?: string | null;
         };
         /**
          * ResourceNameList

@@ -27,7 +27,7 @@ from corral.client.server_home import SYSTEM_HOME
 from corral.config import Settings, load_settings
 from corral.files import read_start
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
-from corral.model.device import DeviceSample, Node
+from corral.model.device import FIRST_VENDOR, DeviceSample, Node
 from corral.model.errors import Conflict, CorralError, Refused
 from corral.model.home import Home
 from corral.model.printable import printable
@@ -464,6 +464,10 @@ def gpu_findings(home: Home, node: Node | None) -> list[CheckResult]:
     with suppress(CorralError):
         settings = load_settings(home.config_file)
         described, by_root = _server_of(home)
+        # These checks know the first vendor alone: where all devices are others, there is nothing to look at.
+        others = node is not None and bool(node.devices) and all(one.vendor != FIRST_VENDOR for one in node.devices)
+        if others:
+            return []
         mode = check_process_mode(asked=settings.exclusive_process_mode, described=described, by_root=by_root)
         here = Surroundings(
             node or Node("here", (), 0, 0),

@@ -130,7 +130,7 @@ def check_mps(here: Surroundings) -> CheckResult:
 
 def check_process_mode(*, asked: bool, described: bool, by_root: bool) -> CheckResult:
     """Devices that the site wants given to one process alone can be, and are none that --mock described."""
-    from corral.vendors.nvidia.process_mode import process_mode_missing
+    from corral.vendors.nvidia.compute_mode import process_mode_missing
 
     if not asked:
         return CheckResult("mode", OK, "exclusive_process_mode is not set")

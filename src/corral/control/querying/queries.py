@@ -184,9 +184,9 @@ class Queries:
 
     def dry_run(self, submission: Submission, user: str) -> DryRun:
         """Whether the submission would start now and on which devices; or why not, and what similar request would."""
-        submission, notes = self._asking.settle(submission, user)
-        check(submission)
         view = self._ledger.view()
+        submission, notes = self._asking.settle(submission, user, view.nodes.values())
+        check(submission)
         obey(view, submission, user, LeastUse())
         submission = completed(submission, view.limits)
         stands = still_to_follow(view, _stand_in(submission, user), self.named)

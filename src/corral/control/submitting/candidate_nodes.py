@@ -70,7 +70,8 @@ class CandidateNodes:
         """
         view = self._ledger.view()
         try:
-            complete, _ = self._rules.settle(with_whole_node(submission, view.nodes.values()), user)
+            nodes = view.nodes.values()
+            complete, _ = self._rules.settle(with_whole_node(submission, nodes), user, nodes)
             check(complete)
         except Refused:
             return ()

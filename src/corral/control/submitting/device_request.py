@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from corral.config import Settings
 from corral.control.submitting.containers import NO_MPS, beside_mps, with_container
+from corral.control.submitting.device_vendor import with_vendor
 from corral.model.answers.site import ResourceNameRow
 from corral.model.ask import Ask
 from corral.model.device import Node
@@ -36,6 +37,7 @@ class RequestRules:
             says how, shares by other systems' names are split evenly, as their users know it, and others fill devices.
         min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a
             device whose capability is unknown is not used.
+        default_vendor: whose devices a request is for that names none; None where the site does not say.
         containers: what containers jobs run in; None where they are processes.
     """
 
@@ -44,19 +46,24 @@ class RequestRules:
     may_fragment: bool = True
     min_compute: tuple[int, int] | None = None
     containers: Containers | None = None
+    default_vendor: str | None = None
 
-    def settle(self, submission: Submission, user: str) -> tuple[Submission, tuple[str, ...]]:
-        """The submission with a complete request, and notes for the user on what was rounded.
+    def settle(
+        self, submission: Submission, user: str, nodes: Iterable[Node] = ()
+    ) -> tuple[Submission, tuple[str, ...]]:
+        """The submission with a complete request, and notes for the user on what was rounded; `nodes` are the site's.
 
         Raises Refused for invalid resource names and amounts, if devices are asked for in two ways, and for what does
         not run here.
         """
-        submission = with_container(submission, self.containers)
+        meant = with_vendor(submission.request, submission.resources, nodes, self.default_vendor)
+        asked = submission if meant is submission.request else replace(submission, request=meant)
+        submission = with_container(asked, self.containers)
         request = submission.request
         notes: tuple[str, ...] = ()
         if submission.resources:
-            asked = self._of_resources(submission)
-            request, notes = asked.request(request), asked.notes
+            named = self._of_resources(submission)
+            request, notes = named.request(request), named.notes
         if request.split_milli is not None:
             usual = Strategy.EVENLY if submission.resources else Strategy.FILL
             request = replace(
@@ -111,7 +118,7 @@ class RequestRules:
         return f"{never} ({NO_MPS})" if by_mps and self._without_mps(submission) else never
 
     def _without_mps(self, submission: Submission) -> bool:
-        return submission.container is not None and self.containers is not None and not self.containers.reach_mps
+        return submission.container is not None and self.containers is not None and not self.containers.reach_daemons
 
     def _of_resources(self, submission: Submission) -> Ask:
         plain = Request()
@@ -133,7 +140,14 @@ def request_rules(settings: Settings, home: Home, containers: Containers | None 
     """The rules of these settings. Raises Refused for a file of resource names that cannot be used."""
     names = settings.resource_names
     catalogue = None if names is None else load_catalogue([home.root / names])
-    return RequestRules(catalogue, settings.split, settings.split_fragments, settings.min_compute, containers)
+    return RequestRules(
+        catalogue,
+        settings.split,
+        settings.split_fragments,
+        settings.min_compute,
+        containers,
+        settings.default_vendor,
+    )
 
 
 def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submission:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from corral.kubernetes.binding.volumes import claims_of
-from corral.kubernetes.cluster.amounts import GPU, Amounts, requests_of
+from corral.kubernetes.cluster.amounts import Amounts, requests_of
+from corral.kubernetes.cluster.gpu_resources import gpu_resources, gpus_of
 from corral.kubernetes.cluster.objects import annotations, labels, mapping, sequence
 from corral.kubernetes.cluster.objects import owner as owner_of
 from corral.kubernetes.cluster.quantities import BadQuantity
@@ -117,7 +118,7 @@ def _refuse_unknown(spec: Json, noted: Mapping[str, str]) -> None:
             raise Refused(f"{field!s:.60}: Corral does not understand this field; remove it, or use another scheduler")
     for part in _PARTS:
         if part in noted:
-            raise Refused(f"{part}: Corral binds pods with whole GPUs alone; ask for {GPU} in its limits")
+            raise Refused(f"{part}: Corral binds pods with whole GPUs alone; ask for {_named()} in its limits")
     for container in (*sequence(spec.get("containers")), *sequence(spec.get("initContainers"))):
         if any(port.get("hostPort") for port in sequence(container.get("ports"))):
             raise Refused(
@@ -133,7 +134,8 @@ def _request(spec: Json, marked: Mapping[str, str], namespace: str) -> Request:
         raise Refused(f"resources: {error}", field="resources") from None
     _refuse_other_resources(amounts)
     return Request(
-        devices=amounts.of(GPU),
+        devices=gpus_of(amounts),
+        vendor=next((vendor.name for resource, vendor in gpu_resources().items() if amounts.of(resource)), None),
         cpu_milli=amounts.cpu_milli,
         host_memory_mib=-(-amounts.memory_bytes // MIB),
         disk_mib=-(-amounts.ephemeral_storage_bytes // MIB),
@@ -142,10 +144,18 @@ def _request(spec: Json, marked: Mapping[str, str], namespace: str) -> Request:
 
 
 def _refuse_other_resources(amounts: Amounts) -> None:
-    # Compare whole names: "nvidia.com/gpu" is a prefix of "nvidia.com/gpu.shared", another resource.
-    others = sorted(name for name in amounts.others if name != GPU)
+    # Whole names: a name that begins as that of whole GPUs is something else.
+    others = sorted(name for name in amounts.others if name not in gpu_resources())
     if others:
-        raise Refused(f"resources: Corral does not count {others[0]!s:.80}; ask for {GPU}, CPU, memory and storage")
+        words = f"ask for {_named()}, CPU, memory and storage"
+        raise Refused(f"resources: Corral does not count {others[0]!s:.80}; {words}")
+    makers = [resource for resource in gpu_resources() if amounts.of(resource)]
+    if len(makers) > 1:
+        raise Refused(f"resources: a pod gets GPUs of one maker; ask for {' or '.join(makers)}", field="resources")
+
+
+def _named() -> str:
+    return " or ".join(gpu_resources())
 
 
 def _command(spec: Json) -> tuple[str, ...]:

@@ -9,11 +9,6 @@ from typing import Any
 
 from corral.kubernetes.cluster.quantities import milli, whole
 
-GPU = "nvidia.com/gpu"
-"""The resource of whole GPUs. Clusters also use it as a taint key to keep other pods off GPU nodes. Compare whole
-names: a longer name with this prefix is another resource.
-"""
-
 NO_DEVICES: Mapping[str, int] = MappingProxyType({})
 
 
@@ -26,7 +21,7 @@ class Amounts:
         memory_bytes: memory.
         ephemeral_storage_bytes: the node's own disk.
         pods: how many pods a node may have; 1 for a pod.
-        others: all other resources by their whole names, as `GPU`; zero amounts are left out.
+        others: every other resource by its whole name, GPUs among them; those of none are left out.
     """
 
     cpu_milli: int = 0

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from corral.clock import Clock
-from corral.kubernetes.cluster.amounts import GPU
+from corral.kubernetes.cluster.gpu_resources import gpus_of
 from corral.kubernetes.cluster.node_facts import NodeFacts
 from corral.kubernetes.cluster.watch_state import Change
 from corral.kubernetes.inventory.devices import slot_count, slot_of_id
@@ -154,7 +154,7 @@ class NodeBook:
             if known is None or known.facts is None:
                 return 0
             held = sum(len(held.slots) for held in known.held.values())
-            return held + sum(one.gpus for one in known.others()) - known.facts.allocatable.of(GPU)
+            return held + sum(one.gpus for one in known.others()) - gpus_of(known.facts.allocatable)
 
     # The slots of jobs
 

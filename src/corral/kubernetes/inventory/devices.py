@@ -3,11 +3,10 @@
 A cluster does not identify single devices, so each is known by its node and its slot: a number from 0.
 """
 
-from corral.kubernetes.cluster.amounts import GPU
+from corral.kubernetes.cluster.gpu_resources import gpu_labels, vendor_of_node
 from corral.kubernetes.cluster.node_facts import NodeFacts
 from corral.model.device import Device
 from corral.model.means import Means
-from corral.vendors.nvidia.gpu_labels import read_gpu_labels
 from corral.vendors.vendor import GpuLabels
 
 MOST_SLOTS = 1024
@@ -27,19 +26,21 @@ def slot_of_id(uuid: str) -> int:
 
 
 def slot_count(facts: NodeFacts) -> int:
-    """Return the number of devices of the node, unhealthy ones included."""
-    return min(MOST_SLOTS, max(facts.capacity.of(GPU), facts.allocatable.of(GPU)))
+    """How many devices the node has, sick ones too."""
+    gpu = vendor_of_node(facts).kubernetes.gpu
+    return min(MOST_SLOTS, max(facts.capacity.of(gpu), facts.allocatable.of(gpu)))
 
 
 def sick_count(facts: NodeFacts) -> int:
-    """Return the number of devices that the device plugin reports as unhealthy. It does not say which."""
-    return slot_count(facts) - min(slot_count(facts), facts.allocatable.of(GPU))
+    """How many of them its device plugin takes for sick: it does not tell which."""
+    offered = facts.allocatable.of(vendor_of_node(facts).kubernetes.gpu)
+    return slot_count(facts) - min(slot_count(facts), offered)
 
 
 def devices_of(facts: NodeFacts, slots: int) -> tuple[Device, ...]:
-    """Return the devices of slots 0 to `slots` - 1. Each is whole: a cluster counts only whole devices or replicas."""
-    found = read_gpu_labels(facts.labels)
-    model = UNKNOWN_MODEL if found.product is None else found.product.replace("NVIDIA-", "NVIDIA ", 1)
+    """So many devices, from slot 0 on. Each is given whole: a cluster counts whole devices or replicas alone."""
+    vendor, found = vendor_of_node(facts), gpu_labels(facts)
+    model = UNKNOWN_MODEL if found.product is None else vendor.kubernetes.model(found.product)
     return tuple(
         Device(
             device_id(facts.name, slot),
@@ -50,6 +51,7 @@ def devices_of(facts: NodeFacts, slots: int) -> tuple[Device, ...]:
             means=found.shared_by or Means.EXCLUSIVE,
             mig_profile=found.profile,
             replica=found.shared_by is not None,
+            vendor=vendor.name,
         )
         for slot in range(slots)
     )

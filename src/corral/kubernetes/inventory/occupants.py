@@ -6,7 +6,8 @@ from functools import lru_cache, partial
 from sys import intern
 from typing import Any
 
-from corral.kubernetes.cluster.amounts import GPU, Amounts
+from corral.kubernetes.cluster.amounts import Amounts
+from corral.kubernetes.cluster.gpu_resources import gpus_of
 from corral.kubernetes.cluster.objects import labels, mapping, owner, sequence, text, time_s
 from corral.kubernetes.cluster.pod_facts import ENDED, read_requests
 from corral.kubernetes.inventory.pod_placement import repelled_by
@@ -47,8 +48,8 @@ class Occupant:
 
     @property
     def gpus(self) -> int:
-        """The number of devices that it takes."""
-        return self.requests.of(GPU)
+        """How many devices it takes."""
+        return gpus_of(self.requests)
 
 
 def keep_occupant(item: Mapping[str, Any]) -> Occupant | None:
@@ -79,7 +80,7 @@ def keep_occupant(item: Mapping[str, Any]) -> Occupant | None:
         tags=_shared(tuple(sorted({**marked, NAMESPACE_TAG: namespace}.items()))),
         apart=apart,
         unreadable=unreadable,
-        running=_running(status) if requests.of(GPU) else (),
+        running=_running(status) if gpus_of(requests) else (),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from corral.kubernetes.cluster.amounts import GPU
+from corral.kubernetes.cluster.gpu_resources import gpus_of
 from corral.kubernetes.cluster.objects import labels, mapping, text
 from corral.kubernetes.cluster.pod_facts import ENDED, read_requests
 from corral.kubernetes.inventory.occupants import PodName
@@ -53,7 +53,7 @@ def keep_elsewhere(item: Mapping[str, Any], own_scheduler: str, own_tag: str) ->
         return None
     pod = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
     requests, _ = read_requests(spec, "/".join(pod))
-    if not requests.of(GPU):
+    if not gpus_of(requests):
         return None
     return PodElsewhere(who, pod, waits=text(spec.get("nodeName")) is None and "deletionTimestamp" not in metadata)
 

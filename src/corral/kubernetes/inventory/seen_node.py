@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from corral.kubernetes.cluster.amounts import Amounts
+from corral.kubernetes.cluster.gpu_resources import gpu_labels
 from corral.kubernetes.cluster.node_facts import NodeFacts
 from corral.kubernetes.inventory.devices import devices_of, sick_count, slot_count
 from corral.kubernetes.inventory.occupants import Occupant, PodName
@@ -15,7 +16,6 @@ from corral.kubernetes.inventory.readings.slot_readings import readings_by_slot
 from corral.kubernetes.inventory.slots import PodClaim, SlotUse, assign
 from corral.model.device import DeviceSample, HoldingPod, HostUse, Node
 from corral.model.placement_rules import HOSTNAME_LABEL, Labels, Resident
-from corral.vendors.nvidia.gpu_labels import read_gpu_labels
 
 MIB = 1024 * 1024
 
@@ -116,8 +116,8 @@ def silence_of(facts: NodeFacts) -> str | None:
 
 
 def _bare_node(facts: NodeFacts, slots: int) -> Node:
-    """Return the node without the pods and jobs on it."""
-    total, found = facts.allocatable, read_gpu_labels(facts.labels)
+    """The node without what runs on it."""
+    total, found = facts.allocatable, gpu_labels(facts)
     return Node(
         name=facts.name,
         devices=devices_of(facts, slots),
@@ -170,8 +170,8 @@ def _cordon(facts: NodeFacts) -> str | None:
 
 
 def _in_parts(facts: NodeFacts) -> bool:
-    """Return whether its slots are slices or shares of GPUs, to which readings of whole GPUs do not apply."""
-    found = read_gpu_labels(facts.labels)
+    """Whether its slots are slices or shares of GPUs, of which readings of whole GPUs say nothing."""
+    found = gpu_labels(facts)
     return found.profile is not None or found.shared_by is not None
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from corral.kubernetes.cluster.amounts import GPU
+from corral.kubernetes.cluster.gpu_resources import gpu_resource
 from corral.kubernetes.cluster.placement_fields import REQUIRED
 from corral.kubernetes.pods.names import (
     ALLOCATION,
@@ -29,6 +29,7 @@ from corral.model.errors import BackendFailed, Refused
 from corral.model.job import Job
 from corral.model.launch import Launch, LaunchPhase, member_of
 from corral.model.placement_rules import Toleration
+from corral.vendors.registry import vendors
 
 Json = dict[str, Any]
 
@@ -42,13 +43,8 @@ SCRATCH = "/corral/scratch"
 NOBODY = "corral.dev-nobody"
 """The scheduler of pods that are never to run."""
 
-_OF_THE_HOST = frozenset({"CUDA_VISIBLE_DEVICES", "CORRAL_GPU_INDICES"})
-"""Variables that pods do not get: a container sees only its own GPUs, counted from 0, and the device plugin names
-them.
-"""
-
-_NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "void"}
-"""Without this an image that sets the variable to "all" would see every GPU of its node."""
+_INDICES = "CORRAL_GPU_INDICES"
+"""A container sees its own GPUs alone, counted from 0; which ones these are the device plugin tells it."""
 
 
 def pod_of(launch: Launch, names: Names, namespace: str, site: PodSite, *, kill_grace_s: float) -> Json:
@@ -162,8 +158,12 @@ def _container(launch: Launch, spec: Mapping[str, Any], mounts: Sequence[Json]) 
 
 
 def _environment(launch: Launch) -> dict[str, str]:
-    env = {name: value for name, value in launch.env if name not in _OF_THE_HOST} | {"CORRAL_SCRATCH": SCRATCH}
-    return env if launch.uses else {**env, **_NO_GPU}
+    makers = vendors().values()
+    host = {_INDICES, *(name for vendor in makers for name in vendor.visible(()) if name in vendor.of_the_host)}
+    env = {name: value for name, value in launch.env if name not in host} | {"CORRAL_SCRATCH": SCRATCH}
+    # Else an image that sees all devices by itself would see every GPU of its node.
+    void = {} if launch.uses else {name: value for vendor in makers for name, value in vendor.void.items()}
+    return env | void
 
 
 def _variables(env: Mapping[str, str]) -> list[Json]:
@@ -187,7 +187,7 @@ def _resources(launch: Launch) -> Json:
         )
     limits: dict[str, str] = {}
     if request.devices:
-        limits[GPU] = str(request.devices)
+        limits[gpu_resource(request.vendor)] = str(request.devices)
     if launch.cpu_milli:
         limits["cpu"] = f"{launch.cpu_milli}m"
     if launch.host_memory_mib:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from corral.kubernetes.cluster.amounts import GPU
+from corral.kubernetes.cluster.gpu_resources import gpu_resource
 from corral.kubernetes.pods.template import Allowed, read_template, tolerations_of
 from corral.model.container import Container, Volume, VolumeKind, is_below
 from corral.model.errors import Forbidden, Refused
@@ -40,8 +40,8 @@ class PodSite:
         return False
 
     @property
-    def reach_mps(self) -> bool:
-        """NVIDIA's device plugin sees to it."""
+    def reach_daemons(self) -> bool:
+        """The device plugin sees to it."""
         return True
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
@@ -88,7 +88,7 @@ class PodSite:
         GPU nodes.
         """
         own = () if container.pod_template is None else self._tolerated(container.pod_template)
-        return own if request.devices == 0 else (*own, Toleration(GPU))
+        return own if request.devices == 0 else (*own, Toleration(gpu_resource(request.vendor)))
 
     def _tolerated(self, template: str) -> tuple[Toleration, ...]:
         return tolerations_of(read_template(template, self.allowed))

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from corral.kubernetes.cluster.amounts import GPU
 from corral.kubernetes.cluster.client import Cluster
+from corral.kubernetes.cluster.gpu_resources import gpu_labels, gpus_of
 from corral.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.kubernetes.cluster.resource import NODES, PODS
@@ -22,7 +22,6 @@ from corral.kubernetes.services.idle_nodes import NodeGpus
 from corral.kubernetes.services.pod_rules import Rules, why_not_there
 from corral.kubernetes.services.service_kinds import KINDS
 from corral.model.placement_rules import HOSTNAME_LABEL
-from corral.vendors.nvidia.gpu_labels import read_gpu_labels
 
 LIST_S = 60.0
 """A cluster of 5,000 nodes and 40,000 pods is listed in far less."""
@@ -61,7 +60,7 @@ class ClusterGpus:
             if pod.node is not None and not pod.ended and pod.deleting_at_s is None:
                 for kind in KINDS.values():
                     if (name := pod.labels.get(kind.pod_label)) is not None:
-                        found[service_key(kind.via, pod.namespace, name)] += pod.requests.of(GPU)
+                        found[service_key(kind.via, pod.namespace, name)] += gpus_of(pod.requests)
         return found
 
     def _asked(self) -> dict[str, int | None]:
@@ -71,7 +70,7 @@ class ClusterGpus:
             if pod.node is not None and not pod.ended:
                 before = asked.get(pod.node, 0)
                 unknown = before is None or pod.unreadable is not None
-                asked[pod.node] = None if before is None or unknown else before + pod.requests.of(GPU)
+                asked[pod.node] = None if before is None or unknown else before + gpus_of(pod.requests)
         return asked
 
     def _node(
@@ -82,16 +81,16 @@ class ClusterGpus:
         rules: Rules,
         ready_nodes: frozenset[str] | None,
     ) -> NodeGpus:
-        allocatable = node.allocatable.of(GPU)
+        allocatable = gpus_of(node.allocatable)
         requested = asked.get(node.name, 0)
         return NodeGpus(
             node.name,
             node.labels.get(HOSTNAME_LABEL),
-            max(node.capacity.of(GPU), allocatable),
+            max(gpus_of(node.capacity), allocatable),
             allocatable,
             allocatable if requested is None else requested,
             held.get(node.name, 0),
-            read_gpu_labels(node.labels).memory_mib,
+            gpu_labels(node).memory_mib,
             _unusable(node, ready_nodes) or why_not_there(node.labels, node.name, node.taints, rules),
             self.readings.by_node.get(node.name, ()),
             node.name in self.readings.partial,
@@ -108,13 +107,13 @@ def list_gpus(cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE) -> Cl
 def keep_gpu_node(item: Mapping[str, object]) -> NodeFacts | None:
     """Return the facts of a node with GPUs, or None. A node whose amounts cannot be read counts as having none."""
     node = read_node(item)
-    return node if node.capacity.of(GPU) or node.allocatable.of(GPU) else None
+    return node if gpus_of(node.capacity) or gpus_of(node.allocatable) else None
 
 
 def keep_gpu_pod(item: Mapping[str, object]) -> PodFacts | None:
     """Return the facts of a pod that has GPUs or may have some, or None."""
     pod = read_pod(item)
-    return pod if pod.requests.of(GPU) or pod.unreadable is not None else None
+    return pod if gpus_of(pod.requests) or pod.unreadable is not None else None
 
 
 def gpu_containers(pods: Iterable[PodFacts]) -> list[GpuContainer]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from corral.kubernetes.cluster.amounts import GPU
+from corral.kubernetes.cluster.gpu_resources import gpu_resource, gpu_resources
 from corral.kubernetes.cluster.objects import mapping, sequence
 from corral.kubernetes.services.parameters import asked_gpus, merged_arguments, runtime_arguments
 from corral.kubernetes.services.pod_rules import Rules, affinity_for
@@ -152,7 +152,8 @@ def kserve_rules(runtime: Mapping[str, Any]) -> Rules:
 def runtime_gpus(rules: Rules) -> int | None:
     """Return the number of GPUs that the containers of a runtime request themselves, or None if unknown."""
     containers = sequence(rules.get("containers")) or [mapping(rules.get("runner"))]
-    asked = [mapping(mapping(one.get("resources")).get("limits")).get(GPU) for one in containers]
+    limits = [mapping(mapping(one.get("resources")).get("limits")) for one in containers]
+    asked = [one.get(resource) for one in limits for resource in gpu_resources()]
     counts = [int(str(value)) for value in asked if value is not None and is_whole(str(value))]
     return sum(counts) if counts else None
 
@@ -169,7 +170,7 @@ def _container(wanted: ServiceWanted) -> dict[str, Any]:
     if wanted.env:
         container["env"] = [{"name": name, "value": value} for name, value in wanted.env.items()]
     if (gpus := wanted.asked_gpus) is not None:
-        count = {GPU: str(gpus)}
+        count = {gpu_resource(None): str(gpus)}
         container["resources"] = {"limits": count, "requests": dict(count)}
     return container
 

@@ -7,7 +7,7 @@ repeated beside the added one.
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from corral.kubernetes.cluster.amounts import GPU
+from corral.kubernetes.cluster.gpu_resources import gpu_resources
 from corral.kubernetes.cluster.objects import mapping, sequence
 from corral.kubernetes.cluster.placement_fields import (
     PREFERRED,
@@ -78,7 +78,7 @@ def _names_a_node(term: Mapping[str, Any]) -> bool:
 
 
 def _tolerated(taint: Taint, rules: Rules) -> bool:
-    return taint.key == GPU or any(_covers(one, taint) for one in sequence(rules.get("tolerations")))
+    return taint.key in gpu_resources() or any(_covers(one, taint) for one in sequence(rules.get("tolerations")))
 
 
 def _covers(toleration: Mapping[str, Any], taint: Taint) -> bool:

@@ -42,7 +42,7 @@ class DockerSite:
         return True
 
     @property
-    def reach_mps(self) -> bool:
+    def reach_daemons(self) -> bool:
         """The daemon of MPS is the host's: its clients must see its directory, and its processes."""
         return False
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from corral.model.allocation import Placement
 from corral.model.audience import Audience
-from corral.model.device import Device
+from corral.model.device import FIRST_VENDOR, Device
 from corral.model.device_model import model_matches
 from corral.model.errors import Refused, nearest
 from corral.model.job import Request
@@ -205,6 +205,11 @@ def _device_lack(view: View, request: Request) -> str | None:
     devices = [device for name in sorted(view.nodes) for device in view.nodes[name].devices]
     if not devices:
         return None
+    vendor = request.vendor or FIRST_VENDOR
+    makers = sorted({device.vendor for device in devices})
+    if vendor not in makers:
+        return f"no GPU here is made by {vendor}, which the job is for; there are those of {' and '.join(makers)}"
+    devices = [device for device in devices if device.vendor == vendor]
     if not any(model_matches(request.models, device.model) for device in devices):
         counts: dict[str, int] = {}
         for device in devices:
@@ -238,7 +243,8 @@ def _device_lack(view: View, request: Request) -> str | None:
 
 def _is_meant(request: Request, device: Device) -> bool:
     named = not request.device_uuids or device.uuid in request.device_uuids
-    return named and model_matches(request.models, device.model)
+    made = device.vendor == (request.vendor or FIRST_VENDOR)
+    return made and named and model_matches(request.models, device.model)
 
 
 def _none_of(request: Request) -> str:

@@ -12,7 +12,7 @@ from math import comb
 
 import numpy as np
 
-from corral.model.device import Device, Node
+from corral.model.device import FAST_LINKS, Device, Node
 from corral.scheduling.placing.scores import Floats, Granularity, PlacementOptions
 from corral.scheduling.state.columns import Columns
 
@@ -39,7 +39,7 @@ def layout(node: Node) -> Layout | None:
 
 def _closeness(a: Device, b: Device, from_a: dict[str, str], from_b: dict[str, str]) -> int:
     kinds = {from_a.get(b.uuid), from_b.get(a.uuid)}
-    if "nvlink" in kinds:
+    if kinds & FAST_LINKS:
         return _NVLINK
     if "pcie" in kinds:
         return _PCIE

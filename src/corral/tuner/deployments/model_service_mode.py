@@ -209,16 +209,16 @@ class ModelService:
 
     def _gpu_model(self) -> str | None:
         from corral.kubernetes.cluster.client import Selection
+        from corral.kubernetes.cluster.gpu_resources import gpu_labels
         from corral.kubernetes.cluster.node_facts import read_node
         from corral.kubernetes.cluster.resource import NODES
-        from corral.vendors.nvidia.gpu_labels import read_gpu_labels
 
         if self._pods is None or self._pods.node is None:
             return None
         try:
             # Listed, as whoever chooses nodes may list them.
             (found,) = self._cluster.list(NODES, Selection(fields=f"metadata.name={self._pods.node}"))
-            return read_gpu_labels(read_node(found).labels).product
+            return gpu_labels(read_node(found)).product
         except (Forbidden, BackendFailed, ValueError):
             return None
 

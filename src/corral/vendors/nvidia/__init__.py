@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from corral.clock import Clock
 from corral.model.answers.devices import SlicePlan
 from corral.model.device import Device, Node
+from corral.model.job import Request
 from corral.model.version import Version
 from corral.ports.node import SliceChange
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
@@ -39,6 +40,10 @@ def _open_nvidia_smi(clock: Clock) -> DriverSource:
     return open_nvidia_smi(clock)
 
 
+def _means_it(request: Request, resources: Collection[str]) -> bool:
+    return request.min_cuda is not None or any(name.startswith(("cuda.", "nvidia.com/")) for name in resources)
+
+
 def _visible(uuids: Sequence[str]) -> Mapping[str, str]:
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
 
@@ -60,7 +65,7 @@ def _unfit(node: Node, device: Device) -> str | None:
 
 
 def _share(host: Host) -> HostSharing:
-    from corral.vendors.nvidia.sharing import NvidiaSharing
+    from corral.vendors.nvidia.nvidia_sharing import NvidiaSharing
 
     return NvidiaSharing(host)
 
@@ -93,6 +98,7 @@ NVIDIA = Vendor(
     name="nvidia",
     title="NVIDIA",
     libraries=(DriverLibrary("NVML", _open_nvml), DriverLibrary("nvidia-smi", _open_nvidia_smi)),
+    means_it=_means_it,
     visible=_visible,
     unset=(),
     of_the_host=("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),

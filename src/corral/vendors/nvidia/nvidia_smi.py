@@ -10,7 +10,7 @@ from corral.clock import Clock
 from corral.model.device import Device, DeviceProcess, DeviceSample
 from corral.model.errors import BackendFailed
 from corral.model.version import version_tuple
-from corral.vendors.vendor import Found
+from corral.vendors.vendor import FoundDevices
 
 _TIMEOUT_S = 20.0
 _INVENTORY_AGE_S = 60.0
@@ -56,11 +56,11 @@ class NvidiaSmiSource:
     def __init__(self, clock: Clock, *, command: str = "nvidia-smi") -> None:
         self._clock = clock
         self._command = command
-        self._found: Found | None = None
+        self._found: FoundDevices | None = None
         self._read_at = 0.0
         self._more_readings = 0
 
-    def found(self) -> Found:
+    def found(self) -> FoundDevices:
         """The inventory, at most a minute old. Raises BackendFailed when no device can be listed."""
         if self._found is None or self._clock.monotonic() - self._read_at >= _INVENTORY_AGE_S:
             self._found = self._read_inventory()
@@ -97,7 +97,7 @@ class NvidiaSmiSource:
             return rows
         raise BackendFailed("nvidia-smi does not know the fields that Corral asks for")
 
-    def _read_inventory(self) -> Found:
+    def _read_inventory(self) -> FoundDevices:
         details, driver_version = self._details(), None
         devices = []
         for row in self._readings():
@@ -112,7 +112,7 @@ class NvidiaSmiSource:
         devices.sort(key=lambda device: (device.index, device.uuid))
         cuda_version = self._found.cuda_version if self._found is not None else self._cuda_version()
         known = driver_version or (self._found.driver_version if self._found else None)
-        return Found(tuple(devices), known, cuda_version)
+        return FoundDevices(tuple(devices), known, cuda_version)
 
     def _details(self) -> dict[str | None, Row]:
         for fields in _DETAILS:

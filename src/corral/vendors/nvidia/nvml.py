@@ -13,7 +13,7 @@ from corral.vendors.nvidia.nvml_calls import DeviceLost, SessionEnded, ask, clos
 from corral.vendors.nvidia.nvml_inventory import Handle, read_device, read_links, read_memory_mib, read_versions
 from corral.vendors.nvidia.nvml_processes import read_processes
 from corral.vendors.nvidia.nvml_xid import XidEvents
-from corral.vendors.vendor import Found
+from corral.vendors.vendor import FoundDevices
 
 logger = logging.getLogger(__name__)
 
@@ -51,10 +51,10 @@ class NvmlSource:
         self._session: _Session | None = None
         self._xid = XidEvents()
         self._known: dict[str, Device] = {}
-        self._found: Found | None = None
+        self._found: FoundDevices | None = None
         self._read_at = 0.0
 
-    def found(self) -> Found:
+    def found(self) -> FoundDevices:
         """The inventory, at most a minute old. Raises BackendFailed when the driver does not answer."""
         found, age_s = self._found, self._clock.monotonic() - self._read_at
         if found is None or self._session is None or age_s >= _INVENTORY_AGE_S:
@@ -128,7 +128,7 @@ class NvmlSource:
         self._session = session
         return session
 
-    def _read_inventory(self, session: _Session) -> Found:
+    def _read_inventory(self, session: _Session) -> FoundDevices:
         driver_version, cuda_version = read_versions()
         present: dict[str, Device] = {}
         for uuid, handle in session.handles.items():
@@ -138,7 +138,7 @@ class NvmlSource:
                 continue
             present[uuid] = replace(device, links=session.links.get(uuid, ()))
         self._known = _with_lost(present, self._known)
-        self._found = Found(tuple(self._known.values()), driver_version, cuda_version)
+        self._found = FoundDevices(tuple(self._known.values()), driver_version, cuda_version)
         self._read_at = self._clock.monotonic()
         return self._found
 

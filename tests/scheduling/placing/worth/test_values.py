@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from corral.model.device import FIRST_VENDOR
 from corral.model.job import Request
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.worth.values import LEVELS, NOTHING, Prices, Remainders, WorthScore, steps_taken
 from corral.scheduling.state.columns import Columns, RowGrant
 from tests.scheduling.fleet import free, rows, shares
 
-CLASS = ("G3", None, None)
+CLASS = ("G3", None, None, FIRST_VENDOR)
 
 
 def prices(worth: list[float], *, core: float = 0.0) -> Prices:
@@ -89,5 +90,5 @@ def test_a_remainder_is_what_both_share_and_memory_leave() -> None:
 
 def test_a_request_takes_the_larger_of_its_share_and_its_memory() -> None:
     assert steps_taken(Request(share_milli=255), CLASS) == 26
-    assert steps_taken(Request(share_milli=100, memory_mib=5000), ("G3", 10_000, None)) == 50
-    assert steps_taken(Request(share_milli=100, memory_mib=90_000), ("G3", 10_000, None)) == 100
+    assert steps_taken(Request(share_milli=100, memory_mib=5000), ("G3", 10_000, None, FIRST_VENDOR)) == 50
+    assert steps_taken(Request(share_milli=100, memory_mib=90_000), ("G3", 10_000, None, FIRST_VENDOR)) == 100

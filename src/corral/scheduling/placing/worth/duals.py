@@ -191,5 +191,5 @@ class Ascent:
 
 
 def _slot(device: DeviceClass) -> Slot:
-    model, memory_mib, compute = device
-    return Slot(model, memory_mib, compute, MILLI_PER_DEVICE, memory_mib)
+    model, memory_mib, compute, vendor = device
+    return Slot(model, memory_mib, compute, MILLI_PER_DEVICE, memory_mib, vendor=vendor)

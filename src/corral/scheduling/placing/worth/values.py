@@ -42,13 +42,13 @@ LOSSES_KEPT = 1024
 FEW = 48
 """The worth of so few rows is computed when it is asked for. Of more it is kept, and computed for changed rows only."""
 
-DeviceClass = tuple[str, int | None, tuple[int, int] | None]
-"""(model, memory in MiB, compute capability): devices that are equal to every request."""
+DeviceClass = tuple[str, int | None, tuple[int, int] | None, str]
+"""(model, memory in MiB, compute capability, vendor): devices that are equal to every request."""
 
 
 def class_of(slot: Slot) -> DeviceClass:
     """The device class of a slot."""
-    return slot.model, slot.memory_mib, slot.compute
+    return slot.model, slot.memory_mib, slot.compute, slot.vendor
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +212,8 @@ def _grained(numbers: Floats) -> Floats:
 
 def steps_taken(request: Request, device: DeviceClass) -> int:
     """How many steps of a device of this class the request takes: by share or memory, the larger, rounded up."""
-    model, memory_mib, compute = device
-    slot = Slot(model, memory_mib, compute, MILLI_PER_DEVICE, memory_mib)
+    model, memory_mib, compute, vendor = device
+    slot = Slot(model, memory_mib, compute, MILLI_PER_DEVICE, memory_mib, vendor=vendor)
     grant_mib = grant_memory_mib(request, slot) or 0
     milli = share_milli_of(request, slot)
     if memory_mib:

@@ -6,12 +6,12 @@ from corral.config import Settings
 from corral.model.device import Device, Node
 from corral.model.means import Means
 from corral.vendors.exclusive import Exclusive
+from corral.vendors.nvidia.compute_mode import OneProcess, process_mode_missing
 from corral.vendors.nvidia.mps import Mps
 from corral.vendors.nvidia.mps_daemon import multi_user_missing
 from corral.vendors.nvidia.mps_watch import MpsWatch
-from corral.vendors.nvidia.process_mode import OneProcess, process_mode_missing
 from corral.vendors.sharing_driver import SharingDriver
-from corral.vendors.slices import Slices
+from corral.vendors.slice_driver import Slices
 from corral.vendors.timeslice import Timeslice
 from corral.vendors.vendor import Clients, Host, Lost
 

@@ -8,7 +8,7 @@ from corral.config import Settings
 from corral.model.device import Device
 from corral.model.errors import BackendFailed
 from corral.model.means import Means
-from corral.vendors.nvidia.sharing import NvidiaSharing, process_mode_warning
+from corral.vendors.nvidia.nvidia_sharing import NvidiaSharing, process_mode_warning
 from corral.vendors.vendor import Host
 
 ASKED = Settings(exclusive_process_mode=True)

@@ -1,0 +1,103 @@
+"""AMD: its driver by `amdsmi`, ROCm's variables and device files, compute partitions, `amd.com/*`.
+
+Start reading at `AMD`, which names all that others may ask for.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from corral.clock import Clock
+from corral.model.device import Device, Node
+from corral.model.job import Request
+from corral.model.version import Version
+from corral.vendors.amd.node_labels import GPU, model_of, read_node_labels
+from corral.vendors.amd.partitions import slice_id, slice_milli, slice_of
+from corral.vendors.vendor import (
+    DriverLibrary,
+    DriverSource,
+    HealthSigns,
+    Host,
+    HostSharing,
+    Json,
+    KubernetesNames,
+    MockNames,
+    Reached,
+    Rule,
+    Vendor,
+)
+
+_CONTROL_FILE = "/dev/kfd"
+"""What every process opens that uses a GPU through ROCm, beside the GPU's own file."""
+
+
+def _open_amdsmi(clock: Clock) -> DriverSource:
+    from corral.vendors.amd.smi import open_amdsmi
+
+    return open_amdsmi(clock)
+
+
+def _means_it(request: Request, resources: Collection[str]) -> bool:
+    return any(name.startswith(("rocm.", "amd.com/")) for name in resources)
+
+
+def _visible(uuids: Sequence[str]) -> Mapping[str, str]:
+    return {"ROCR_VISIBLE_DEVICES": ",".join(uuids)}
+
+
+def _in_container(devices: Sequence[Reached], cdi_devices: Collection[str]) -> Json:
+    """Their device files. A container's user may open them who may on the host: often the group `render`."""
+    files = dict.fromkeys((_CONTROL_FILE, *(file for device in devices for file in device.files)))
+    return {
+        "DeviceRequests": [],
+        "Devices": [{"PathOnHost": file, "PathInContainer": file, "CgroupPermissions": "rw"} for file in files],
+    }
+
+
+def _unfit(node: Node, device: Device) -> str | None:
+    return f"AMD has no MPS, and {device.uuid} is AMD's; use --share timeslice"
+
+
+def _share(host: Host) -> HostSharing:
+    from corral.vendors.amd.amd_sharing import AmdSharing
+
+    return AmdSharing()
+
+
+def _driver_rules(strict: bool) -> Sequence[Rule]:
+    from corral.vendors.amd.cuda_programs import cuda_on_amd
+
+    return (cuda_on_amd,)
+
+
+def _compute_of_model(name: str) -> Version | None:
+    """A compute capability is NVIDIA's."""
+    return None
+
+
+AMD = Vendor(
+    name="amd",
+    title="AMD",
+    libraries=(DriverLibrary("amdsmi", _open_amdsmi),),
+    means_it=_means_it,
+    visible=_visible,
+    # What ROCR_VISIBLE_DEVICES leaves is counted from 0, and HIP heeds these two as well.
+    unset=("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+    of_the_host=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    void={},
+    in_container=_in_container,
+    unfit=_unfit,
+    share=_share,
+    slice_milli=slice_milli,
+    change_slices=None,
+    driver_rules=_driver_rules,
+    sharing_rules=tuple,
+    compute_of_model=_compute_of_model,
+    kubernetes=KubernetesNames(
+        gpu=GPU,
+        domain="amd.com/",
+        plugin="AMD's device plugin or GPU operator",
+        read_labels=read_node_labels,
+        model=model_of,
+    ),
+    signs=HealthSigns(application_errors=frozenset(), reset=lambda uuid: "amd-smi reset --gpureset --gpu INDEX"),
+    mock=MockNames("rocm", "amdgpu_driver", None, slice_of, slice_id),
+)

@@ -1,0 +1,43 @@
+"""How AMD's devices are shared on a host: whole, by time slices, or by compute partitions. No daemon takes part."""
+
+from collections.abc import Mapping
+
+from corral.model.device import Device, Node
+from corral.model.means import Means
+from corral.vendors.exclusive import Exclusive
+from corral.vendors.sharing_driver import SharingDriver
+from corral.vendors.slice_driver import Slices
+from corral.vendors.timeslice import Timeslice
+from corral.vendors.vendor import Clients, DaemonWatch, Lost
+
+
+class AmdSharing:
+    """Implements `corral.vendors.vendor.HostSharing`."""
+
+    warnings: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.drivers: Mapping[Means, SharingDriver] = {
+            Means.EXCLUSIVE: Exclusive(),
+            Means.TIMESLICE: Timeslice(),
+            Means.MIG: Slices(_not_partitioned),
+        }
+
+    def unfit(self, node: Node, device: Device) -> str | None:
+        return f"AMD has no MPS, and {device.uuid} is AMD's; use --share timeslice"
+
+    def one_user(self, device: Device) -> bool:
+        return False
+
+    def daemons(self) -> tuple[int, ...]:
+        return ()
+
+    def watch(self, clients: Clients, lost: Lost) -> DaemonWatch | None:
+        return None
+
+
+def _not_partitioned(device: Device) -> str:
+    return (
+        f"{device.uuid} is not cut into compute partitions; an administrator does it with "
+        "amd-smi set --gpu INDEX --compute-partition CPX"
+    )

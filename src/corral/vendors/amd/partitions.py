@@ -1,0 +1,27 @@
+"""Compute partitions: how a device is cut into equal parts, by an administrator and never by Corral."""
+
+import re
+
+from corral.model.device import Device
+from corral.model.units import MILLI_PER_DEVICE
+
+WHOLE = "SPX"
+"""The mode of a device that is not cut."""
+
+_PROFILE = re.compile(r"-(?=(?:dpx|tpx|qpx|cpx)\b)", re.IGNORECASE)
+
+
+def slice_milli(profile: str, memory_mib: int | None, device: Device) -> int:
+    """What a partition counts as: all of a device are equal."""
+    return MILLI_PER_DEVICE // max(1, len(device.partitions))
+
+
+def slice_of(name: str) -> tuple[str, str]:
+    """The model and the mode in the name that a mock file has for a partition: "AMD Instinct MI300X-cpx"."""
+    model, *mode = _PROFILE.split(name, maxsplit=1)
+    return model, mode[0].lower() if mode else "cpx"
+
+
+def slice_id(uuid: str, row: int) -> str:
+    """The UUID of the partition that a row of a mock file describes."""
+    return f"{uuid}-p{row}"
