@@ -8,7 +8,7 @@ TOOLS := $(VENV)/.ready-tools
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --require-virtualenv
 
 .DEFAULT_GOAL := help
-.PHONY: help environment setup web web-types options python install uninstall lint ahead test test-install genai-bench test-genai-bench
+.PHONY: help environment setup web web-types declared python install uninstall lint ahead test test-install genai-bench test-genai-bench
 .PHONY: demo bench soak lock clean
 
 help:
@@ -41,11 +41,11 @@ web: $(READY)
 web-types: $(READY)
 	@$(BIN)/python deploy/build_pages.py --types
 
-# After a change of a command's options, or of a row of an answer: what is read without typer or the model knows of them.
-options: $(TOOLS)
+# After a change of a row or an option: what is written down of their declarations.
+declared: $(TOOLS)
 	@$(BIN)/python -m corral.cli.direct.derive
 	@$(BIN)/python -m corral.declared.keywords
-	@$(BIN)/ruff format -q src/corral/client/options.py src/corral/cli/direct/options.py src/corral/cli/direct/shapes.py
+	@$(BIN)/ruff format -q src/corral/client/options.py src/corral/cli/direct/shapes.py
 
 # Everything is pinned by hash, the build backend too, so nothing is fetched that the locks do not name. Modules are
 # compiled as they are first used: most are never.

@@ -1,20 +1,22 @@
 """The command line as its user meets it, without a server."""
 
 import contextlib
+import inspect
 import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from pkgutil import iter_modules
 
 import pytest
-import typer
 
-from corral import cli
-from corral.cli.app import COMMANDS, GROUPS, app
+from corral.cli import commands
+from corral.cli.app import COMMANDS, GROUPS, Corral
+from corral.cli.declaring import Command, help_of, load
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
 
@@ -75,41 +77,87 @@ def test_the_list_of_commands_names_each_under_its_task_in_one_line(tmp_path: Pa
 def test_every_command_stands_in_one_group() -> None:
     often = [name for name in NAMES if sum(name in group for group in GROUPS.values()) != 1]
     assert often == [], "these stand in several groups of GROUPS in cli/app.py; leave each in one"
-    defined = {name for module, group in _defined() for name in ([group] if group else _names(module))}
-    assert sorted(defined - set(NAMES)) == [], "add these commands to a group of GROUPS in cli/app.py"
-    assert sorted(set(NAMES) - defined) == [], "GROUPS in cli/app.py lists these commands, and no module defines them"
+    unused = declared() - {command for _, command in all_commands()}
+    assert unused == set(), "add these commands to a group of GROUPS in cli/app.py"
 
 
-def _defined() -> list[tuple[str, str | None]]:
-    """Each module that defines commands, with the name of the one command that all of them are below, if any."""
-    room = Path(cli.__file__).parent
-    paths = [
-        path.relative_to(room).with_suffix("") for path in room.rglob("*.py") if path.stem not in ("__init__", "app")
-    ]
-    modules = [".".join(path.parts) for path in paths]
-    apps = {module: getattr(import_module(f"corral.cli.{module}"), "app", None) for module in sorted(modules)}
-    return [(module, app.info.name) for module, app in apps.items() if isinstance(app, typer.Typer)]
+def all_commands() -> Iterator[tuple[str, type[Command]]]:
+    """Each command and group, with the words that lead to it."""
+    for name in NAMES:
+        command = load_command(Corral, name)
+        yield name, command
+        yield from ((f"{name} {word}", load_command(command, word)) for word in command.commands)
 
 
-def _names(module: str) -> list[str]:
-    commands = import_module(f"corral.cli.{module}").app.registered_commands
-    return [command.name or command.callback.__name__.replace("_", "-") for command in commands]
+def load_command(group: type[Command], name: str) -> type[Command]:
+    found = group.find(name)
+    assert found is not None
+    return found
+
+
+def declared() -> set[type[Command]]:
+    """The classes that the modules of `corral.cli.commands` declare."""
+    modules = [import_module(one.name) for one in iter_modules(commands.__path__, f"{commands.__name__}.")]
+    found = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
+    return {one for one in found if issubclass(one, Command) and one is not Command}
+
+
+@pytest.mark.parametrize(("words", "command"), list(all_commands()))
+def test_what_a_command_runs_takes_what_it_declares(words: str, command: type[Command]) -> None:
+    if not command.runs:
+        assert command.commands, words
+        return
+    (taken, *others) = inspect.signature(load(command.runs)).parameters.values()
+    assert not others
+    named = getattr(taken.annotation, "__name__", str(taken.annotation)).rpartition(".")[2]
+    assert named in {one.__name__ for one in command.__mro__}
+    for option in command.declared:
+        kind = {"flag": "bool", "whole": "int", "number": "float", "path": "Path"}.get(option.kind, "str")
+        kind = "int | str" if option.parse else kind
+        told = f"list[{kind}]" if option.many else kind
+        told += "" if option.required or option.default is not None else " | None"
+        assert annotation_of(command, option.name) == told, option.name
+
+
+def annotation_of(command: type[Command], name: str) -> str:
+    owners = [*command.__mro__, *(command.takes.__mro__ if command.takes else ())]
+    return next(
+        str(vars(one)["__annotations__"][name]) for one in owners if name in vars(one).get("__annotations__", ())
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_is_listed_with_the_words_that_its_help_begins_with(name: str) -> None:
-    group: Any = typer.main.get_command(app)
-    told = group.get_command(typer.Context(group), name).help
-    assert told.startswith(COMMANDS[name].summary.rstrip(".")), "make GROUPS in cli/app.py and the docstring agree"
+    told = help_of(load_command(Corral, name))
+    assert told.startswith(COMMANDS[name].rstrip(".")), "make GROUPS in cli/app.py and the docstring agree"
 
 
 def test_the_list_of_commands_loads_none_of_them(tmp_path: Path) -> None:
     code = (
-        "import sys; from corral.cli.app import app; app(['--help'], standalone_mode=False); "
-        "print([m for m in sys.modules if m in ('corral.client', 'corral.cli.why', 'corral.cli.local.doctor')])"
+        "import sys; from corral.cli.app import run; run(['--help']); "
+        "print([m for m in sys.modules if m.startswith(('corral.client', 'corral.cli.commands', 'corral.cli.local'))])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert told.stdout.splitlines()[-1] == "[]"
+
+
+def test_help_mistakes_and_completion_load_nothing_of_what_a_command_does() -> None:
+    slow = ["dataclasses", "inspect", "typing", "pathlib", "socket", "corral.client", "corral.model.job"]
+    code = f"""
+import os, sys
+from contextlib import redirect_stderr, redirect_stdout
+from corral.cli.app import run
+from corral.cli.completion import answer
+
+with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+    for words in {[words.split() for words, _ in all_commands()]}:
+        assert (run([*words, "--help"]), run([*words, "--no-such-flag"])) == (0, 2)
+        os.environ["_CORRAL_LINE"] = " ".join(["corral", *words, "--"])
+        answer()
+print([module for module in {slow} if module in sys.modules])
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90)
+    assert (told.stdout, told.stderr) == ("[]\n", "")
 
 
 def test_help_can_be_asked_for_in_each_usual_way(tmp_path: Path) -> None:
@@ -219,12 +267,13 @@ def on_alarm(number, frame):
     os.write(1, b"now")
     say("second")
 
-def speak(**given):
+def speak(words):
     signal.signal(signal.SIGALRM, on_alarm)
     signal.setitimer(signal.ITIMER_REAL, 0.3)
     say("first")
+    return 0
 
-app.app = speak
+app.run = speak
 main()
 """
     reading, writing = os.pipe()

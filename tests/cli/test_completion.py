@@ -7,12 +7,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from corral.cli.app import COMMANDS, app
+from corral.cli.app import COMMANDS, Corral
 from corral.cli.completing import _SOURCES
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
@@ -67,11 +65,11 @@ def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
 
 
 def test_each_source_of_values_is_for_a_parameter_that_there_is() -> None:
-    group: Any = typer.main.get_command(app)
-    context = typer.Context(group)
     there: set[tuple[str, str]] = set()
     for name in COMMANDS:
-        command = group.get_command(context, name)
-        for one in (command, *getattr(command, "commands", {}).values()):
-            there |= {(name, param.name) for param in one.params} | {("", param.name) for param in one.params}
+        command = Corral.find(name)
+        assert command is not None
+        below = [one for word in command.commands if (one := command.find(word)) is not None]
+        names = {option.name for one in (command, *below) for option in one.declared}
+        there |= {(of, one) for one in names for of in (name, "")}
     assert sorted(set(_SOURCES) - there) == []

@@ -1,6 +1,7 @@
 import pytest
 
-from corral.cli.flags import DeviceFlags, JobFlags, SubmitFlags, filled, parse_words
+from corral.cli.commands.job_options import DeviceFlags, JobFlags, SubmitFlags
+from corral.cli.flags import filled, options_of, parse_words
 from corral.client import Client
 from corral.model.errors import Refused
 
@@ -8,9 +9,9 @@ NOWHERE = Client("/nonexistent")
 
 
 def test_only_what_was_said_is_an_option_and_zero_is_said() -> None:
-    assert JobFlags().options(NOWHERE) == {}
-    assert JobFlags(gpus=0, priority=0, retries=0).options(NOWHERE) == {"gpus": 0, "priority": 0, "retries": 0}
-    assert SubmitFlags(hold=True, name="").options(NOWHERE) == {"hold": True, "name": ""}
+    assert options_of(JobFlags(), NOWHERE) == {}
+    assert options_of(JobFlags(gpus=0, priority=0, retries=0), NOWHERE) == {"gpus": 0, "priority": 0, "retries": 0}
+    assert options_of(SubmitFlags(hold=True, name=""), NOWHERE) == {"hold": True, "name": ""}
 
 
 def test_what_is_said_wins_over_what_is_filled_in_even_when_it_is_zero() -> None:
@@ -24,7 +25,7 @@ def test_words_are_read_as_on_a_command_line() -> None:
         JobFlags, ["--gpus", "2", "--after", "7", "--after=9", "--env", "A=b=c", "--cpus", "1.5"], "here"
     )
     assert (read.gpus, read.after, read.env, read.cpus) == (2, ["7", "9"], ["A=b=c"], 1.5)
-    assert read.options(NOWHERE)["env"] == {"A": "b=c"}
+    assert options_of(read, NOWHERE)["env"] == {"A": "b=c"}
 
 
 @pytest.mark.parametrize("words", [["--gpuz", "1"], ["--gpus"], ["--gpus", "x"], ["stray"]])
@@ -36,11 +37,11 @@ def test_a_mistake_in_words_names_where_they_stand(words: list[str]) -> None:
 @pytest.mark.parametrize("given", ["A", "=b", ""])
 def test_a_variable_has_a_name_and_a_value(given: str) -> None:
     with pytest.raises(Refused, match="NAME=VALUE"):
-        JobFlags(env=[given]).options(NOWHERE)
+        options_of(JobFlags(env=[given]), NOWHERE)
 
 
 def test_a_gpu_named_by_its_uuid_needs_no_server() -> None:
-    assert DeviceFlags(device=["GPU-a"]).options(NOWHERE) == {"device": ["GPU-a"]}
+    assert options_of(DeviceFlags(device=["GPU-a"]), NOWHERE) == {"device": ["GPU-a"]}
 
 
 def test_where_a_job_may_run_is_read_from_words() -> None:
@@ -54,7 +55,7 @@ def test_where_a_job_may_run_is_read_from_words() -> None:
         "550.54",
     ]
     words += ["--min-cuda", "12.1", "--gang", "2", "--one-node", "--avoid", "train", "--avoid=serve"]
-    assert parse_words(SubmitFlags, words, "here").options(NOWHERE) == {
+    assert options_of(parse_words(SubmitFlags, words, "here"), NOWHERE) == {
         "speed": "v100=1,k80=0.2",
         "label": {"zone": "a", "cuda-major-version": "12"},
         "min_driver": "550.54",
@@ -68,7 +69,7 @@ def test_where_a_job_may_run_is_read_from_words() -> None:
 @pytest.mark.parametrize("given", [["zone"], ["=a"], ["zone="], ["zone=a", "zone=b"]])
 def test_a_label_has_a_key_and_one_value(given: list[str]) -> None:
     with pytest.raises(Refused, match=r"^--label: "):
-        DeviceFlags(label=given).options(NOWHERE)
+        options_of(DeviceFlags(label=given), NOWHERE)
 
 
 def test_a_nice_value_that_was_given_goes_before_a_priority_that_was_not_and_the_other_way_round() -> None:

@@ -1,24 +1,25 @@
 """What users of other tools type leads them to what does the same here."""
 
 import re
-from typing import Any
 
 import pytest
-import typer
 
-from corral.cli.app import COMMANDS, app
+from corral.cli.app import COMMANDS, Corral
 from corral.cli.other_tools import _INSTEAD_OF_FLAG, COMMANDS_ELSEWHERE, FLAGS_ELSEWHERE
+from corral.cli.screen import USAGE
+from tests.cli.in_process import ran
 
 
 def flags_of(command: str) -> set[str]:
-    group: Any = typer.main.get_command(app)
-    return {flag for param in group.get_command(typer.Context(group), command).params for flag in param.opts}
+    found = Corral.find(command)
+    assert found is not None
+    return {name for option in found.declared for name in option.names}
 
 
 def error_of(*words: str) -> str:
-    with pytest.raises(typer.TyperException) as raised:
-        app(list(words), standalone_mode=False)
-    return " ".join(raised.value.format_message().split())
+    done = ran(*words)
+    assert done.code == USAGE
+    return " ".join(done.err.partition("Error: ")[2].split())
 
 
 def test_a_command_of_another_tool_is_none_of_ours() -> None:
@@ -80,7 +81,8 @@ def test_a_mistyped_command_or_flag_names_the_right_one(words: tuple[str, ...], 
 
 
 def test_a_flag_in_the_header_of_a_script_is_named_alike() -> None:
-    from corral.cli.flags import SubmitFlags, parse_words
+    from corral.cli.commands.job_options import SubmitFlags
+    from corral.cli.flags import parse_words
     from corral.model.errors import Refused
 
     with pytest.raises(Refused, match=r"line 3: there is no flag --mem; use --host-memory"):

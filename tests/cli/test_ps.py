@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from corral.cli.commands.looking import Ps
 from corral.cli.direct.rows import rows_of
 from corral.cli.job_rows import COLUMNS, DEFAULT_COLUMNS, fill_in_nodes, job_lines, parse_columns
+from corral.cli.job_table import LONGEST_PAGE
 from corral.cli.states import STATES, phases_of
 from corral.client import DeviceRow, GrantRow, JobRow
 from corral.formatting.job_words import job_place
@@ -16,6 +18,13 @@ from corral.model.means import Enforcement, Level
 from corral.model.phase import Phase
 
 NOW = 1_800_000_000.0
+
+
+def test_the_help_names_all_columns_and_sort_keys_and_the_longest_page() -> None:
+    options = {option.name: option for option in Ps.declared}
+    assert options["columns"].help.endswith(f": {', '.join(COLUMNS)}.")
+    assert options["sort"].help.endswith(f": {', '.join(SORT_KEYS)}.")
+    assert options["limit"].most == LONGEST_PAGE - 1
 
 
 def job(**given: Any) -> JobRow:

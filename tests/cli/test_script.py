@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.flags import SubmitFlags, filled, parse_words
+from corral.cli.commands.job_options import SubmitFlags
+from corral.cli.flags import filled, parse_words
 from corral.cli.sbatch import IGNORED, REFUSED, RESOURCES, Translated, read_options, translate
 from corral.cli.sbatch_meanings import MEANINGS
 from corral.cli.script import read_script
@@ -250,7 +251,7 @@ def test_a_script_that_is_only_to_be_tried_says_so() -> None:
     ],
 )
 def test_lines_about_resources_are_understood_together(line: str, flags: dict[str, object]) -> None:
-    assert flags_of(line) == SubmitFlags(**flags)  # type: ignore[arg-type]
+    assert flags_of(line) == SubmitFlags(**flags)
 
 
 def test_the_tasks_of_a_script_are_counted() -> None:

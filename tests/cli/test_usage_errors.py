@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
-from corral.cli.app import COMMANDS, app
-from corral.cli.flags import SubmitFlags, parse_words
+from corral.cli.app import COMMANDS, Corral, run
+from corral.cli.commands.job_options import SubmitFlags
+from corral.cli.declaring import Command
+from corral.cli.flags import parse_words
 from corral.cli.screen import complain
 from corral.model.errors import CorralError, Refused
 
@@ -61,26 +61,23 @@ TYPICAL = [
 ]
 
 
-def commands() -> Iterator[tuple[list[str], Any]]:
+def commands() -> Iterator[tuple[list[str], type[Command]]]:
     """Each command, also those of groups, with the words that lead to it."""
-    group: Any = typer.main.get_command(app)
     for name in COMMANDS:
-        command = group.get_command(typer.Context(group), name)
-        below = getattr(command, "commands", None)
-        for word, one in below.items() if below else [("", command)]:
-            yield [name, word] if word else [name], one
+        command = Corral.find(name)
+        assert command is not None
+        for word in command.commands or [""]:
+            below = command.find(word) if word else command
+            assert below is not None
+            yield [name, word] if word else [name], below
 
 
 def told(words: list[str]) -> None:
     """Say on standard error what the command line says of a mistake."""
     try:
-        app(words, standalone_mode=False)
-    except typer.TyperException as error:
-        error.show()  # type: ignore[attr-defined]
+        run(words)
     except CorralError as error:
         complain(str(error))
-    except typer.Exit:
-        pass
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +110,7 @@ def test_each_command_tells_what_is_wrong_with_its_options_within_the_width(
         told([*path, "--no-such-flag-as-this-one", "x"])
         said = capsys.readouterr().err
         assert (path, "there is no flag" in said, too_long(said, columns)) == (path, True, [])
-        if not set(path) & WITHOUT_ARGUMENTS and any(param.required for param in command.params):
+        if not set(path) & WITHOUT_ARGUMENTS and any(option.required for option in command.declared):
             told(path)
             said = capsys.readouterr().err
             assert (path, "Missing" in said, too_long(said, columns)) == (path, True, [])

@@ -188,6 +188,6 @@ def test_the_client_is_there_under_the_packages_name() -> None:
 
 
 def test_importing_the_client_loads_nothing_heavy() -> None:
-    heavy = ["rich", "typer", "starlette", "pydantic", "sqlalchemy", "numpy", "asyncio", "yaml", "corral.model.fact"]
+    heavy = ["rich", "starlette", "pydantic", "sqlalchemy", "numpy", "asyncio", "yaml", "corral.model.fact"]
     code = f"import sys, corral.client; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -33,6 +33,14 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"gpus": "0.5"}, {"gpus": -1}, {"gpus": 10**20}, {"priority": -1}, {"priority": 10**20}],
+)
+def test_numbers_that_few_give_are_left_to_the_model(options: RequestOptions) -> None:
+    assert plain_submission(["true"], options) is None
+
+
 def made_with_the_model(command: list[str], options: RequestOptions) -> Any:
     try:
         return to_plain(submission(command, options), compact=True)

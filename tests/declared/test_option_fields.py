@@ -48,7 +48,7 @@ def test_no_flag_is_declared_elsewhere() -> None:
 def test_the_keywords_of_the_client_are_those_that_the_model_declares() -> None:
     format_ = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(keywords.PATH), "-"]
     made = subprocess.run(format_, input=keywords.source(), capture_output=True, text=True, check=True)
-    assert keywords.PATH.read_text() == made.stdout, "an option was changed: `make options` writes them down anew"
+    assert keywords.PATH.read_text() == made.stdout, "an option was changed: `make declared` writes them down anew"
     assert list(RequestOptions.__annotations__) == list(options())
 
 

@@ -99,10 +99,10 @@ def test_every_module_is_compiled_and_no_development_tool_is_there(installed: Pa
 def test_a_users_python_path_is_no_part_of_it_and_is_part_of_the_jobs(
     installed: Path, tmp_path: Path, place: Path
 ) -> None:
-    for name in ("typer", "uvicorn"):
+    for name in ("rich", "uvicorn"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('of the user')")
     with serving(installed, place, PYTHONPATH=str(tmp_path)) as env:
-        shown = run(installed, "run", "--gpus", "1", "--", sys.executable, "-c", "import typer", env=env, ok=False)
+        shown = run(installed, "run", "--gpus", "1", "--", sys.executable, "-c", "import rich", env=env, ok=False)
     assert "of the user" in shown.stderr + shown.stdout
 
 

@@ -29,6 +29,9 @@ def main() -> int:
         return _INTERRUPTED
     except BrokenPipeError:
         return 1
+    except EOFError:
+        complain("nothing was typed, and nothing is done")
+        return 1
     except CorralError as error:
         complain_of(error)
         return exit_code_of(error)
@@ -52,22 +55,15 @@ def main() -> int:
 
 
 def _run(words: list[str]) -> int:
-    """Run the command that `words` are, with typer where it is needed; the exit code."""
-    if "_CORRAL_COMPLETE" not in os.environ:
-        from corral.cli.direct import run
-
-        code = run(words)
-        if code is not None:
-            return code
-    from corral.cli.app import app
-
+    """Run the command that `words` are, or answer a shell that completes one; the exit code."""
     if os.environ.get("_CORRAL_COMPLETE") == "lines":
         from corral.cli.completion import answer
 
-        answer(app)
-    else:
-        app(prog_name="corral")
-    return 0
+        answer()
+        return 0
+    from corral.cli.app import run
+
+    return run(words)
 
 
 def _open_what_is_closed() -> None:

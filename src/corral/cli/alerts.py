@@ -1,12 +1,11 @@
 """`corral alerts`: what fires, and what to do about being told of it."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from corral.cli import screen
-from corral.cli.screen import example, print_json, wrapped, write_lines, write_painted
+from corral.cli.commands import alerts as declared
+from corral.cli.screen import print_json, wrapped, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client
 from corral.formatting.times import clock_time
@@ -20,89 +19,42 @@ SEVERITY_STYLES = {"critical": "red", "warning": "yellow", "info": "cyan"}
 _RULE_COLUMNS = 17
 _LEAST_WHAT_COLUMNS = 20
 
-app = typer.Typer(
-    name="alerts",
-    help="List the alerts that fire; acknowledge and silence them.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    invoke_without_command=True,
-    epilog="\b\nExample:\n  corral alerts\n  corral alerts silence node=gpu-07 --for 2h",
-)
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-@app.callback()
-def alerts(
-    ctx: typer.Context,
-    history: Annotated[
-        bool, typer.Option("--all", "-a", "--history", help="Also the last that are over (of 7 days, 500 at most).")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """List the alerts that fire, the worst first.
-
-    An alert is told in the channels of its rule, unless somebody has silenced it. Rules and channels are settings of
-    the site.
-    """
-    if ctx.invoked_subcommand is not None:
-        return
+def alerts(given: declared.Alerts) -> None:
+    """Run `corral alerts`."""
     with Client() as client:
-        found = client.alerts.list(history=history)
-    if json:
+        found = client.alerts.list(history=given.history)
+    if given.json:
         print_json(found)
     else:
         write_painted(*alert_lines(found))
 
 
-@app.command(epilog=example("corral alerts ack 5f0c27ab"))
-def ack(
-    alert_id: Annotated[str, typer.Argument(metavar="ID", help="Its id in `corral alerts`.")], json: Json = False
-) -> None:
-    """Say that you take care of an alert. Others see so; that it is over is told all the same."""
+def ack(given: declared.AlertsAck) -> None:
+    """Run `corral alerts ack`."""
     with Client() as client:
-        row = client.alerts.acknowledge(alert_id)
-    if json:
+        row = client.alerts.acknowledge(given.alert_id)
+    if given.json:
         print_json(row)
     else:
         write_lines(printable(f"{row.acknowledged_by} takes care of alert {row.id}: {row.sentence}"))
 
 
-@app.command(
-    epilog=example(
-        "corral alerts silence temperature --for 2h",
-        'corral alerts silence "node=gpu-07,severity=warning" --for 1d --reason "new fans"',
-    )
-)
-def silence(
-    match: Annotated[
-        str,
-        typer.Argument(metavar="MATCH", help="A rule's name, an alert's id, or KEY=PATTERN,... (with * for anything)."),
-    ],
-    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="For how long: 30m, 2h, 7d.")],
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Shown with the silence.")] = "",
-    json: Json = False,
-) -> None:
-    """Keep alerts from being told for a time. They are listed all the same.
-
-    KEY is rule, severity, subject, node, gpu, uuid, model, job, name, user, project, queue or disk; all parts must fit.
-    Who is no administrator silences alerts about their own jobs only.
-    """
+def silence(given: declared.AlertsSilence) -> None:
+    """Run `corral alerts silence`."""
     with Client() as client:
-        row = client.alerts.silence(match, parse_duration_s(duration, field="--for"), reason)
-    if json:
+        row = client.alerts.silence(given.match, parse_duration_s(given.duration, field="--for"), given.reason)
+    if given.json:
         print_json(row)
     else:
         write_lines(silence_line(row))
 
 
-@app.command(epilog=example("corral alerts silences"))
-def silences(json: Json = False) -> None:
-    """List the silences that are in force."""
+def silences(given: declared.AlertsSilences) -> None:
+    """Run `corral alerts silences`."""
     with Client() as client:
         rows = client.alerts.silences()
-    if json:
+    if given.json:
         print_json(rows)
         return
     table = TextTable(("ID", "UNTIL", "BY", "ALERTS", "MATCH", "REASON"), limits={"BY": 12}, numeric=("ALERTS",))
@@ -112,29 +64,18 @@ def silences(json: Json = False) -> None:
     write_painted(*(table.lines() if rows else ["no alerts are silenced"]))
 
 
-@app.command("test", epilog=example("corral alerts test ops"))
-def try_channel(
-    channel: Annotated[str, typer.Argument(metavar="CHANNEL", help="Its name in the site's settings.")],
-    json: Json = False,
-) -> None:
-    """Send a message to a channel of the site, wait for the result, and print it. Exits with 1 if it was not delivered.
-
-    For administrators. `corral channels test` tries your own channel.
-    """
+def try_channel(given: declared.AlertsTest) -> None:
+    """Run `corral alerts test`."""
     from corral.cli.channels import test_channel
 
-    test_channel(channel, json=json)
+    test_channel(given.channel, json=given.json)
 
 
-@app.command(epilog=example("corral alerts unsilence 91ab03c4"))
-def unsilence(
-    silence_id: Annotated[str, typer.Argument(metavar="ID", help="Its id in `corral alerts silences`.")],
-    json: Json = False,
-) -> None:
-    """End a silence. What it kept back and still fires is told."""
+def unsilence(given: declared.AlertsUnsilence) -> None:
+    """Run `corral alerts unsilence`."""
     with Client() as client:
-        row = client.alerts.unsilence(silence_id)
-    if json:
+        row = client.alerts.unsilence(given.silence_id)
+    if given.json:
         print_json(row)
     else:
         write_lines(printable(f"silence {row.id} ({row.match}) is over"))

@@ -4,15 +4,12 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
-
+from corral.cli.commands.changing import ChangeFlags
 from corral.cli.direct.change_jobs import AT_ONCE, change_named, tell
-from corral.cli.flag_classes import taking
-from corral.cli.screen import command_group, example, say
+from corral.cli.screen import say
 from corral.cli.states import phases_of
 from corral.client import ChangedJobs, Client
 from corral.model.errors import Refused
@@ -35,111 +32,30 @@ _CHANGED_PHASES: Mapping[Verb, Sequence[Phase]] = {
 }
 """Of which phases a job is that options choose where they name none."""
 
-JobIds = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[ID]...", help="Job ids. An array's id stands for all its jobs, '17_[3-9]' for some of them."
-    ),
-]
-app = command_group()
 
-
-@dataclass(frozen=True)
-class ChangeFlags:
-    """What chooses jobs, whether to ask, and how to answer. None means that a flag was not given."""
-
-    user: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--user", "-u", metavar="NAME|me,..", help="Jobs of these users; of others for administrators only."
-        ),
-    ] = None
-    name: Annotated[
-        list[str] | None, typer.Option("--name", metavar="PATTERN,..", help="Jobs of these names, such as 'sweep-*'.")
-    ] = None
-    array: Annotated[str | None, typer.Option("--array", metavar="ID", help="Jobs of this array.")] = None
-    state: Annotated[
-        list[str] | None,
-        typer.Option("--state", "-t", metavar="STATE", help="Jobs in this state, such as pending,running."),
-    ] = None
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, however many jobs these are.")] = False
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
-
-    def choice(self) -> JobChoice:
-        """Which jobs the flags choose, whosever they are. Raises Refused."""
-        phases = () if self.state is None else phases_of(self.state)
-        return JobChoice(name=None if self.name is None else ",".join(self.name), array=self.array, phase=phases)
-
-    def users(self) -> tuple[str, ...]:
-        """Whose jobs are meant, () where nobody is named. Raises Refused for an empty name."""
-        named = [] if self.user is None else [name.strip() for text in self.user for name in text.split(",")]
-        if "" in named:
-            raise Refused("--user: a name is empty; write names such as alice,bob, or me", field="--user")
-        return tuple(dict.fromkeys(named))
-
-
-@app.command(epilog=example("corral cancel 17 18_3-9", "corral cancel --name 'sweep-*' --state pending"))
-@taking(ChangeFlags)
-def cancel(flags: ChangeFlags, ids: JobIds = None) -> None:
-    """Cancel jobs: stop running ones, remove waiting ones.
-
-    All processes of a running job get SIGTERM, then SIGKILL after a grace period (the setting kill_grace).
-
-    Options choose among your own jobs, or among those of the ids. If they find more than one, you are asked first.
-    """
-    _change("cancel", ids or (), flags)
-
-
-@app.command(epilog=example("corral hold 17", "corral hold --user me"))
-@taking(ChangeFlags)
-def hold(flags: ChangeFlags, ids: JobIds = None) -> None:
-    """Keep waiting jobs from starting until `corral release`.
-
-    Options choose among your own jobs, or among those of the ids. If they find more than one, you are asked first.
-    """
-    _change("hold", ids or (), flags)
-
-
-@app.command(epilog=example("corral release 17", "corral release --name 'sweep-*'"))
-@taking(ChangeFlags)
-def release(flags: ChangeFlags, ids: JobIds = None) -> None:
-    """Let jobs on hold start again, or end reservations.
-
-    Options choose among your own jobs on hold, or among those of the ids. If they find more than one, you are asked
-    first. A reservation ends by its id, or with --state running; that of this shell without any:
-    eval "$(corral release)" makes the shell forget it, too.
-    """
-    reserved = os.environ.get("CORRAL_RESERVATION")
-    if reserved and not ids and not any(chosen.narrows for chosen in _choices(flags, ())):
-        from corral.cli.reserved_shell import release_own
-
-        with Client() as client:
-            raise typer.Exit(release_own(client, reserved, json=flags.json))
-    _change("release", ids or (), flags)
-
-
-@app.command(epilog=example("corral requeue 17", "corral requeue --array 17 --state failed"))
-@taking(ChangeFlags)
-def requeue(flags: ChangeFlags, ids: JobIds = None) -> None:
-    """Run jobs again: those that run, failed or were lost.
-
-    Running ones are stopped and queued. Options choose among your own jobs that failed or were lost (with --state also
-    others), or among those of the ids. If they find more than one, you are asked first.
-    """
-    _change("requeue", ids or (), flags)
-
-
-def _change(verb: Verb, ids: Sequence[str], flags: ChangeFlags) -> None:
+def change_chosen(verb: Verb, ids: Sequence[str], flags: ChangeFlags) -> int:
+    """Change the jobs that flags choose, among those of the ids if there are any; the exit code."""
     choices = _choices(flags, ids)
     if not any(chosen.narrows for chosen in choices):
-        if ids:
-            raise typer.Exit(change_named(verb, ids, json=flags.json))
-        raise Refused(f"name jobs to {verb}, or choose them: --user me is all of yours, --name 'sweep-*' some of them")
+        return _change_unchosen(verb, ids, json=flags.json)
     with Client() as client:
         changed = (_each if flags.yes else _change_agreed)(client, verb, ids, choices)
         others = not (changed.ids or changed.unchanged) and _say_none(client, verb, choices)
     tell(verb, to_plain(changed), json=flags.json)
-    raise typer.Exit(int(others or bool({one.id for one in changed.unchanged} & set(ids))))
+    return int(others or bool({one.id for one in changed.unchanged} & set(ids)))
+
+
+def _change_unchosen(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
+    """Change the jobs of the ids; without any the reservation of this shell. Raises Refused where it has none."""
+    reserved = os.environ.get("CORRAL_RESERVATION")
+    if ids:
+        return change_named(verb, ids, json=json)
+    if verb == "release" and reserved:
+        from corral.cli.reserved_shell import release_own
+
+        with Client() as client:
+            return release_own(client, reserved, json=json)
+    raise Refused(f"name jobs to {verb}, or choose them: --user me is all of yours, --name 'sweep-*' some of them")
 
 
 def say_none_found(verb: Verb) -> bool:
@@ -150,10 +66,24 @@ def say_none_found(verb: Verb) -> bool:
 
 def _choices(flags: ChangeFlags, named: Sequence[str]) -> list[JobChoice]:
     """What the flags choose, one choice for each user. Raises Refused."""
-    users = flags.users()
+    users = _users(flags)
     if len(users) > 1 and named:
         raise Refused("--user: with ids only one user can be named; leave out the ids or --user", field="--user")
-    return [replace(flags.choice(), user=user) for user in users or (None,)]
+    return [_choice(flags, user) for user in users or (None,)]
+
+
+def _choice(flags: ChangeFlags, user: str | None) -> JobChoice:
+    phases = () if flags.state is None else phases_of(flags.state)
+    name = None if flags.name is None else ",".join(flags.name)
+    return JobChoice(user=user, name=name, array=flags.array, phase=phases)
+
+
+def _users(flags: ChangeFlags) -> tuple[str, ...]:
+    """Whose jobs are meant, () where nobody is named. Raises Refused for an empty name."""
+    named = [] if flags.user is None else [name.strip() for text in flags.user for name in text.split(",")]
+    if "" in named:
+        raise Refused("--user: a name is empty; write names such as alice,bob, or me", field="--user")
+    return tuple(dict.fromkeys(named))
 
 
 def _change_agreed(client: Client, verb: Verb, named: Sequence[str], choices: Sequence[JobChoice]) -> ChangedJobs:
@@ -197,7 +127,7 @@ def _ask(verb: str, found: ChangedJobs) -> None:
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         say("nothing was changed")
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 def _each(

@@ -1,27 +1,38 @@
 """Values that a shell may complete: job ids, queues, nodes, GPUs, users and the like, as the server tells them.
 
-A parameter is known by its command and name, else by its name alone. One without an entry is completed by its type.
+An option is known by its command and name, else by its name alone. One without an entry is completed by its type.
 """
+
+from __future__ import annotations
 
 import os
 import pwd
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any
 
-from corral.cli.completion import MOST_VALUES, Places
-from corral.client import Client, JobRow
+from corral.cli.direct.rows import rows_of
+from corral.client.address import find_address
+from corral.client.transport import Transport
 from corral.formatting.device_names import device_called, several_nodes
 from corral.model.phase import Phase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import FrameType
+    from typing import Any
+
+    from corral.cli.declaring import Option
+
+    Values = Iterable[tuple[str, str]]
 
 ANSWER_S = 0.5
 """How long the server may take: nobody waits longer for a completion."""
 
-Values = Iterable[tuple[str, str]]
-"""Values, each with what it is."""
+_MOST_ROWS = 200
+FILES, DIRECTORIES, COMMANDS = "!files", "!dirs", "!commands"
+"""What the shell itself completes."""
 
 _ELEMENT = re.compile(r"\d_\d+$")
 """The id of one job of an array. There may be thousands: they are offered once an underscore was typed."""
@@ -29,34 +40,35 @@ _ELEMENT = re.compile(r"\d_\d+$")
 _LIVE = ",".join(phase for phase in Phase if not phase.terminal)
 
 
-def values_of(context: Any, param: Any, args: Sequence[str], incomplete: str) -> Values | Places:
-    """What may stand for a parameter after `args`; none if the server does not say in time."""
-    command = context.command_path.split()[1]
-    if param.name in _COMMAND_LINES:
-        begins = not context.params.get(param.name) and (command != "submit" or "--" in args)
-        return Places.COMMANDS if begins and "/" not in incomplete else Places.FILES
-    source = _SOURCES.get((command, param.name)) or _SOURCES.get(("", param.name))
+def values_of(command: str, option: Option, incomplete: str, *, begins: bool) -> Values | str:
+    """What may stand for an option or an argument, which `begins` a command line where it may be one.
+
+    Nothing if the server does not say in time.
+    """
+    if not option.names and option.name in _COMMAND_LINES:
+        return COMMANDS if begins and "/" not in incomplete else FILES
+    source = _SOURCES.get((command, option.name)) or _SOURCES.get(("", option.name))
     if source is None:
-        return _by_type(context, param, incomplete)
-    if isinstance(source, Places):
+        return _by_type(option)
+    if isinstance(source, str):
         return source
     try:
-        with _limited(ANSWER_S), Client() as client:
-            values = list(source(client))
-            if param.name in _JOBS and "_" not in incomplete:
+        with _limited(ANSWER_S):
+            values = list(source(Transport(find_address())))
+            if option.name in _JOBS and "_" not in incomplete:
                 values = [one for one in values if not _ELEMENT.search(one[0])]
-            return _listed(values, incomplete) if param.name in _LISTS else values
+            return _listed(values, incomplete) if option.name in _LISTS else values
     except Exception:
         return []
 
 
-def _jobs(phases: str | None, *, chosen: Callable[[JobRow], bool] | None = None) -> Callable[[Client], Values]:
+def _jobs(phases: str | None, *, chosen: Callable[[Any], bool] | None = None) -> Callable[[Transport], Values]:
     """The newest jobs in these phases (None: all); of this user, unless it may act on everybody's."""
 
-    def values(client: Client) -> Values:
-        root = os.geteuid() == 0 or client.address.url is not None
+    def values(server: Transport) -> Values:
+        root = os.geteuid() == 0 or server.address.url is not None
         user = None if root else pwd.getpwuid(os.geteuid()).pw_name
-        rows = client.jobs.list(all=phases is None, phase=phases, user=user, limit=MOST_VALUES)
+        rows = server.get("/jobs", all=phases is None, phase=phases, user=user, limit=_MOST_ROWS)["jobs"]
         found = [row for row in rows if chosen is None or chosen(row)]
         named = {name: about for row in found for name, about in _names(row)}
         return list(named.items())
@@ -64,97 +76,103 @@ def _jobs(phases: str | None, *, chosen: Callable[[JobRow], bool] | None = None)
     return values
 
 
-def _names(row: JobRow) -> Values:
+def _names(row: dict[str, Any]) -> Values:
     """The id of a job, and before it that of its array."""
-    if row.array_id is not None:
-        yield row.array_id, f"array {row.name}"
-    yield row.id, _about(row)
+    if row["array_id"] is not None:
+        yield row["array_id"], f"array {row['name']}"
+    yield row["id"], _about(row)
 
 
-def _about(row: JobRow) -> str:
-    return f"{row.phase.lower()} {row.name}" + (f" of {row.user}" if os.geteuid() == 0 else "")
+def _about(row: dict[str, Any]) -> str:
+    return f"{row['phase'].lower()} {row['name']}" + (f" of {row['user']}" if os.geteuid() == 0 else "")
 
 
-def _dependencies(client: Client) -> Values:
-    live = list(_jobs(_LIVE)(client))
+def _dependencies(server: Transport) -> Values:
+    live = list(_jobs(_LIVE)(server))
     yield from live
     for word in ("any:", "notok:", "start:"):
         yield from ((word + job_id, about) for job_id, about in live)
     yield "singleton", "your other jobs of this name have ended"
 
 
-def _seen(field: str) -> Callable[[Client], Values]:
+def _seen(field: str) -> Callable[[Transport], Values]:
     """What recent jobs have in this field."""
 
-    def values(client: Client) -> Values:
-        rows = client.jobs.list(all=True, limit=MOST_VALUES)
-        return [(name, "") for name in sorted({getattr(row, field) for row in rows} - {""})]
+    def values(server: Transport) -> Values:
+        rows = server.get("/jobs", all=True, limit=_MOST_ROWS)["jobs"]
+        return [(name, "") for name in sorted({row[field] for row in rows} - {""})]
 
     return values
 
 
-def _queues(client: Client) -> Values:
-    return [(row.name, "") for row in client.queues() if row.kind == "queue"]
+def _queues(server: Transport) -> Values:
+    rows = server.get("/queues", project="default")["queues"]
+    return [(row["name"], "") for row in rows if row["kind"] == "queue"]
 
 
-def _nodes(client: Client) -> Values:
-    return [(node.name, node.state) for node in client.nodes.list()]
+def _nodes(server: Transport) -> Values:
+    return [(node["name"], node["state"]) for node in server.get("/nodes")["nodes"]]
 
 
-def _devices(client: Client) -> Values:
-    rows = [row for row in client.devices.list() if row.index is not None and not row.parent]
+def _all_devices(server: Transport) -> list[Any]:
+    return rows_of("DeviceRow", server.get("/devices")["devices"])
+
+
+def _devices(server: Transport) -> Values:
+    rows = [row for row in _all_devices(server) if row.index is not None and not row.parent]
     several = several_nodes(rows)
     return [(device_called(row, several), f"{row.name}, {row.state}") for row in rows]
 
 
-def _targets(client: Client) -> Values:
-    return [*_devices(client), *_nodes(client)]
+def _targets(server: Transport) -> Values:
+    return [*_devices(server), *_nodes(server)]
 
 
-def _models(client: Client) -> Values:
+def _models(server: Transport) -> Values:
     """The words of models that name them, such as A100: those with a digit, without size or form."""
-    words = {part.partition("-")[0]: row.name for row in client.devices.list() for part in row.name.split()}
+    words = {part.partition("-")[0]: row.name for row in _all_devices(server) for part in row.name.split()}
     return sorted((word, model) for word, model in words.items() if any(letter.isdigit() for letter in word))
 
 
-def _profiles(client: Client) -> Values:
-    return [(name, "") for name in sorted({row.mig_profile for row in client.devices.list() if row.mig_profile})]
+def _profiles(server: Transport) -> Values:
+    return [(name, "") for name in sorted({row.mig_profile for row in _all_devices(server) if row.mig_profile})]
 
 
-def _labels(client: Client) -> Values:
+def _labels(server: Transport) -> Values:
+    labels = {f"{key}={value}" for node in server.get("/nodes")["nodes"] for key, value in node["labels"].items()}
+    return [(label, "") for label in sorted(labels)]
+
+
+def _tokens(server: Transport) -> Values:
     return [
-        (label, "") for label in sorted({f"{k}={v}" for node in client.nodes.list() for k, v in node.labels.items()})
+        (token["id"], f"{token['scope']} of {token['user']}") for token in server.get("/tokens", all=False)["tokens"]
     ]
 
 
-def _tokens(client: Client) -> Values:
-    return [(token.id, f"{token.scope} of {token.user}") for token in client.tokens.list()]
+def _fixed(*names: str) -> Callable[[Transport], Values]:
+    return lambda server: [(name, "") for name in names]
 
 
-def _fixed(*names: str) -> Callable[[Client], Values]:
-    return lambda client: [(name, "") for name in names]
-
-
-def _columns(client: Client) -> Values:
+def _columns(server: Transport) -> Values:
     from corral.cli.job_rows import COLUMNS
 
     return [(name, column.title) for name, column in COLUMNS.items()]
 
 
-def _sort_keys(client: Client) -> Values:
+def _sort_keys(server: Transport) -> Values:
     from corral.model.job_sort import SORT_KEYS
 
     return [(key, "") for key in SORT_KEYS]
 
 
-_SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
+_SOURCES: dict[tuple[str, str], Callable[[Transport], Values] | str] = {
     ("cancel", "ids"): _jobs(_LIVE),
     ("wait", "ids"): _jobs(_LIVE),
-    ("hold", "ids"): _jobs("PENDING", chosen=lambda row: not row.held),
-    ("release", "ids"): _jobs("PENDING,RUNNING", chosen=lambda row: row.held or row.kind == "reserve"),
-    ("requeue", "ids"): _jobs("STARTING,RUNNING,FAILED,LOST", chosen=lambda row: row.kind == "run"),
+    ("hold", "ids"): _jobs("PENDING", chosen=lambda row: not row["held"]),
+    ("release", "ids"): _jobs("PENDING,RUNNING", chosen=lambda row: row["held"] or row["kind"] == "reserve"),
+    ("requeue", "ids"): _jobs("STARTING,RUNNING,FAILED,LOST", chosen=lambda row: row["kind"] == "run"),
     ("update", "ids"): _jobs("PENDING,STARTING,RUNNING"),
-    ("exec", "job_id"): _jobs("RUNNING", chosen=lambda row: row.kind == "run"),
+    ("exec", "job_id"): _jobs("RUNNING", chosen=lambda row: row["kind"] == "run"),
     ("", "ids"): _jobs(None),
     ("", "token_id"): _tokens,
     ("ps", "columns"): _columns,
@@ -179,11 +197,11 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("", "split"): _fixed("evenly", "fill"),
     ("", "open_mode"): _fixed("append", "truncate"),
     ("", "by"): _fixed("user", "project", "queue", "month"),
-    ("", "output"): Places.FILES,
-    ("", "input"): Places.FILES,
-    ("", "error"): Places.FILES,
-    ("", "workdir"): Places.DIRECTORIES,
-    ("", "pod_template"): Places.FILES,
+    ("", "output"): FILES,
+    ("", "input"): FILES,
+    ("", "error"): FILES,
+    ("", "workdir"): DIRECTORIES,
+    ("", "pod_template"): FILES,
 }
 _LISTS = frozenset({"gpu_model", "state", "by", "columns"})
 """Parameters that take several values, with commas."""
@@ -194,10 +212,8 @@ _COMMAND_LINES = frozenset({"words", "command"})
 """Parameters that are a command with its arguments, or the script of `submit`."""
 
 
-def _by_type(context: Any, param: Any, incomplete: str) -> Values | Places:
-    if hasattr(param.type, "file_okay"):
-        return Places.FILES if param.type.file_okay else Places.DIRECTORIES
-    return [(item.value, item.help or "") for item in param.shell_complete(context, incomplete)]
+def _by_type(option: Option) -> Values | str:
+    return FILES if option.kind == "path" else [(word, "") for word in option.choices]
 
 
 def _listed(values: Values, incomplete: str) -> Values:

@@ -4,42 +4,32 @@ The script passes the line up to the cursor, and gets one value per line, with a
 none of it as code: values may be names that users chose.
 """
 
+from __future__ import annotations
+
 import os
 import re
-from enum import StrEnum
-from typing import Annotated, Any
 
-import typer
-
-from corral.cli.screen import command_group, example, write_fields, write_lines
+from corral.cli.app import COMMANDS, Corral
+from corral.cli.declaring import HELP
+from corral.cli.reading import LacksValue, UnknownOption, UsageError, read
+from corral.cli.screen import write_fields, write_lines
 from corral.model.printable import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from corral.cli.commands import learning
+    from corral.cli.declaring import Option
+    from corral.cli.reading import Line
 
 MOST_VALUES = 200
 _MOST_LETTERS = 60
 _SAFE = re.compile(r"[\w.,:@/+=%-]+", re.ASCII)
 """Values that every shell takes as they are, without quotes. Others are not offered."""
 
-app = command_group()
-
-
-class Shell(StrEnum):
-    """A shell that completes."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
-class Places(StrEnum):
-    """What the shell itself completes."""
-
-    FILES = "!files"
-    DIRECTORIES = "!dirs"
-    COMMANDS = "!commands"
-
-
 _SCRIPTS = {
-    Shell.BASH: r"""
+    "bash": r"""
 _corral() {
     local value cur="${COMP_WORDS[COMP_CWORD]}"
     COMPREPLY=()
@@ -56,7 +46,7 @@ _corral() {
 }
 complete -o nosort -F _corral corral 2>/dev/null || complete -F _corral corral
 """,
-    Shell.ZSH: r"""
+    "zsh": r"""
 #compdef corral
 _corral() {
     local value about
@@ -77,7 +67,7 @@ else
     compdef _corral corral
 fi
 """,
-    Shell.FISH: r"""
+    "fish": r"""
 function __corral_complete
     set -lx _CORRAL_COMPLETE lines
     set -lx _CORRAL_LINE (commandline --current-process --cut-at-cursor | string collect)
@@ -100,25 +90,15 @@ complete --command corral --no-files --keep-order --arguments '(__corral_complet
 }
 
 
-@app.command(
-    epilog=example(
-        "echo 'eval \"$(corral completion bash)\"' >> ~/.bashrc",
-        "echo 'eval \"$(corral completion zsh)\"' >> ~/.zshrc     # below compinit",
-        "corral completion fish > ~/.config/fish/completions/corral.fish",
-    )
-)
-def completion(shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Your shell.")]) -> None:
-    """Print a script with which your shell completes commands.
-
-    It completes commands, flags, and values such as job ids, which it asks the server for.
-    """
-    write_lines(*_SCRIPTS[shell].strip().splitlines())
+def completion(given: learning.Completion) -> None:
+    """Run `corral completion`."""
+    write_lines(*_SCRIPTS[given.shell].strip().splitlines())
 
 
-def answer(app: Any) -> None:
+def answer() -> None:
     """Answer the script: what may follow on its line. Silent where nothing can be said, whatever the cause."""
     try:
-        rows = _rows(app, os.environ.get("_CORRAL_LINE", ""), os.environ.get("_CORRAL_BREAKS", ""))
+        rows = _rows(os.environ.get("_CORRAL_LINE", ""), os.environ.get("_CORRAL_BREAKS", ""))
     except Exception:
         if os.environ.get("CORRAL_DEBUG"):
             raise
@@ -126,18 +106,17 @@ def answer(app: Any) -> None:
     write_fields(rows)
 
 
-def _rows(app: Any, line: str, breaks: str) -> list[tuple[str, ...]]:
+def _rows(line: str, breaks: str) -> list[tuple[str, ...]]:
     """The values that may be at the end of `line`, with descriptions. Bash splits words at `breaks`."""
-    from typer._click import shell_completion as typed
-
-    words = typed.split_arg_string(line)
+    words = _words(line)
     word = "" if not words or line[-1:].isspace() else words.pop()
-    group = typer.main.get_command(app)
-    args = words[1:]
-    context = typed._resolve_context(group, {}, "corral", args)
-    wanted, incomplete = typed._resolve_incomplete(context, args, word)
-    found = _values(context, wanted, args, incomplete)
-    if isinstance(found, Places):
+    name, equals, value = word.partition("=")
+    if equals and name.startswith("-") and "--" not in words:
+        words, incomplete = [*words, name], value
+    else:
+        incomplete = word
+    found = _found(words[1:], incomplete)
+    if isinstance(found, str):
         return [(found,)]
     before = word.removesuffix(incomplete)
     kept_by_shell = max((word.rfind(mark) for mark in ":=" if mark in breaks), default=-1) + 1
@@ -145,22 +124,64 @@ def _rows(app: Any, line: str, breaks: str) -> list[tuple[str, ...]]:
     return [_row((before + value)[kept_by_shell:], about) for value, about in values[:MOST_VALUES]]
 
 
-def _values(context: Any, wanted: Any, args: list[str], incomplete: str) -> Any:
-    """What may stand for `wanted`, which is a parameter, or a command for its flags or the commands below it."""
-    if not incomplete.startswith("-") and (wanted is context.find_root().command or args[:1] == ["help"]):
-        return _summaries() if args in ([], ["help"]) else []
-    if wanted is context.command:
-        found = wanted.shell_complete(context, incomplete)
-        return [(item.value, (item.help or "").partition("\n")[0]) for item in found]
+def _words(line: str) -> list[str]:
+    """The words of a line as a shell splits it, also where a quote is still open."""
+    import shlex
+
+    lexer = shlex.shlex(line, posix=True)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    words: list[str] = []
+    try:
+        words.extend(lexer)
+    except ValueError:
+        words.append(lexer.token)
+    return words
+
+
+def _found(words: Sequence[str], incomplete: str) -> Iterable[tuple[str, str]] | str:
+    """What may follow `words`, with descriptions; or a place where the shell itself looks."""
+    flagged = incomplete.startswith("-") and "--" not in words
+    if not flagged and (not words or words[0] == "help"):
+        return list(COMMANDS.items()) if len(words) < 2 else []
+    try:
+        line = read(Corral, "corral", words)
+    except LacksValue as error:
+        return _values(error.path[1], error.option, incomplete)
+    except UnknownOption as error:
+        known = [word for word in words if word.partition("=")[0] != error.spelled]
+        return _found(known, incomplete) if len(known) < len(words) else []
+    except UsageError:
+        return []
+    if flagged:
+        return _flags(line)
+    for option in line.command.declared:
+        if option.alone is not None and words[-1] in option.names:
+            return _values(line.path[1], option, incomplete)
+    return [] if line.command is Corral else _next(line, incomplete)
+
+
+def _next(line: Line, incomplete: str) -> Iterable[tuple[str, str]] | str:
+    """What the next word may be: a command of a group, or an argument."""
+    if line.command.commands:
+        return [each for group in line.command.listed().values() for each in group.items()]
+    arguments, place = [one for one in line.command.declared if not one.names], len(line.rest)
+    if place < len(arguments):
+        begins = line.path[1] != "submit" or line.after_dashes
+        return _values(line.path[1], arguments[place], incomplete, begins=begins)
+    return _values(line.path[1], arguments[-1], incomplete) if arguments and arguments[-1].many else []
+
+
+def _flags(line: Line) -> Iterator[tuple[str, str]]:
+    """The flags that may still be given."""
+    for option in (*line.command.declared, HELP):
+        if option.many or option not in line.given:
+            yield from ((spelled, option.help) for spelled in option.names)
+
+
+def _values(command: str, option: Option, incomplete: str, *, begins: bool = False) -> Iterable[tuple[str, str]] | str:
     from corral.cli.completing import values_of
 
-    return values_of(context, wanted, args, incomplete)
-
-
-def _summaries() -> list[tuple[str, str]]:
-    from corral.cli.app import COMMANDS
-
-    return [(name, listed.summary) for name, listed in COMMANDS.items()]
+    return values_of(command, option, incomplete, begins=begins)
 
 
 def _row(value: str, about: str) -> tuple[str, ...]:

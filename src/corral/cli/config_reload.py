@@ -1,23 +1,16 @@
 """`corral config reload`: has the running server read its settings again."""
 
-from typing import Annotated
-
-import typer
-
+from corral.cli.commands import serving
 from corral.cli.screen import print_json, write_lines
 from corral.client import ChangedSetting, Client
 from corral.client.machine_server import how_to_restart
 
 
-def reload(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Have the running server read its settings again.
-
-    Shows what has changed, and what changes only when the server is restarted. If anything in the file is wrong, shows
-    its line, changes nothing and exits with 2. For administrators. `systemctl reload corral` and SIGHUP do the same.
-    """
+def reload(given: serving.ConfigReload) -> None:
+    """Run `corral config reload`."""
     with Client() as client:
         answer, at = client.reload(), client.address
-    if json:
+    if given.json:
         print_json(answer)
         return
     for changed in answer.changed:

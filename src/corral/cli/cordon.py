@@ -3,51 +3,40 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Annotated
 
-import typer
-
+from corral.cli.commands import gpus_and_nodes
 from corral.cli.direct.list_nodes import node_line
-from corral.cli.screen import command_group, example, write_lines
+from corral.cli.screen import write_lines
 from corral.client import Client, DeviceRow
 from corral.formatting.device_names import device_called, several_nodes
 from corral.model.errors import NotFound
 
-Target = Annotated[str, typer.Argument(metavar="GPU|NODE", help="A GPU (UUID, index, NODE:INDEX) or a node's name.")]
 
-app = command_group()
-
-
-@app.command(epilog=example('corral cordon 3 --reason "fan is loud"'))
-def cordon(
-    target: Target,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Shown to everyone who looks at it.")] = "",
-) -> None:
-    """Keep new jobs from starting on a GPU or a node. Running jobs go on."""
+def cordon(given: gpus_and_nodes.Cordon) -> None:
+    """Run `corral cordon`."""
     with Client() as client:
         nodes = _nodes(client)
-        if target in nodes:
-            write_lines(node_line(client.nodes.cordon(target, reason)))
+        if given.target in nodes:
+            write_lines(node_line(client.nodes.cordon(given.target, given.reason)))
             return
-        with _naming_nodes(target, nodes):
-            rows = client.devices.cordon(target, reason)
+        with _naming_nodes(given.target, nodes):
+            rows = client.devices.cordon(given.target, given.reason)
         several = several_nodes(client.devices.list())
     for row in rows:
-        kept = not reason and row.state == "cordoned" and row.state_reason
+        kept = not given.reason and row.state == "cordoned" and row.state_reason
         words = f"; it keeps the reason given before: {row.state_reason}" if kept else _why(row)
         write_lines(f"GPU {device_called(row, several)} is {row.state}{words}")
 
 
-@app.command(epilog=example("corral uncordon 3"))
-def uncordon(target: Target) -> None:
-    """Let jobs start on a GPU or a node again."""
+def uncordon(given: gpus_and_nodes.Uncordon) -> None:
+    """Run `corral uncordon`."""
     with Client() as client:
         nodes = _nodes(client)
-        if target in nodes:
-            write_lines(node_line(client.nodes.uncordon(target)))
+        if given.target in nodes:
+            write_lines(node_line(client.nodes.uncordon(given.target)))
             return
-        with _naming_nodes(target, nodes):
-            rows = client.devices.uncordon(target)
+        with _naming_nodes(given.target, nodes):
+            rows = client.devices.uncordon(given.target)
         several = several_nodes(client.devices.list())
     for row in rows:
         called = f"GPU {device_called(row, several)}"

@@ -3,30 +3,19 @@
 import os
 import sys
 import webbrowser
-from typing import Annotated
 
-import typer
-
-from corral.cli.screen import command_group, example, say, write_lines
+from corral.cli.commands import looking
+from corral.cli.screen import say, write_lines
 from corral.client import Client
 
-app = command_group()
 
-
-@app.command(epilog=example("corral dashboard", "ssh -L 8712:127.0.0.1:712 gpu-box   # and open the link with 8712"))
-def dashboard(
-    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
-) -> None:
-    """Open the dashboard in a browser. Prints the link, which works once and for two minutes, as you.
-
-    The link is for browsers on the server's machine. From another machine, forward its port with ssh -L, or have the
-    server listen there with `corral up --listen` and a certificate; the page then asks for a token.
-    """
+def dashboard(given: looking.Dashboard) -> None:
+    """Run `corral dashboard`."""
     with Client() as client:
         link = client.page_link()
     write_lines(link.url)
     sys.stdout.flush()
-    if no_open:
+    if given.no_open:
         return
     if not _has_screen() or not webbrowser.open(link.url):
         port = link.url.partition("127.0.0.1:")[2].partition("/")[0]

@@ -9,17 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 import corral
+from corral.cli.commands import learning
 from corral.cli.direct.explain_job import explained
 from corral.cli.endings import ending_of
 from corral.cli.job_rows import job_lines, oldest_first
 from corral.cli.local.doctor import devices_here
 from corral.cli.local.server import daemon_command, described_box, start_detached, stop_server
-from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
+from corral.cli.screen import painted, say, typed, width, wrapped, write_painted
 from corral.cli.server_part import require_server_part
 from corral.client import Client, JobRow
 from corral.client.options import RequestOptions
@@ -35,8 +33,6 @@ LONGEST_S = 300.0
 _LOOK_S = 0.25
 _WAITED = "waited"
 """A file in the home. The first job ends after it: until then others wait, also on a slow machine."""
-
-app = command_group()
 
 
 @dataclass(frozen=True)
@@ -67,24 +63,17 @@ ACTS = (
 )
 
 
-@app.command(epilog=example("corral demo", "corral demo --keep"))
-def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the server running, and show how to use it.")] = False,
-) -> None:
-    """Watch Corral at work for about ten seconds.
-
-    Starts a temporary server and runs a few real jobs, on the GPUs of this machine if all are free, else on eight mock
-    GPUs.
-    """
+def demo(given: learning.Demo) -> None:
+    """Run `corral demo`."""
     require_server_part("demo")
     home = Home(Path(tempfile.mkdtemp(prefix="corral-demo-")))
-    with _server(home, keep=keep) as described, Client(home.root) as client:
+    with _server(home, keep=given.keep) as described, Client(home.root) as client:
         ids = _submit_all(client)
         _tell_why_it_waits(client, ids["evaluate"])
         (home.root / _WAITED).touch()
         _show_until_ended(client)
         _tell_what_was_seen(client, ids)
-    _say_what_next(home, keep=keep, described=described)
+    _say_what_next(home, keep=given.keep, described=described)
 
 
 @contextmanager

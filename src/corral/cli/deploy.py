@@ -1,10 +1,9 @@
 """`corral deploy`, `corral deployments` and `corral undeploy`: model services on Kubernetes, without a server."""
 
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import typer
-
-from corral.cli.screen import command_group, example, print_json, say, write_lines
+from corral.cli.commands import model_services
+from corral.cli.screen import print_json, say, write_lines
 from corral.model.errors import Forbidden, NotFound, Refused
 
 if TYPE_CHECKING:
@@ -13,124 +12,57 @@ if TYPE_CHECKING:
     from corral.kubernetes.services.deployed_services import DeployedService
     from corral.kubernetes.services.idle_nodes import Fallback
 
-app = command_group()
 
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="N", help="Of the service; default: that of the context.")
-]
-Kubeconfig = Annotated[
-    str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
-]
-Context = Annotated[str | None, typer.Option("--context", metavar="C", help="Of the kubeconfig, instead of its own.")]
-Via = Annotated[str | None, typer.Option("--via", metavar="ome|kserve", help="The operator of the service.")]
-
-
-@app.command(
-    epilog=example(
-        "corral deploy chat --via ome --model llama-3-2-1b-instruct \\",
-        "      --runtime sglang-llama-small --param tp-size=2",
-    )
-)
-def deploy(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The service's name.")],
-    *,
-    via: Annotated[str, typer.Option("--via", metavar="ome|kserve", help="The operator that is to run it.")],
-    model: Annotated[
-        str, typer.Option("--model", metavar="M", help="A ClusterBaseModel of OME, or a storage URI for KServe.")
-    ],
-    runtime: Annotated[str, typer.Option("--runtime", metavar="R", help="The serving runtime.")],
-    param: Annotated[
-        list[str] | None,
-        typer.Option("--param", metavar="KEY=VALUE", help="An option of the runtime; tp-size is the number of GPUs."),
-    ] = None,
-    namespace: Namespace = None,
-    node: Annotated[
-        str,
-        typer.Option("--node", metavar="preferred|required|any", help="Whether it should, or must, run where chosen."),
-    ] = "preferred",
-    fallback: Annotated[
-        str,
-        typer.Option(
-            "--fallback",
-            metavar="kubernetes|pin",
-            help="Where no node has enough idle GPUs: who decides, or the calmest.",
-        ),
-    ] = "kubernetes",
-    prometheus: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus",
-            envvar="CORRAL_PROMETHEUS_URL",
-            show_envvar=False,
-            metavar="URL",
-            help="A Prometheus that scrapes dcgm-exporter, for readings.",
-        ),
-    ] = None,
-    exec_nvidia_smi: Annotated[
-        bool,
-        typer.Option("--exec-nvidia-smi", help="Run nvidia-smi in pods with GPUs where nothing measures these."),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be made; make and hold nothing.")
-    ] = False,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Do not wait until it is ready.")] = False,
-    timeout: Annotated[int, typer.Option("--timeout", metavar="SECONDS", help="How long to wait.")] = 1800,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
-    """Deploy a model service on the node with the most idle GPUs.
-
-    Waits until it is ready, and prints its address; fails as soon as its operator says that it cannot become ready.
-    """
+def deploy(given: model_services.Deploy) -> None:
+    """Run `corral deploy`."""
     from corral.kubernetes.inventory.readings.cluster_readings import ReadingSources
     from corral.kubernetes.services.controllers import CONTROLLERS
     from corral.kubernetes.services.manifests import ServiceWanted
     from corral.kubernetes.services.parameters import parameters_from
     from corral.kubernetes.services.service_kinds import kind_via
 
-    kind = kind_via(via)
-    if node not in ("preferred", "required", "any"):
-        raise Refused(f"--node {node!r} is not known: preferred, required or any", field="node")
-    cluster = _connected(kubeconfig, context, namespace)
+    kind = kind_via(given.via)
+    if given.node not in ("preferred", "required", "any"):
+        raise Refused(f"--node {given.node!r} is not known: preferred, required or any", field="node")
+    cluster = _connected(given.kubeconfig, given.context, given.namespace)
     controller = CONTROLLERS[kind.via](
-        cluster, sources=ReadingSources(prometheus, exec_nvidia_smi), say=_say_lines if dry_run else _print
+        cluster,
+        sources=ReadingSources(given.prometheus, given.exec_nvidia_smi),
+        say=_say_lines if given.dry_run else _print,
     )
-    wanted = ServiceWanted(name, cluster.namespace, model, runtime, parameters_from(param or []))
+    wanted = ServiceWanted(
+        given.name, cluster.namespace, given.model, given.runtime, parameters_from(given.param or [])
+    )
     made = controller.deploy(
         wanted,
-        select_node=node != "any",
-        affinity="required" if node == "required" else "preferred",
-        fallback=cast("Fallback", fallback),
-        dry_run=dry_run,
+        select_node=given.node != "any",
+        affinity="required" if given.node == "required" else "preferred",
+        fallback=cast("Fallback", given.fallback),
+        dry_run=given.dry_run,
     )
-    if dry_run:
+    if given.dry_run:
         write_lines(*_as_manifest(made))
-    elif not detach:
-        say(f"waiting until {name} is ready; it is deployed whether you wait or not")
-        url = controller.wait_for_ready(name, cluster.namespace, timeout)
-        write_lines(f"{name} is ready" + (f" at {url}" if url else ""))
+    elif not given.detach:
+        say(f"waiting until {given.name} is ready; it is deployed whether you wait or not")
+        url = controller.wait_for_ready(given.name, cluster.namespace, given.timeout)
+        write_lines(f"{given.name} is ready" + (f" at {url}" if url else ""))
 
 
-@app.command(epilog=example("corral deployments --namespace serving"))
-def deployments(
-    namespace: Namespace = None,
-    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In every namespace.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
-    """List the model services that Corral has deployed."""
+def deployments(given: model_services.Deployments) -> None:
+    """Run `corral deployments`."""
     from corral.cli.text_table import TextTable
 
-    cluster = _connected(kubeconfig, context, namespace)
-    rows = [row for one in _controllers(cluster) for row in one.deployments(None if everywhere else cluster.namespace)]
-    if not (rows or everywhere):
+    cluster = _connected(given.kubeconfig, given.context, given.namespace)
+    rows = [
+        row for one in _controllers(cluster) for row in one.deployments(None if given.everywhere else cluster.namespace)
+    ]
+    if not (rows or given.everywhere):
         _require_namespace(cluster)
-    if json:
+    if given.json:
         print_json(rows)
         return
     if not rows:
-        where = "any namespace" if everywhere else f"namespace {cluster.namespace}"
+        where = "any namespace" if given.everywhere else f"namespace {cluster.namespace}"
         say(f"nothing is deployed by Corral in {where}")
         return
     table = TextTable(
@@ -141,27 +73,20 @@ def deployments(
     write_lines(*table.lines())
 
 
-@app.command(epilog=example("corral undeploy chat --namespace serving"))
-def undeploy(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The service's name.")],
-    via: Via = None,
-    namespace: Namespace = None,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> None:
-    """Remove a model service that Corral has deployed, and what it holds."""
-    cluster = _connected(kubeconfig, context, namespace)
-    found = [one for one in _controllers(cluster, via) if one.has(name, cluster.namespace)]
+def undeploy(given: model_services.Undeploy) -> None:
+    """Run `corral undeploy`."""
+    cluster = _connected(given.kubeconfig, given.context, given.namespace)
+    found = [one for one in _controllers(cluster, given.via) if one.has(given.name, cluster.namespace)]
     if len(found) > 1:
-        raise Refused(f"{name} is a service of OME and of KServe; say which with --via", field="via")
+        raise Refused(f"{given.name} is a service of OME and of KServe; say which with --via", field="via")
     if not found:
         _require_namespace(cluster)
         raise NotFound(
-            f"there is no service {name} in namespace {cluster.namespace}; `corral deployments -A` lists all",
+            f"there is no service {given.name} in namespace {cluster.namespace}; `corral deployments -A` lists all",
             field="name",
         )
-    found[0].delete_inference_service(name, cluster.namespace)
-    write_lines(f"Removed InferenceService '{name}' in namespace '{cluster.namespace}'")
+    found[0].delete_inference_service(given.name, cluster.namespace)
+    write_lines(f"Removed InferenceService '{given.name}' in namespace '{cluster.namespace}'")
 
 
 def _as_manifest(made: dict[str, Any]) -> list[str]:

@@ -3,34 +3,18 @@
 import sys
 import time
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from corral.cli.screen import command_group, example, print_json_line, room, write_lines
+from corral.cli.commands import looking
+from corral.cli.screen import print_json_line, room, write_lines
 from corral.client import Client, Event
 
-app = command_group()
 
-
-@app.command(epilog=example("corral events", "corral events --topics jobs --after 1041 --json"))
-def events(
-    topics: Annotated[
-        str, typer.Option("--topics", metavar="TOPIC,...", help="Some of jobs, devices, alerts, tasks, metrics.")
-    ] = "jobs,devices,alerts",
-    after: Annotated[
-        int | None, typer.Option("--after", metavar="ID", min=0, help="Begin with what came after this event.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")] = False,
-) -> None:
-    """Follow what happens to jobs, GPUs and alerts.
-
-    A line has the time, the event's id, its topic, what happened and to what. It goes on until Ctrl-C, also over a
-    restart of the server. With --after 0 it begins with everything that the server still knows.
-    """
+def events(given: looking.Events) -> None:
+    """Run `corral events`."""
     with Client() as client:
-        for event in client.events(topics.split(","), after=after):
-            if json:
+        for event in client.events(given.topics.split(","), after=given.after):
+            if given.json:
                 print_json_line(event)
             elif event.topic != "hello":
                 write_lines(*(line[: room()] for line in event_lines(event)))

@@ -5,14 +5,12 @@ import signal
 import sys
 from contextlib import ExitStack, nullcontext
 from types import FrameType
-from typing import Annotated
 
-import typer
-
+from corral.cli.commands import running
 from corral.cli.follower import CORRAL_FAILED, SIGNALLED
 from corral.cli.input_stream import InputStream, StandardInput, has_input
 from corral.cli.interrupts import interruptible
-from corral.cli.screen import command_group, example, exit_code_of, say
+from corral.cli.screen import exit_code_of, say
 from corral.cli.terminal import Keys, Terminal
 from corral.client import Client
 from corral.client.inner_process import STDOUT, InnerProcess
@@ -23,57 +21,26 @@ from corral.model.terminal import TerminalSize
 
 _STDIN = 0
 
-app = command_group()
 
-
-@app.command(
-    "exec",
-    context_settings={"allow_interspersed_args": False},
-    epilog=example("corral exec 17 -- nvidia-smi", "corral exec 17", "corral exec --rank 1 --pty 17 -- top"),
-)
-def execute(
-    job_id: Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.")],
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[--] [COMMAND...]", help="The command and its arguments; none: a shell."),
-    ] = None,
-    rank: Annotated[int, typer.Option("--rank", help="The member of a gang.", min=0)] = 0,
-    pty: Annotated[
-        bool, typer.Option("--pty", help="Give the command this terminal: for a debugger, an editor.")
-    ] = False,
-) -> None:
-    """Run a command inside a running job.
-
-    It runs on the job's node, as the job's user, with the job's environment, working directory, GPUs and limits. The
-    job goes on as before, and nothing is added to its log; who ran which command is kept (`corral show`). Without a
-    command it is a shell, at this terminal if standard input is one.
-
-    Input, output and errors are passed on as they are. With --pty, and for a shell, the command has this terminal, and
-    every key is for it: Ctrl-] three times within a second ends it.
-
-    The command ends with the job, or with this: Ctrl-C ends it and all that it has started. Leave nothing running in
-    the background.
-
-    Only the job's user and administrators may. Exits with the command's exit code; 128+N after signal N; 126 or 127 if
-    it cannot be started; 125 if Corral failed or the job does not run.
-    """
+def execute(given: running.Exec) -> int:
+    """Run `corral exec`."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, _leave)
     # Options end with the job, so that this is taken for a word.
-    words = words[1:] if words and words[0] == "--" else words or []
-    at_terminal = pty or (not words and os.isatty(_STDIN))
+    words = given.words[1:] if given.words and given.words[0] == "--" else given.words or []
+    at_terminal = given.pty or (not words and os.isatty(_STDIN))
     try:
         with ExitStack() as stack:
             terminal = stack.enter_context(Terminal()) if at_terminal else None
-            code = _run(job_id, words, rank, terminal)
+            code = _run(given.job_id, words, given.rank, terminal)
     except CorralError as error:
         say(str(error))
-        raise typer.Exit(exit_code_of(error, otherwise=CORRAL_FAILED)) from error
+        return exit_code_of(error, otherwise=CORRAL_FAILED)
     except _Left as left:
         code = SIGNALLED + left.number
     except BrokenPipeError:
         code = SIGNALLED + signal.SIGPIPE
-    raise typer.Exit(code)
+    return code
 
 
 class _Left(Exception):

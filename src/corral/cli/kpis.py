@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Annotated
-
-import typer
 
 from corral.cli import screen
+from corral.cli.commands import measuring
 from corral.cli.periods import period_of
-from corral.cli.screen import command_group, example, print_json, wrapped, write_painted
+from corral.cli.screen import print_json, wrapped, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, Kpi, KpiRow, Kpis
 from corral.formatting.times import clock_span
@@ -34,39 +32,15 @@ TITLES = {
 
 _NARROW_UNITS = {"%": "%", "C": "C", "W": "W", "jobs/h": ""}
 
-app = command_group()
 
-
-@app.command(epilog=example("corral kpis", "corral kpis --by user --since 7d", "corral kpis --from 2026-10 --by means"))
-def kpis(
-    *,
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="KEY", help="A row for each user, project, queue, node or means.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="How far back: 12h.  [default: 24h]")
-    ] = None,
-    begin: Annotated[
-        str | None, typer.Option("--from", metavar="WHEN", help="From then on: 2026-10, 2026-10-01, 2026-10-01T08:00.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Show key figures: use of GPUs, how jobs fared, health.
-
-    Without --by each has its formula. With it: GPU and MEM are mean utilization and memory in percent, USED the part of
-    granted GPU time in which the GPU was used, JOBS/H how many ended per hour; TAKE, WAIT and START how long jobs took
-    from submission to end, waited, and from decision to start; TEMP and POWER are of one GPU, ERR the part of jobs that
-    failed, HW failures of hardware.
-    """
-    period = period_of(since, begin, until, default="24h")
+def kpis(given: measuring.Kpis) -> None:
+    """Run `corral kpis`."""
+    period = period_of(given.since, given.begin, given.until, default="24h")
     with Client() as client:
-        found = client.kpis(by=by, since=period.since, until=period.until)
-    if json:
+        found = client.kpis(by=given.by, since=period.since, until=period.until)
+    if given.json:
         print_json(found)
-    elif by is None:
+    elif given.by is None:
         write_painted(*pool_lines(found))
     else:
         write_painted(*group_lines(found))

@@ -3,14 +3,11 @@
 import csv
 import sys
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
-from typing import Annotated
 
-import typer
-
+from corral.cli.commands import measuring
 from corral.cli.csv_cells import moment, plain_cell
 from corral.cli.periods import Period, period_of
-from corral.cli.screen import command_group, example, print_json, write_document, write_painted
+from corral.cli.screen import print_json, write_document, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, Report, ReportRow
 from corral.formatting.times import clock_time
@@ -26,68 +23,21 @@ _FIGURES = (
     *("energy_kwh", "cost", "unpriced_hours"),
 )
 
-app = command_group()
 
-
-class ReportFormat(StrEnum):
-    """How it is written."""
-
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
-    HTML = "html"
-
-
-@app.command(
-    epilog=example(
-        "corral report --by project,user --since 30d",
-        "corral report --by model --from 2026-10 --format html > use.html",
-        "corral report --by hour,weekday",
-        "corral report --waste",
-    )
-)
-def report(
-    *,
-    by: Annotated[
-        str,
-        typer.Option(
-            "--by", metavar="KEYS", help="Of user, project, queue, job, model, node, hour, weekday: user,project."
-        ),
-    ] = "user",
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="How far back: 12h.  [default: 7d]")
-    ] = None,
-    begin: Annotated[
-        str | None, typer.Option("--from", metavar="WHEN", help="From then on: 2026-10, 2026-10-01, 2026-10-01T08:00.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
-    ] = None,
-    waste: Annotated[
-        bool,
-        typer.Option("--waste", help="List jobs that did not use all they had, and what would have done."),
-    ] = False,
-    form: Annotated[ReportFormat, typer.Option("--format", help="table, csv, json or html.")] = ReportFormat.TABLE,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Show what was made of granted GPUs, and what it cost.
-
-    Half a GPU for two hours is one GPU-hour. USED: the utilization was at least 5 %; IDLE: it was less; UNMETERED: it
-    was not measured. WASTED: attempts that failed or were lost, and what jobs lost that had to make room.
-    Hours and weekdays are those of the server's time zone. Prices are set in the site's settings.
-    """
-    period = period_of(since, begin, until)
-    words = [word.strip() for word in by.split(",")]
-    if waste:
-        _show_waste(period, as_json=json or form is ReportFormat.JSON, plain=form is ReportFormat.TABLE)
+def report(given: measuring.Report) -> None:
+    """Run `corral report`."""
+    period = period_of(given.since, given.begin, given.until)
+    words = [word.strip() for word in given.by.split(",")]
+    if given.waste:
+        _show_waste(period, as_json=given.json or given.form == "json", plain=given.form == "table")
         return
     with Client() as client:
         found = client.report(words, since=period.since, until=period.until)
-    if json or form is ReportFormat.JSON:
+    if given.json or given.form == "json":
         print_json(found)
-    elif form is ReportFormat.CSV:
+    elif given.form == "csv":
         write_csv(found)
-    elif form is ReportFormat.HTML:
+    elif given.form == "html":
         from corral.cli.report_html import page_of
 
         write_document(page_of(found))

@@ -7,15 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from corral.cli.commands import running
 from corral.cli.endings import ending_of
-from corral.cli.flag_classes import taking
-from corral.cli.flags import DeviceFlags, spell
+from corral.cli.flags import options_of, spell
 from corral.cli.interrupts import interruptible
-from corral.cli.screen import command_group, example, print_json, say, write_lines
+from corral.cli.screen import print_json, say, write_lines
 from corral.cli.waiting import ReasonLine
 from corral.client import Client, JobRow
 from corral.client.request import submission
@@ -27,30 +24,13 @@ from corral.model.units import count_of
 _FIRST_LOOK_S = 0.02
 _LONGEST_PAUSE_S = 1.0
 
-app = command_group()
 
-
-@app.command(epilog=example('eval "$(corral reserve --gpus 1 --for 2h)"'))
-@taking(DeviceFlags)
-def reserve(
-    flags: DeviceFlags,
-    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="How long to keep them: 30m, 2h.")],
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Keep them until the time is up, even after this session ends.")
-    ] = False,
-) -> None:
-    """Reserve GPUs for interactive work.
-
-    Prints the variables that make a shell use the GPUs: evaluate them, as in the example. `corral run` in that shell
-    then runs at once, on all of them or on those that --gpus and --device ask for, and not as a job.
-
-    A reservation waits its turn like any job. It ends with `corral release ID`, when the time is up, or when the login
-    session in which you typed this ends (logged out, window closed).
-    """
+def reserve(given: running.Reserve) -> None:
+    """Run `corral reserve`."""
     with Client() as client:
-        options = flags.options(client)
-        options["time"] = duration
-        owner_pid = None if detach else session_owner()
+        options = options_of(given.flags, client)
+        options["time"] = given.duration
+        owner_pid = None if given.detach else session_owner()
         request = submission((), options, kind=JobKind.RESERVE, owner_pid=owner_pid, spell=_spell)
         job = client.submit(request)
         with _cancelled_if_interrupted(job.id), interruptible():
@@ -65,26 +45,17 @@ def reserve(
     )
 
 
-@app.command(epilog=example("corral adopt 4213 --name llama-sft"))
-def adopt(
-    pid: Annotated[int, typer.Argument(metavar="PID", min=1, help="A running process that uses GPUs.")],
-    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Name of the job.")] = None,
-    priority: Annotated[int | None, typer.Option("--priority", metavar="N", help="Lower numbers run first.")] = None,
-    json: Annotated[bool, typer.Option("--json", help='Print JSON: {"id": ...}.')] = False,
-) -> None:
-    """Make a running process a job, so that it keeps the GPUs it uses.
-
-    The process runs on unchanged, and nobody else gets its GPUs until it ends.
-    """
-    if pid in _ancestors():
+def adopt(given: running.Adopt) -> None:
+    """Run `corral adopt`."""
+    if given.pid in _ancestors():
         raise Refused(
-            f"process {pid} is your shell or a parent of it, and cancelling the job would end it; "
+            f"process {given.pid} is your shell or a parent of it, and cancelling the job would end it; "
             "adopt the process that uses the GPU instead",
             field="pid",
         )
     with Client() as client:
-        job = client.adopt(pid, name=name, priority=priority)
-    if json:
+        job = client.adopt(given.pid, name=given.name, priority=given.priority)
+    if given.json:
         print_json({"id": job.id})
     else:
         write_lines(job.id)

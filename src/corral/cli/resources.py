@@ -1,31 +1,21 @@
 """`corral resources`: the resource names of other systems that jobs may use."""
 
 from collections.abc import Sequence
-from typing import Annotated
-
-import typer
 
 from corral.cli import screen
-from corral.cli.screen import command_group, example, print_json, wrapped, write_painted
+from corral.cli.commands import gpus_and_nodes
+from corral.cli.screen import print_json, wrapped, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, ResourceNameRow
 from corral.client.language import in_own_language
 from corral.model.printable import printable
 
-app = command_group()
 
-
-@app.command(epilog=example("corral resources", "corral submit --resource cuda.shares=0.5 -- ./job"))
-def resources(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """List the resource names of other systems that jobs may use.
-
-    A job uses those of one group by --resource NAME=AMOUNT. DEFAULT is the amount of a name that is given without one,
-    or that is needed and left out; * marks a name that is needed beside every other of its group. Descriptions are in
-    the language of your locale where the site has them.
-    """
+def resources(given: gpus_and_nodes.Resources) -> None:
+    """Run `corral resources`."""
     with Client() as client:
         rows = client.resource_names()
-    if json:
+    if given.json:
         print_json(rows)
     else:
         write_painted(*resource_lines(rows))

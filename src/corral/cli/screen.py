@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import IO, Any
 
-    import typer
-
 _STYLES = {
     "bold": "1",
     "dim": "2",
@@ -36,18 +34,6 @@ _NO_BREAK = "\0"
 
 USAGE = 2
 """Exit code for bad input."""
-
-
-def command_group() -> typer.Typer:
-    """A Typer application for the commands of one module, set up as all of them are."""
-    import typer
-
-    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
-
-
-def example(*lines: str) -> str:
-    """The examples at the end of a command's help."""
-    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def write_lines(*lines: str) -> None:

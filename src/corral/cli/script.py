@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from corral.cli.commands.job_options import SubmitFlags
 from corral.cli.direct.plain_script import (
     KEYWORDS,
     header_lines,
@@ -16,7 +17,7 @@ from corral.cli.direct.plain_script import (
     runner,
     why_not_kept,
 )
-from corral.cli.flags import SubmitFlags, filled, parse_words
+from corral.cli.flags import filled, parse_words
 from corral.cli.foreign_commands import logical_lines, missing_commands
 from corral.cli.sbatch import read_options, translate
 from corral.cli.sbatch_said import Said

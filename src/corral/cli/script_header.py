@@ -1,15 +1,16 @@
 """What the lines at the top of a script ask for, and which line says it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 
-from corral.cli.flags import SubmitFlags, filled, said, spell
+from corral.cli.commands.job_options import SubmitFlags
+from corral.cli.flags import filled, options_of, said, spell
 from corral.cli.script_mistakes import ScriptMistakes
 from corral.client.request import submission
 from corral.model.errors import Refused
 
 _DEFAULTS = SubmitFlags()
-_NAMES = {spell(one.name): one.name for one in fields(SubmitFlags)} | {"--params": "param"}
+_NAMES = {spell(one.name): one.name for one in SubmitFlags.declared} | {"--params": "param"}
 _OF_THE_SERVER = {
     "checkpoint_grace_s": "checkpoint_signal", "time_limit_s": "time", "begin_at": "begin", "excluded_nodes": "exclude",
     "nodes": "node", "disk_mib": "disk", "cpu_milli": "cpus", "host_memory_mib": "host_memory",
@@ -21,7 +22,7 @@ _OF_THE_SERVER = {
 class Header:
     """The flags, and where each stands: `origins` are by the names of the flags, as "job.sh, line 3: --gpus"."""
 
-    flags: SubmitFlags = _DEFAULTS
+    flags: SubmitFlags = field(default_factory=SubmitFlags)
     origins: Mapping[str, str] = field(default_factory=dict)
 
     def then(self, flags: SubmitFlags, where: str) -> "Header":
@@ -39,14 +40,14 @@ class Header:
         left = filled(given, self.flags)
         while True:
             try:
-                submission(["true"], left.options(None), script=True, spell=spell)
+                submission(["true"], options_of(left, None), script=True, spell=spell)
                 return
             except Refused as refused:
                 name = _flag_of(refused)
                 if name not in self.origins or getattr(left, name) in (getattr(given, name), getattr(_DEFAULTS, name)):
                     return  # not about a line: it is told when the job is submitted
                 mistakes.add(f"{self.origins[name]}: {refused}")
-                left = replace(left, **{name: getattr(_DEFAULTS, name)})
+                left = left.but(**{name: getattr(_DEFAULTS, name)})
 
 
 def at_its_line(refused: Refused, origins: Mapping[str, str]) -> Refused:
@@ -61,4 +62,4 @@ def _flag_of(refused: Refused) -> str:
 
 
 def _said(flags: SubmitFlags) -> list[str]:
-    return [one.name for one in fields(flags) if said(getattr(flags, one.name))]
+    return [name for name, value in vars(flags).items() if said(value)]

@@ -3,11 +3,9 @@
 import sys
 import time
 from collections.abc import Sequence
-from typing import Annotated
 
-import typer
-
-from corral.cli.screen import example, print_json, room, told, write_lines, write_painted
+from corral.cli.commands import tuning
+from corral.cli.screen import print_json, room, told, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client
 from corral.formatting.times import clock_time
@@ -32,28 +30,12 @@ STATUS_STYLES = {"running": "cyan", "completed": "green", "success": "green", "f
 _STOP_S = 150.0
 _LOOK_S = 0.25
 
-app = typer.Typer(
-    name="tasks",
-    help="List the tasks of the autotuner; start, cancel and delete them.",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    invoke_without_command=True,
-    epilog="\b\nExample:\n  corral tasks\n  corral tasks cancel 17",
-)
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-TaskId = Annotated[str, typer.Argument(metavar="TASK", help="Its id in `corral tasks`.")]
-
-
-@app.callback()
-def tasks(ctx: typer.Context, json: Json = False) -> None:
-    """List the tasks of the autotuner, newest first."""
-    if ctx.invoked_subcommand is not None:
-        return
+def tasks(given: tuning.Tasks) -> None:
+    """Run `corral tasks`."""
     with Client() as client:
         rows = client.tasks.list()
-    if json:
+    if given.json:
         print_json(rows)
         return
     titles = ("ID", "NAME", "USER", "STATUS", "TRIED", "BEST", "TIME", "MODEL")
@@ -67,84 +49,73 @@ def tasks(ctx: typer.Context, json: Json = False) -> None:
     write_painted(*(table.lines(paint="STATUS") if rows else ["there are no tasks; `corral tune FILE` makes one"]))
 
 
-@app.command(epilog=example("corral tasks show 17"))
-def show(task_id: TaskId, json: Json = False) -> None:
-    """Show what a task has found: the best parameters, the proof, and the command to serve so."""
+def show(given: tuning.TasksShow) -> None:
+    """Run `corral tasks show`."""
     with Client() as client:
-        detail, rows = client.tasks.get(task_id), client.experiments.list(task_id, metrics=True)
-    if json:
+        detail, rows = client.tasks.get(given.task_id), client.experiments.list(given.task_id, metrics=True)
+    if given.json:
         print_json(detail)
     else:
         write_painted(*report_lines(detail, rows))
 
 
-@app.command(epilog=example("corral tasks logs -f 17", "corral tasks logs 17 --experiment 3"))
-def logs(
-    task_id: TaskId,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until nothing of it runs.")] = False,
-    experiment: Annotated[
-        int | None, typer.Option("--experiment", "-e", metavar="NO", min=1, help="What the server of this one wrote.")
-    ] = None,
-) -> None:
-    """Print what happened to a task and its experiments, a line each; or what one experiment's server wrote."""
+def logs(given: tuning.TasksLogs) -> None:
+    """Run `corral tasks logs`."""
     with Client() as client:
-        if experiment is None:
-            for line in client.tasks.logs(task_id, follow=follow):
+        if given.experiment is None:
+            for line in client.tasks.logs(given.task_id, follow=given.follow):
                 write_lines(printable(line))
                 sys.stdout.flush()
             return
-        row = client.experiments.of_number(task_id, experiment)
+        row = client.experiments.of_number(given.task_id, given.experiment)
         if row.job_id is None:
-            raise NotFound(f"experiment {experiment} of task {task_id} has no log: no job was submitted for it")
-        for block in client.jobs.logs_bytes(row.job_id, follow=follow):
+            raise NotFound(
+                f"experiment {given.experiment} of task {given.task_id} has no log: no job was submitted for it"
+            )
+        for block in client.jobs.logs_bytes(row.job_id, follow=given.follow):
             sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
 
 
-@app.command(epilog=example("corral tasks start 17"))
-def start(task_id: TaskId) -> None:
-    """Have a task begin. One that failed or was cancelled goes on where it was."""
+def start(given: tuning.TasksStart) -> None:
+    """Run `corral tasks start`."""
     with Client() as client:
-        row = client.tasks.start(task_id)
+        row = client.tasks.start(given.task_id)
     write_lines(f"task {row.id} is running; `corral experiments {row.id}` shows what it tries")
 
 
-@app.command(epilog=example("corral tasks cancel 17"))
-def cancel(task_id: TaskId) -> None:
-    """Let no more experiments of a task begin, and wait until those that run have stopped."""
+def cancel(given: tuning.TasksCancel) -> None:
+    """Run `corral tasks cancel`."""
     with Client() as client:
-        client.tasks.cancel(task_id)
+        client.tasks.cancel(given.task_id)
         give_up_at = time.monotonic() + _STOP_S
-        while alive := [row for row in client.experiments.list(task_id) if row.completed_at is None]:
+        while alive := [row for row in client.experiments.list(given.task_id) if row.completed_at is None]:
             if time.monotonic() > give_up_at:
-                write_lines(f"task {task_id} is cancelled; {count_of(len(alive), 'experiment')} still stop")
+                write_lines(f"task {given.task_id} is cancelled; {count_of(len(alive), 'experiment')} still stop")
                 return
             time.sleep(_LOOK_S)
-    write_lines(f"task {task_id} is cancelled, and nothing of it runs")
+    write_lines(f"task {given.task_id} is cancelled, and nothing of it runs")
 
 
-@app.command(epilog=example("corral tasks restart 17"))
-def restart(task_id: TaskId) -> None:
-    """Forget the experiments of a task that does not run, and begin anew."""
+def restart(given: tuning.TasksRestart) -> None:
+    """Run `corral tasks restart`."""
     with Client() as client:
-        client.tasks.restart(task_id)
-    write_lines(f"task {task_id} begins anew")
+        client.tasks.restart(given.task_id)
+    write_lines(f"task {given.task_id} begins anew")
 
 
-@app.command(epilog=example("corral tasks clear 17"))
-def clear(task_id: TaskId) -> None:
-    """Forget the experiments of a task that does not run."""
+def clear(given: tuning.TasksClear) -> None:
+    """Run `corral tasks clear`."""
     with Client() as client:
-        client.tasks.clear(task_id)
-    write_lines(f"task {task_id} has no experiments any more")
+        client.tasks.clear(given.task_id)
+    write_lines(f"task {given.task_id} has no experiments any more")
 
 
-@app.command(epilog=example("corral tasks delete 17"))
-def delete(task_id: TaskId) -> None:
-    """Forget a task that does not run, and its experiments."""
+def delete(given: tuning.TasksDelete) -> None:
+    """Run `corral tasks delete`."""
     with Client() as client:
-        client.tasks.delete(task_id)
-    write_lines(f"task {task_id} is deleted")
+        client.tasks.delete(given.task_id)
+    write_lines(f"task {given.task_id} is deleted")
 
 
 def tried_in_words(row: TaskRow) -> str:

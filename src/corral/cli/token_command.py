@@ -1,11 +1,9 @@
 """`corral token`: creates, lists and revokes tokens for access over TCP."""
 
 import sys
-from typing import Annotated
 
-import typer
-
-from corral.cli.screen import example, print_json, say, write_lines, write_painted
+from corral.cli.commands import serving
+from corral.cli.screen import print_json, say, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client
 from corral.formatting.times import clock_time
@@ -15,44 +13,13 @@ from corral.model.units import parse_duration_s
 
 NEVER = "never"
 
-app = typer.Typer(
-    name="token",
-    help="Create, list and revoke tokens for access over TCP.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    epilog="\b\nExample:\n  corral token create --expires 7d",
-)
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
-
-@app.callback()
-def token() -> None:
-    """Tokens give access to a server over TCP: set CORRAL_URL to its address and CORRAL_TOKEN to the token."""
-
-
-@app.command(epilog=example("corral token create --expires 7d", "corral token create --user alice --scope read"))
-def create(
-    user: Annotated[
-        str | None,
-        typer.Option("--user", metavar="USER", help="User it acts as; administrators may name any.  [default: you]"),
-    ] = None,
-    expires: Annotated[
-        str, typer.Option("--expires", metavar="TIME", help=f"How long it is valid, or {NEVER!r}.")
-    ] = "30d",
-    scope: Annotated[
-        TokenScope,
-        typer.Option("--scope", help="read: look only; submit: also submit and change own jobs; admin: everything."),
-    ] = TokenScope.SUBMIT,
-    json: Json = False,
-) -> None:
-    """Create a token and print it; it is not shown again. Whoever has it acts as its user, within its scope."""
-    expires_in_s = None if expires == NEVER else parse_duration_s(expires, field="--expires")
+def create(given: serving.TokenCreate) -> None:
+    """Run `corral token create`."""
+    expires_in_s = None if given.expires == NEVER else parse_duration_s(given.expires, field="--expires")
     with Client() as client:
-        made = client.tokens.create(user, scope=scope, expires_in_s=expires_in_s)
-    if json:
+        made = client.tokens.create(given.user, scope=TokenScope(given.scope), expires_in_s=expires_in_s)
+    if given.json:
         print_json(made)
         return
     write_lines(made.token)
@@ -64,17 +31,11 @@ def create(
     )
 
 
-@app.command("list", epilog=example("corral token list", "corral token list --all --json"))
-def list_tokens(
-    all: Annotated[
-        bool, typer.Option("--all", "-a", help="Also tokens that have expired or were revoked lately.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """List your tokens, or as administrator everybody's. The secrets are not stored, so they are not shown."""
+def list_tokens(given: serving.TokenList) -> None:
+    """Run `corral token list`."""
     with Client() as client:
-        tokens = client.tokens.list(all=all)
-    if json:
+        tokens = client.tokens.list(all=given.all)
+    if given.json:
         print_json(tokens)
         return
     table = TextTable(("ID", "USER", "SCOPE", "CREATED", "EXPIRES", "LAST USED", "STATE"), limits={"USER": 16})
@@ -83,11 +44,10 @@ def list_tokens(
     write_painted(*table.lines())
 
 
-@app.command(epilog=example("corral token revoke 3"))
-def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="Its id in `corral token list`.")]) -> None:
-    """Revoke a token and all tokens created with it, at once. Jobs submitted with it run on."""
+def revoke(given: serving.TokenRevoke) -> None:
+    """Run `corral token revoke`."""
     with Client() as client:
-        for one in client.tokens.revoke(token_id):
+        for one in client.tokens.revoke(given.token_id):
             write_lines(f"token {one} was revoked")
 
 

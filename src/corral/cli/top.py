@@ -5,27 +5,16 @@ import os
 import shutil
 import sys
 import time
-from typing import Annotated
 
-import typer
-
-from corral.cli.screen import command_group, example, painted, write_painted
+from corral.cli.commands import looking
+from corral.cli.screen import painted, write_painted
 from corral.client import Client
 from corral.model.errors import CorralError, Refused
 
-app = command_group()
 
-
-@app.command(epilog=example("corral top", "corral top --once"))
-def top(
-    once: Annotated[bool, typer.Option("--once", help="Print one frame as text, and end.")] = False,
-) -> None:
-    """Watch GPUs and jobs on the whole terminal: bars, waits, logs.
-
-    Filter with /, sort with s, look at a job and its log with Enter, cancel it with c; ? tells all keys, and q ends it.
-    It follows the server live, also over a restart. --once prints what it would show, in a pipe as of 80 by 24.
-    """
-    if once:
+def top(given: looking.Top) -> None:
+    """Run `corral top`."""
+    if given.once:
         write_painted(*_frame())
         return
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

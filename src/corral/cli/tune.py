@@ -5,12 +5,11 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from corral.cli.commands import tuning
 from corral.cli.kubeconfig_variable import kubeconfig_from_anywhere
-from corral.cli.screen import command_group, example, room, say, told, write_lines, write_painted
+from corral.cli.screen import room, say, told, write_lines, write_painted
 from corral.cli.tasks import outcome, report_lines
 from corral.client import Client
 from corral.model.answers.tuning import TaskDetail
@@ -26,48 +25,34 @@ _OF_SHELL = {
 }
 """Variables of whoever types the command that a task has, unless its file says otherwise, by the mode of deployment."""
 
-app = command_group()
 
-
-@app.command(epilog=example("corral tune task.json --follow", "corral tune --demo"))
-def tune(
-    file: Annotated[Path | None, typer.Argument(metavar="TASK.json", help="What to tune, and how.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show what is tried, until it is done.")] = False,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Tune a stand-in on mock GPUs with a server of its own, in about a minute.")
-    ] = False,
-) -> None:
-    """Find the best way to serve a model.
-
-    Candidates are deployed on GPUs from the queue, and each is measured under the traffic of the task.
-
-    Without --follow it prints the task's id; `corral tasks show ID` tells what was found. Exits with 1 if no experiment
-    succeeded.
-    """
-    if demo:
+def tune(given: tuning.Tune) -> int:
+    """Run `corral tune`."""
+    if given.demo:
         from corral.cli.tune_demo import tune_demo
 
-        if file is not None:
+        if given.file is not None:
             raise Refused("--demo has a task of its own; leave the file out", field="--demo")
         tune_demo()
-        return
-    if file is None:
+        return 0
+    if given.file is None:
         raise Refused("name the file of a task, or use --demo", field="TASK.json")
     with Client() as client:
-        row = client.tasks.create(with_shell(read_task(file)))
+        row = client.tasks.create(with_shell(read_task(given.file)))
         for note in row.notes:
             say(note)
         client.tasks.start(row.id)
-        if not follow:
+        if not given.follow:
             write_lines(row.id)
-            return
+            return 0
         try:
             detail = follow_task(client, row.id)
         except KeyboardInterrupt:
             say(f"task {row.id} runs on; `corral tasks cancel {row.id}` stops it")
-            raise typer.Exit(130) from None
+            return 130
     if detail.task.status != "completed":
-        raise typer.Exit(1)
+        return 1
+    return 0
 
 
 def read_task(file: Path) -> dict[str, Any]:

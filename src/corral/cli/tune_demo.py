@@ -6,8 +6,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from corral.cli.local.server import daemon_command, described_box, start_detached, stop_server
 from corral.cli.screen import write_lines
 from corral.cli.server_part import require_server_part
@@ -54,7 +52,7 @@ def tune_demo() -> None:
             _stop_everything(home, pid)
         shutil.rmtree(home.root, ignore_errors=True)
     if detail.task.status != "completed":
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 def _stop_everything(home: Home, pid: int) -> None:

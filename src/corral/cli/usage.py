@@ -4,14 +4,12 @@ import csv
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from corral.cli.commands import measuring
 from corral.cli.csv_cells import moment, plain_cell
 from corral.cli.periods import Period, months_of, period_of
-from corral.cli.screen import command_group, example, print_json, write_painted
+from corral.cli.screen import print_json, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client, Usage, UsageRow
 from corral.formatting.times import clock_time
@@ -21,45 +19,11 @@ from corral.model.run_history import UsageBy
 NAME_COLUMNS = 14
 MONTH = "month"
 
-app = command_group()
 
-
-class UsageFormat(StrEnum):
-    """How it is written."""
-
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-
-
-@app.command(
-    epilog=example("corral usage --by project --since 30d", "corral usage --from 2026-01 --by month,user --format csv")
-)
-def usage(
-    *,
-    by: Annotated[
-        str, typer.Option("--by", metavar="KEYS", help="Add up by user, project or queue, by month, or by month,user.")
-    ] = "user",
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="TIME", help="How far back: 12h.  [default: 7d]")
-    ] = None,
-    begin: Annotated[
-        str | None, typer.Option("--from", metavar="WHEN", help="From then on: 2026-10, 2026-10-01, 2026-10-01T08:00.")
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
-    ] = None,
-    form: Annotated[UsageFormat, typer.Option("--format", help="table, json or csv.")] = UsageFormat.TABLE,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Show GPU-hours used, and how well the shares were enforced.
-
-    Half a GPU for two hours is one GPU-hour. "enforced": jobs could not use more than their share. "guarded" memory:
-    jobs that used more were stopped. "advisory": nothing kept jobs to their share. LOST are hours of jobs that were
-    stopped to make room for others. Months are those of this machine's time zone.
-    """
-    monthly, key = _keys(by)
-    period = period_of(since, begin, until)
+def usage(given: measuring.Usage) -> None:
+    """Run `corral usage`."""
+    monthly, key = _keys(given.by)
+    period = period_of(given.since, given.begin, given.until)
     with Client() as client:
         periods = list(months_of(period)) if monthly else [period]
         usages = [
@@ -67,9 +31,9 @@ def usage(
         ]
     if key is None:
         usages = [(month, replace(used, by=MONTH, rows=(used.total,))) for month, used in usages]
-    if json or form is UsageFormat.JSON:
-        print_json(_as_json(by, period, usages) if monthly else usages[0][1])
-    elif form is UsageFormat.CSV:
+    if given.json or given.form == "json":
+        print_json(_as_json(given.by, period, usages) if monthly else usages[0][1])
+    elif given.form == "csv":
         write_csv(usages)
     else:
         write_painted(*(months_lines(usages) if monthly else usage_lines(usages[0][1])))

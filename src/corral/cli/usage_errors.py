@@ -1,42 +1,44 @@
-"""What is wrong with a command line, in words: typer's errors, with flags of other tools named as here."""
+"""What is wrong with a command line, in words: flags and commands of other tools are named as here."""
 
-from typing import Any
+from __future__ import annotations
 
-from typer.exceptions import TyperException
+import sys
 
-from corral.cli.other_tools import no_such_flag
+from corral.cli.help_page import usage_lines
+from corral.cli.other_tools import no_such_command, no_such_flag
+from corral.cli.reading import UnknownCommand, UnknownOption
 from corral.cli.screen import told, width
+from corral.model.errors import nearest
 
-_PREFIX = "Error: "
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-
-def said_of(error: TyperException) -> str:
-    """What an error says, with the flag that it is about."""
-    found: Any = error
-    if hasattr(error, "possibilities"):
-        flags = {spelled for param in found.ctx.command.params for spelled in param.opts if spelled.startswith("-")}
-        return no_such_flag(found.option_name, flags, found.ctx.info_name)
-    if hasattr(error, "param_type") or getattr(error, "param", None) is None:
-        return error.format_message()
-    flag = found.param.get_error_hint(found.ctx).split(" / ")[0].strip("'")
-    value, is_not, _ = error.message.rpartition(" is not ")
-    expected = _number_in_words(found.param.type)
-    return f"{flag}: {value}{is_not}{expected}" if is_not and expected else f"{flag}: {error.message.rstrip('.')}"
+    from corral.cli.declaring import Option
+    from corral.cli.reading import UsageError
 
 
-def fit_to_terminal(error: TyperException) -> None:
-    """Have typer show the error in these words and in lines of the terminal's width. A help text stays as it is."""
-    if "\n" not in error.message:
-        lines = told(f"{_PREFIX}{said_of(error)}", width())
-        vars(error)["format_message"] = lambda: "\n".join(lines).removeprefix(_PREFIX)
+def tell(error: UsageError) -> None:
+    """Write on standard error how the command is written, and what is wrong."""
+    assert error.command is not None
+    name, columns = " ".join(error.path), width()
+    lines = [
+        *usage_lines(error.path, error.command, columns),
+        f"Try '{name} -h' for help.",
+        "",
+        *told(f"Error: {said_of(error, error.command.declared, error.path[-1])}", columns),
+    ]
+    sys.stderr.write("".join(f"{line}\n" for line in lines))
 
 
-def _number_in_words(kind: Any) -> str:
-    """The numbers that an option takes; "" where it takes no number, or says itself what it takes."""
-    noun = {"int": "a whole number", "float": "a number"}.get(str(getattr(kind, "name", "")).split(" ")[0])
-    if noun is None:
-        return ""
-    least, most = getattr(kind, "min", None), getattr(kind, "max", None)
-    if most is not None:
-        return f"{noun} from {least} to {most}" if least is not None else f"{noun} of at most {most}"
-    return noun if least is None else f"{noun} of at least {least}"
+def said_of(error: UsageError, options: Sequence[Option], command: str = "") -> str:
+    """What an error says of a command with these options."""
+    match error:
+        case UnknownOption():
+            return no_such_flag(error.spelled, {spelled for one in options for spelled in one.names}, command)
+        case UnknownCommand():
+            assert error.command is not None
+            if len(error.path) > 1 and error.command.commands:
+                return f"there is no command {error.name!r}; {nearest(error.name, error.command.commands)}"
+            return no_such_command(error.name, error.command.commands)
+    return str(error)

@@ -1,4 +1,4 @@
-"""The options of a job by name and type, for type checkers, `help` and messages. By `make options` from the model."""
+"""The options of a job by name and type, for type checkers, `help` and messages. By `make declared` from the model."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence

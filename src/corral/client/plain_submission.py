@@ -19,6 +19,8 @@ PLAIN_OPTIONS = frozenset(
     {"array", "env", "force", "gpus", "hold", "name", "priority", "project", "queue", "time", "workdir"}
 )
 
+_NO_PLAIN_NUMBER = 10**15
+
 _DEFAULTS: dict[str, Any] = {
     "name": "", "priority": None, "queue": "default", "project": "default", "time_limit_s": None, "env": {},
     "workdir": "/", "umask": 0o022, "rlimits": [], "held": False, "force": False, "inherited_env": [],
@@ -30,9 +32,11 @@ def plain_submission(command: Sequence[str], options: Mapping[str, Any]) -> dict
     """The compact plain form of the submission; None where `options` has others than PLAIN_OPTIONS, or where anything
     makes no sense: the model says what, and of several faults the first.
 
-    The values are as flags give them: `gpus` and `priority` whole numbers, `env` a mapping.
+    The values are as flags give them: `gpus` a whole number, or text for a share, which takes the model.
     """
     if not (PLAIN_OPTIONS.issuperset(options) and command and command[0]):
+        return None
+    if not all(_is_plain(options[name]) for name in ("gpus", "priority") if name in options):
         return None
     try:
         fields = _fields(command, options)
@@ -65,6 +69,10 @@ def _fields(command: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any
         "held": options.get("hold", False),
         "force": options.get("force", False),
     }
+
+
+def _is_plain(number: object) -> bool:
+    return isinstance(number, int) and 0 <= number < _NO_PLAIN_NUMBER
 
 
 def _array(text: str) -> dict[str, Any]:

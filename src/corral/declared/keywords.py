@@ -1,4 +1,4 @@
-"""Writes `corral/client/options.py`, the keywords of the client, from the declarations: `make options`."""
+"""Writes `corral/client/options.py`, the keywords of the client, from the declarations: `make declared`."""
 
 from pathlib import Path
 from textwrap import indent, wrap
@@ -21,7 +21,7 @@ _TYPES = {
 }
 
 _HEAD = '''\
-"""The options of a job by name and type, for type checkers, `help` and messages. By `make options` from the model."""
+"""The options of a job by name and type, for type checkers, `help` and messages. By `make declared` from the model."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -62,6 +62,6 @@ def test_what_a_newer_server_tells_besides_is_no_reason_to_fail() -> None:
 
 
 def test_the_shapes_are_those_of_the_classes() -> None:
-    format_ = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(derive.SHAPES_PATH), "-"]
-    made = subprocess.run(format_, input=derive.shapes_source(), capture_output=True, text=True, check=True)
-    assert derive.SHAPES_PATH.read_text() == made.stdout, "a row was changed: `make options` writes them down anew"
+    format_ = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(derive.PATH), "-"]
+    made = subprocess.run(format_, input=derive.source(), capture_output=True, text=True, check=True)
+    assert derive.PATH.read_text() == made.stdout, "a row was changed: `make declared` writes them down anew"

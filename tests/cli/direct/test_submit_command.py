@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 
+from corral.cli.app import Corral
+from corral.cli.commands.job_options import SubmitFlags
+from corral.cli.commands.running import Submit
 from corral.cli.direct.submit_command import plain_body
-from corral.cli.direct.words import read
-from corral.cli.flags import SubmitFlags, filled, spell
+from corral.cli.flags import filled, options_of, spell
+from corral.cli.reading import read
 from corral.cli.script import read_script
 from corral.client import Client
 from corral.client.request import submission
@@ -16,15 +19,14 @@ from corral.wire import to_plain
 
 def body_of(words: list[str]) -> dict[str, Any] | None:
     """What is sent without the model."""
-    command = read(["submit", *words])
-    assert command is not None
-    given = {name: value for name, value in command[1].items() if name not in ("json", "dry_run")}
-    return plain_body(given.pop("words"), given, after_dashes=given.pop("after_dashes"))
+    given = read(Corral, "corral", ["submit", *words]).value()
+    assert isinstance(given, Submit)
+    return plain_body(given.words, given.flags, after_dashes=given.after_dashes)
 
 
 def with_model(path: str, *arguments: str, flags: SubmitFlags) -> Any:
     script = read_script(path, arguments)
-    options = filled(flags, script.flags).options(Client("/nowhere"))
+    options = options_of(filled(flags, script.flags), Client("/nowhere"))
     return to_plain(
         submission(script.command, options, script=True, script_text=script.text, spell=spell), compact=True
     )
@@ -60,14 +62,14 @@ def test_a_plain_script_is_sent_as_with_the_model(text: str, mode: int, tmp_path
         "#!/bin/sh\n#CORRAL --image a/b\n", "#!/bin/sh\n#CORRAL --env A\n",
     ],
 )  # fmt: skip
-def test_a_script_of_which_more_is_to_be_said_is_left_to_typer(text: str, tmp_path: Path) -> None:
+def test_a_script_of_which_more_is_to_be_said_is_left_to_the_model(text: str, tmp_path: Path) -> None:
     path = tmp_path / "job.sh"
     path.write_text(text)
     assert body_of([str(path)]) is None
 
 
 @pytest.mark.parametrize("line", ["no-such-script.sh", "-", "/", "--env A -- true", "--image a/b -- true"])
-def test_what_is_no_plain_script_or_command_is_left_to_typer(line: str) -> None:
+def test_what_is_no_plain_script_or_command_is_left_to_the_model(line: str) -> None:
     assert body_of(line.split()) is None
 
 

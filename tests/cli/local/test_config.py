@@ -4,13 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from corral.cli.local import doctor
-from corral.cli.local.config import app
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
+from tests.cli.in_process import ran
 
 
 @pytest.fixture
@@ -20,19 +18,20 @@ def path(tmp_path: Path) -> Path:
 
 def told(path: Path, text: str, *words: str) -> str:
     path.write_text(text)
-    result = CliRunner().invoke(app, ["check", str(path), *words], catch_exceptions=False)
-    assert result.exit_code == 0
-    return result.output
+    done = ran("config", "check", str(path), *words)
+    assert done.code == 0
+    return done.out + done.err
 
 
 def refusal(path: Path, text: str) -> str:
     """What is said of a file with mistakes: of one in the error, of several in lines."""
     path.write_text(text)
-    result = CliRunner().invoke(app, ["check", str(path)])
-    if isinstance(result.exception, Refused):
-        return str(result.exception)
-    assert result.exit_code == 2
-    return result.stderr.removeprefix("corral: ")
+    try:
+        done = ran("config", "check", str(path))
+    except Refused as refused:
+        return str(refused)
+    assert done.code == 2
+    return done.err.removeprefix("corral: ")
 
 
 def test_a_good_file_is_called_good(path: Path) -> None:
@@ -94,7 +93,7 @@ def test_what_contradicts_itself_is_told_in_words(path: Path, text: str, message
 
 def test_a_file_that_is_not_there_is_no_good_file(path: Path) -> None:
     with pytest.raises(Refused, match="there is no file"):
-        typer.main.get_command(app).main(["check", str(path)], standalone_mode=False)
+        ran("config", "check", str(path))
 
 
 @pytest.fixture
@@ -157,11 +156,11 @@ def test_a_file_to_begin_with_is_written_once_and_is_valid(path: Path, monkeypat
     home = path.parent / "home"
     monkeypatch.setenv("CORRAL_HOME", str(home))
     for words, written in (([], home / "config.yaml"), ([str(path)], path)):
-        done = CliRunner().invoke(app, ["init", *words], catch_exceptions=False)
-        assert (done.exit_code, done.output.split()[0]) == (0, str(written))
+        done = ran("config", "init", *words)
+        assert (done.code, done.out.split()[0], done.err) == (0, str(written), "")
         text = written.read_text()
         assert told(written, text) == f"{written} is valid\n"
-        again = CliRunner().invoke(app, ["init", *words])
-        assert "is there already, and is not overwritten" in str(again.exception)
+        with pytest.raises(Refused, match="is there already, and is not overwritten"):
+            ran("config", "init", *words)
         assert written.read_text() == text
-    assert CliRunner().invoke(app, ["init", "-"]).output == text
+    assert ran("config", "init", "-") == (0, text, "")

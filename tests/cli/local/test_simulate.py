@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from corral.cli.local.simulate import app
+from corral.model.errors import Refused
+from tests.cli.in_process import ran
 
 SWF = "".join(
     f"{number} {10 * number} -1 {run_s} {procs} -1 -1 {procs} {run_s} -1 1 1 1 1 1 1 -1 -1\n"
@@ -25,9 +25,9 @@ def trace(tmp_path: Path) -> Path:
 
 
 def simulated(*arguments: str) -> str:
-    told = CliRunner().invoke(app, list(arguments))
-    assert told.exit_code == 0, told.output
-    return told.output
+    done = ran("simulate", *arguments)
+    assert (done.code, done.err) == (0, "")
+    return done.out
 
 
 def test_each_order_has_its_report_and_its_lines_in_one_page(trace: Path, tmp_path: Path) -> None:
@@ -54,8 +54,10 @@ def test_one_policy_has_the_report_that_it_always_had(trace: Path) -> None:
 
 
 def test_a_list_with_an_empty_name_is_refused_with_one_that_would_do(trace: Path) -> None:
-    told = CliRunner().invoke(app, ["swf", "--trace", str(trace), "--order", "fcfs,"])
-    assert "--order: 'fcfs,' has an empty name in it; write one, or several as in fcfs,corral" in str(told.exception)
+    with pytest.raises(
+        Refused, match="--order: 'fcfs,' has an empty name in it; write one, or several as in fcfs,corral"
+    ):
+        ran("simulate", "swf", "--trace", str(trace), "--order", "fcfs,")
 
 
 def test_faults_have_a_page(tmp_path: Path) -> None:

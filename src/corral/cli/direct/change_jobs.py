@@ -1,4 +1,4 @@
-"""`corral cancel`, `hold`, `release` and `requeue` of jobs that are named by their ids."""
+"""`corral cancel`, `hold`, `release` and `requeue` of jobs that are named by their ids; others take the model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any, Literal
 
+    from corral.cli.commands import changing
+    from corral.cli.commands.changing import ChangeFlags
+
     Verb = Literal["cancel", "hold", "release", "requeue"]
 
 AT_ONCE = 10_000
@@ -20,14 +23,33 @@ DONE: dict[Verb, str] = {"cancel": "cancelled", "hold": "held", "release": "rele
 """What is said of a job that each command has changed."""
 
 
-def change_jobs(verb: Verb, *, ids: Sequence[str] | None, yes: bool, json: bool, **choice: Any) -> int | None:
-    """Change the jobs of these ids. None where options choose jobs, too, or nothing was named.
+def cancel(given: changing.Cancel) -> int:
+    """Run `corral cancel`."""
+    return _change("cancel", given.ids, given.flags)
 
-    Who names jobs is never asked, so `yes` changes nothing.
-    """
-    if not ids or any(value is not None for value in choice.values()):
-        return None
-    return change_named(verb, ids, json=json)
+
+def hold(given: changing.Hold) -> int:
+    """Run `corral hold`."""
+    return _change("hold", given.ids, given.flags)
+
+
+def release(given: changing.Release) -> int:
+    """Run `corral release`."""
+    return _change("release", given.ids, given.flags)
+
+
+def requeue(given: changing.Requeue) -> int:
+    """Run `corral requeue`."""
+    return _change("requeue", given.ids, given.flags)
+
+
+def _change(verb: Verb, ids: Sequence[str] | None, flags: ChangeFlags) -> int:
+    """Change the jobs of these ids, or those that flags choose. Who names jobs is never asked."""
+    if ids and flags == type(flags)(yes=flags.yes, json=flags.json):
+        return change_named(verb, ids, json=flags.json)
+    from corral.cli.change import change_chosen
+
+    return change_chosen(verb, ids or (), flags)
 
 
 def change_named(verb: Verb, ids: Sequence[str], *, json: bool) -> int:

@@ -1,13 +1,10 @@
-"""Writes `options.py` from what typer knows of the commands of this room, `shapes.py` from rows: `make options`."""
+"""Writes `shapes.py` from the rows of answers: `make declared`."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-import typer
-
-from corral.cli.app import app
 from corral.model import row_traits
 from corral.model.answers.devices import DeviceRow
 from corral.model.answers.job_details import Explanation, JobDetail
@@ -15,28 +12,12 @@ from corral.model.answers.jobs import JobRow
 from corral.model.answers.site import NodeRow, QueueRow, ServerInfo
 from corral.wire import key_of, to_plain
 
-NAMES = (
-    "cancel", "devices", "hold", "logs", "nodes", "ps", "queues", "release", "requeue", "show", "status", "submit",
-    "wait", "why",
-)  # fmt: skip
-"""The commands that are read without typer, where that is plain."""
-
 ROWS = (DeviceRow, Explanation, JobDetail, JobRow, NodeRow, QueueRow, ServerInfo)
-"""What these commands list; the rows below them come with them."""
+"""What the commands of this room list; the rows below them come with them."""
 
-PATH = Path(__file__).with_name("options.py")
-SHAPES_PATH = Path(__file__).with_name("shapes.py")
+PATH = Path(__file__).with_name("shapes.py")
 
-_KINDS = {"str": "text", "int": "whole", "int range": "whole", "float": "number", "number_of_gpus": "whole"}
-
-_HEAD = '''"""The options of the commands that are read without typer. By `make options` from theirs: change those.
-
-An option is the name of its value and its kind, of a number with the least and the most that it may be.
-"""
-
-'''
-
-_SHAPES_HEAD = '''"""Rows of answers that are read without their classes. By `make options` from these: change those.
+_HEAD = '''"""Rows of answers that are read without their classes. By `make declared` from these: change those.
 
 Of each class its traits, the fields that have a default, and those that are rows: of which class, and how many.
 """
@@ -51,25 +32,9 @@ if TYPE_CHECKING:
 
 
 def source() -> str:
-    """The module of options as it has to be, but for its layout."""
-    group: Any = typer.main.get_command(app)
-    context = typer.Context(group)
-    commands = {name: group.get_command(context, name) for name in NAMES}
-    tables = {
-        "OPTIONS: dict[str, dict[str, tuple[str | int | None, ...]]]": {n: _options(c) for n, c in commands.items()},
-        "ARGUMENTS": {name: _argument(command) for name, command in commands.items()},
-        "DEFAULTS: dict[str, dict[str, str | int | bool | None]]": {n: _defaults(c) for n, c in commands.items()},
-        "COMMAND_FOLLOWS": sorted(name for name, command in commands.items() if _command_follows(command)),
-    }
-    return _HEAD + "\n\n".join(f"{name} = {table!r}" for name, table in tables.items()) + "\n"
-
-
-def shapes_source() -> str:
     """The module of shapes as it has to be, but for its layout."""
     shapes = {cls.__name__: _shape(cls) for cls in sorted(_with_those_below(ROWS), key=lambda cls: cls.__name__)}
-    return (
-        f"{_SHAPES_HEAD}SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]] = {shapes!r}\n"
-    )
+    return f"{_HEAD}SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]] = {shapes!r}\n"
 
 
 def _with_those_below(rows: tuple[type, ...]) -> set[type]:
@@ -114,47 +79,5 @@ def _is_optional(hint: Any) -> bool:
     return type(None) in get_args(hint)
 
 
-def _options(command: Any) -> dict[str, tuple[Any, ...]]:
-    return {
-        spelled: (param.name, *_kind(param))
-        for param in _params(command, "option")
-        for spelled in (*param.opts, *param.secondary_opts)
-    }
-
-
-def _kind(param: Any) -> tuple[Any, ...]:
-    plain = param.nargs == 1 and param.envvar is None and not param.secondary_opts and param.callback is None
-    if not plain:
-        raise ValueError(f"{param.opts}: only typer can read this; leave its command out of NAMES")
-    if param.is_flag:
-        return ("flag",)
-    kind = _KINDS[param.type.name]
-    if param.multiple:
-        return ({"text": "texts"}[kind],)
-    return (kind, param.type.min, param.type.max) if param.type.name == "int range" else (kind,)
-
-
-def _argument(command: Any) -> tuple[str, str]:
-    arguments = _params(command, "argument")
-    if not arguments:
-        return "", "none"
-    (argument,) = arguments
-    return argument.name, "one" if argument.nargs == 1 else "some" if argument.required else "any"
-
-
-def _defaults(command: Any) -> dict[str, Any]:
-    values = {param.name: param.default for param in _params(command, "option")}
-    return values | ({"after_dashes": False} if _command_follows(command) else {})
-
-
-def _command_follows(command: Any) -> bool:
-    return command.context_settings.get("allow_interspersed_args") is False
-
-
-def _params(command: Any, kind: str) -> list[Any]:
-    return [param for param in command.params if param.param_type_name == kind and param.name != "help"]
-
-
 if __name__ == "__main__":
     PATH.write_text(source())
-    SHAPES_PATH.write_text(shapes_source())

@@ -13,14 +13,15 @@ from corral.model.units import format_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from corral.cli.commands import looking
     from corral.client import Explanation
 
 
-def explain_job(*, job_id: str, json: bool) -> int:
+def explain_job(given: looking.Why) -> int:
     """Print why a job waits; the exit code."""
     transport = Transport(find_address())
-    answer = transport.get(job_path(job_meant(transport, job_id), "why"))
-    if json:
+    answer = transport.get(job_path(job_meant(transport, given.job_id), "why"))
+    if given.json:
         print_json(answer)
         return 0
     from corral.cli.direct.rows import row_of

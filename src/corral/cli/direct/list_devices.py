@@ -10,16 +10,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from corral.cli.commands import gpus_and_nodes, looking
 
-def show_status(*, watch: bool, json: bool) -> int:
+
+def show_status(given: looking.Status) -> int:
     """Print each GPU with its state and who uses it; the exit code. With `watch` until it is left."""
     transport = Transport(find_address())
-    if watch:
+    if given.watch:
         from corral.cli.live import show_live
 
         show_live(lambda: _status_lines(transport, bars=True), "status")
         return 0
-    if json:
+    if given.json:
         return _print_devices(transport)
     from corral.cli.device_tables import elsewhere
     from corral.cli.screen import fitted, painted
@@ -30,10 +32,10 @@ def show_status(*, watch: bool, json: bool) -> int:
     return 0
 
 
-def list_devices(*, json: bool) -> int:
+def list_devices(given: gpus_and_nodes.Devices) -> int:
     """Print each GPU with its UUID and model; the exit code."""
     transport = Transport(find_address())
-    if json:
+    if given.json:
         return _print_devices(transport)
     from corral.cli.device_tables import device_lines
 

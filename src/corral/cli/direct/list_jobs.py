@@ -14,59 +14,50 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from corral.cli.commands import looking
 
-def list_jobs(
-    *,
-    json: bool,
-    start: bool,
-    watch: bool,
-    sort: str | None,
-    columns: str | None,
-    no_header: bool,
-    elements: bool,
-    limit: int,
-    every: bool,
-    user: Sequence[str] | None,
-    state: Sequence[str] | None,
-    name: Sequence[str] | None,
-    queue: Sequence[str] | None,
-    project: Sequence[str] | None,
-    means: str | None,
-    array: str | None,
-    since: str | None,
-) -> int:
+
+def list_jobs(given: looking.Ps) -> int:
     """Print the jobs that are chosen; the exit code. Of JSON all is printed, as the server has it."""
     names = None
-    if columns is not None:
+    if given.columns is not None:
         from corral.cli.job_rows import parse_columns
 
-        names = parse_columns(columns)
-        if json or start:
+        names = parse_columns(given.columns)
+        if given.json or given.start:
             raise Refused("--columns is for the table of jobs; leave it out with --json and --start", field="--columns")
-    if watch and json:
+    if given.watch and given.json:
         raise Refused("--watch is for a terminal and --json for programs; leave one of them out", field="--watch")
     wanted = {
-        "all": every,
-        "user": _joined(user, "--user"),
-        "phase": ",".join(_phases_named(state)) or None,
-        "name": _joined(name, "--name"),
-        "queue": _joined(queue, "--queue"),
-        "project": _joined(project, "--project"),
-        "means": checked(means, "--means"),
-        "array": checked(array, "--array"),
-        "since": None if (at := moment(since)) is None else int(at),
+        "all": given.every,
+        "user": _joined(given.user, "--user"),
+        "phase": ",".join(_phases_named(given.state)) or None,
+        "name": _joined(given.name, "--name"),
+        "queue": _joined(given.queue, "--queue"),
+        "project": _joined(given.project, "--project"),
+        "means": checked(given.means, "--means"),
+        "array": checked(given.array, "--array"),
+        "since": None if (at := moment(given.since)) is None else int(at),
     }
-    if not watch:
+    if not given.watch:
         # All that is made here is kept to the end, and to look for garbage among it takes as long as to make it.
         gc.disable()
-    if json and not start and sort is None:
+    if given.json and not given.start and given.sort is None:
         print_json(Transport(find_address()).get("/jobs", limit=0, **wanted)["jobs"])
     else:
         from corral.cli.job_table import show_jobs
 
-        each = elements or no_header or array is not None
+        each = given.elements or given.no_header or given.array is not None
         show_jobs(
-            wanted, sort, limit or None, names, header=not no_header, elements=each, start=start, watch=watch, json=json
+            wanted,
+            given.sort,
+            given.limit or None,
+            names,
+            header=not given.no_header,
+            elements=each,
+            start=given.start,
+            watch=given.watch,
+            json=given.json,
         )
     return 0
 

@@ -15,15 +15,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from corral.cli.commands import gpus_and_nodes
     from corral.client import NodeRow
 
 STATE_STYLES = {"ready": "green", "silent": "red", "gone": "red", "draining": "yellow", "cordoned": "magenta"}
 
 
-def list_nodes(*, json: bool) -> int:
+def list_nodes(given: gpus_and_nodes.Nodes) -> int:
     """Print the nodes; the exit code."""
     answer = Transport(find_address()).get("/nodes")["nodes"]
-    if json:
+    if given.json:
         print_json(answer)
     else:
         write_painted(*node_lines(rows_of("NodeRow", answer)))

@@ -13,14 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from corral.cli.commands import looking
     from corral.client import QueueRow
     from corral.model.queue import Quota
 
 
-def list_queues(*, project: str, json: bool) -> int:
+def list_queues(given: looking.Queues) -> int:
     """Print the queues, with what a job in this project may have in each; the exit code."""
-    answer = Transport(find_address()).get("/queues", project=project)["queues"]
-    if json:
+    answer = Transport(find_address()).get("/queues", project=given.project)["queues"]
+    if given.json:
         print_json(answer)
     else:
         write_painted(*queue_lines(rows_of("QueueRow", answer)))

@@ -16,23 +16,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from corral.cli.commands import looking
     from corral.client import Explanation
 
 
-def print_log(*, job_id: str, follow: bool, rank: str, tail: int | None, since: str | None) -> int:
+def print_log(given: looking.Logs) -> int:
     """Print the output of a job, and why there is none; the exit code."""
-    if rank != "all" and not is_whole(rank):
-        raise Refused(f"--rank: {rank!r:.60} is no rank; write a number from 0, or all", field="rank")
-    at = moment(since)
+    if given.rank != "all" and not is_whole(given.rank):
+        raise Refused(f"--rank: {given.rank!r:.60} is no rank; write a number from 0, or all", field="rank")
+    at = moment(given.since)
     transport = Transport(find_address())
-    job_id = job_meant(transport, job_id)
-    if follow and (notice := _no_log_yet(transport, job_id)):
+    job_id = job_meant(transport, given.job_id)
+    if given.follow and (notice := _no_log_yet(transport, job_id)):
         say(notice)
     blocks = transport.stream(
         job_path(job_id, "logs"),
-        follow=follow,
-        rank=rank if rank == "all" else int(rank) or None,
-        tail=tail,
+        follow=given.follow,
+        rank=given.rank if given.rank == "all" else int(given.rank) or None,
+        tail=given.tail,
         since=None if at is None else int(at),
     )
     shown = False
@@ -41,7 +42,9 @@ def print_log(*, job_id: str, follow: bool, rank: str, tail: int | None, since: 
         sys.stdout.buffer.write(block)
         sys.stdout.buffer.flush()
     # Most have a log, which says all: why there is none is asked afterwards.
-    if not shown and (notice := (None if follow else _no_log_yet(transport, job_id)) or _never_ran(transport, job_id)):
+    if not shown and (
+        notice := (None if given.follow else _no_log_yet(transport, job_id)) or _never_ran(transport, job_id)
+    ):
         say(notice)
     return 0
 

@@ -1,4 +1,4 @@
-"""Rows of answers that are read without their classes. By `make options` from these: change those.
+"""Rows of answers that are read without their classes. By `make declared` from these: change those.
 
 Of each class its traits, the fields that have a default, and those that are rows: of which class, and how many.
 """

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from corral.cli.commands import looking
     from corral.client import (
         AttemptRow,
         ExecutedCommand,
@@ -57,19 +58,19 @@ LIMITED = ("memory", "compute", "cpus", "host_memory")
 """What a job may be held to: memory and compute of its devices, CPUs and memory of the host."""
 
 
-def show_job(*, job_id: str, json: bool) -> int:
+def show_job(given: looking.Show) -> int:
     """Print everything about a job, or of an array its elements in short; the exit code."""
     transport = Transport(find_address())
-    job_id = job_meant(transport, job_id)
+    job_id = job_meant(transport, given.job_id)
     try:
         answer = transport.get(job_path(job_id))
     except NotFound:
         elements = _elements(transport, job_id) if job_id else ()
         if not elements:
             raise
-        _show_array(transport, job_id, elements, json=json)
+        _show_array(transport, job_id, elements, json=given.json)
         return 0
-    if json:
+    if given.json:
         print_json(answer)
         return 0
     detail = row_of("JobDetail", answer)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from corral.cli.commands.job_options import SubmitFlags
 from corral.cli.direct.plain_script import plain_script
-from corral.cli.direct.words import read
+from corral.cli.reading import UsageError, read_options
 from corral.cli.screen import print_json, say, write_lines
 from corral.client.address import find_address
 from corral.client.plain_submission import plain_submission
@@ -12,23 +13,27 @@ from corral.model.units import count_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
+    from corral.cli.commands import running
 
-def submit_command(*, words: Sequence[str], after_dashes: bool, dry_run: bool, json: bool, **flags: Any) -> int | None:
-    """Queue a command or a script, and print its id. None where it is only tried, or its flags need more."""
-    body = None if dry_run else plain_body(words, flags, after_dashes=after_dashes)
+
+def submit_command(given: running.Submit) -> int:
+    """Queue a command or a script, and print its id; the exit code. More than most have takes the model."""
+    body = None if given.dry_run else plain_body(given.words, given.flags, after_dashes=given.after_dashes)
     if body is None:
-        return None
+        from corral.cli.submit import submit
+
+        return submit(given)
     answer = Transport(find_address()).post("/jobs", body)
-    tell(answer["id"], answer.get("notes", ()), json=json)
-    if "array" in body and not json:
+    tell(answer["id"], answer.get("notes", ()), json=given.json)
+    if "array" in body and not given.json:
         tell_elements(answer["id"], body["array"]["indices"])
     return 0
 
 
-def plain_body(words: Sequence[str], flags: Mapping[str, Any], *, after_dashes: bool) -> dict[str, Any] | None:
+def plain_body(words: Sequence[str], flags: SubmitFlags, *, after_dashes: bool) -> dict[str, Any] | None:
     """What is sent for a command or a script and these flags; None where that takes the model."""
     given = _said(flags)
     command, text = list(words), ""
@@ -37,12 +42,11 @@ def plain_body(words: Sequence[str], flags: Mapping[str, Any], *, after_dashes: 
         if script is None:
             return None
         command, header, text = script
-        for line in reversed(header):  # the last line says it, where several do
-            said = read(["submit", *line, "--", "true"])
-            if said is None or said[1]["words"] != ["true"] or said[1]["json"] or said[1]["dry_run"]:
-                return None
-            given = _said(said[1]) | given
-    given = {name: value for name, value in given.items() if name not in ("words", "after_dashes")}
+        try:
+            for line in reversed(header):  # the last line says it, where several do
+                given = _said(read_options(SubmitFlags, line)) | given
+        except UsageError:
+            return None
     variables = [one.partition("=") for one in given.pop("env", ())]
     if not all(name and equals for name, equals, _ in variables):
         return None
@@ -52,8 +56,8 @@ def plain_body(words: Sequence[str], flags: Mapping[str, Any], *, after_dashes: 
     return body if body is None or after_dashes else {**body, "script": True, "script_text": text}
 
 
-def _said(flags: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in flags.items() if value is not None and value is not False}
+def _said(flags: SubmitFlags) -> dict[str, Any]:
+    return {name: value for name, value in vars(flags).items() if value is not None and value is not False}
 
 
 def tell_elements(job_id: str, indices: Sequence[int]) -> None:

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from corral.cli.commands import running
 TIMED_OUT = 124
 
 
-def wait_for_jobs(*, ids: Sequence[str], timeout: str | None) -> int:
+def wait_for_jobs(given: running.Wait) -> int:
     """Wait until these jobs have ended; the exit code: 0 if all succeeded, 1 if one did not, TIMED_OUT."""
-    timeout_s = _seconds(timeout)
+    ids: Sequence[str] = given.ids
+    timeout_s = _seconds(given.timeout)
     if not all(map(is_plain, ids)):
         from corral.client.arguments import job_ids
 

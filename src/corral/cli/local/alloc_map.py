@@ -3,14 +3,10 @@
 import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from corral.cli.commands import gpus_and_nodes
 from corral.cli.screen import (
     clipped,
-    command_group,
-    example,
     painted,
     print_json,
     say,
@@ -28,28 +24,15 @@ _FREE = "."
 _MANY = "*"
 """The letter of all users after the last letter of the alphabet."""
 
-app = command_group()
 
-
-@app.command("alloc-map", epilog=example("corral alloc-map", "corral alloc-map --scan /scratch --json"))
-def alloc_map(
-    scan: Annotated[
-        Path | None,
-        typer.Option("--scan", metavar="DIR", help="Read resource files under a Backend.ai scratch directory."),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Show how much of each GPU is allocated, and to whom.
-
-    One bar per GPU, one letter per user. With --scan no server is needed: the amounts come from resource files, and a
-    bad file is named and skipped.
-    """
-    if scan is not None:
-        _show_scan(scan, json=json)
+def alloc_map(given: gpus_and_nodes.AllocMap) -> None:
+    """Run `corral alloc-map`."""
+    if given.scan is not None:
+        _show_scan(given.scan, json=given.json)
         return
     with Client() as client:
         devices = client.alloc_map()
-    if json:
+    if given.json:
         print_json(devices)
     else:
         write_painted(*map_lines(devices))

@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from corral.cli.flag_classes import taking
-from corral.cli.screen import command_group, example, painted, print_json, say, width, wrapped, write_painted
+from corral.cli.commands import measuring
+from corral.cli.commands.measuring import CheckFlags
+from corral.cli.screen import painted, print_json, say, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer, ServerInfo
 from corral.model.device import FIRST_VENDOR, VirtualLayer
 from corral.model.errors import Refused, nearest
@@ -24,84 +23,29 @@ if TYPE_CHECKING:
 _INDENT = " " * 9
 _OK_INDENT = " " * 7
 
-app = command_group()
 
-
-@dataclass(frozen=True)
-class CheckFlags:
-    """What is checked for, in place of what is here."""
-
-    cuda: Annotated[
-        str | None, typer.Option("--cuda", metavar="X.Y", help="CUDA version that the program is built for.")
-    ] = None
-    dtype: Annotated[str | None, typer.Option("--dtype", metavar="NAME", help="Precision: bf16, half, fp8.")] = None
-    gpus: Annotated[
-        str | None,
-        typer.Option("--gpus", metavar="N", help="Number of GPUs, or a share: 0.5.  [default: what it uses]"),
-    ] = None
-    gpu_mem: Annotated[
-        str | None, typer.Option("--gpu-mem", metavar="SIZE", help="GPU memory granted on each GPU: 20G.")
-    ] = None
-    mig: Annotated[
-        str | None, typer.Option("--mig", metavar="PROFILE", help="Check for a MIG slice of this profile: 1g.10gb.")
-    ] = None
-    share: Annotated[
-        str | None, typer.Option("--share", metavar="MEANS", help="How the GPU is shared: mps, mig or timeslice.")
-    ] = None
-    gpu_model: Annotated[
-        str | None, typer.Option("--gpu-model", metavar="NAME", help="Check for this GPU model instead of those here.")
-    ] = None
-    driver: Annotated[
-        str | None, typer.Option("--driver", metavar="VERSION", help="Check for this driver instead of the one here.")
-    ] = None
-    vgpu_cuda: Annotated[
-        str | None,
-        typer.Option("--vgpu-cuda", metavar="X.Y", help="CUDA version that the virtual GPU layer is built for."),
-    ] = None
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Also reject a CUDA runtime newer than the driver's within one major version."),
-    ] = False
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
-
-
-@app.command(
-    context_settings={"allow_interspersed_args": False},
-    epilog=example("corral check --gpus 2 -- vllm serve ./model -tp 2", "corral check --cuda 12.1 --dtype bf16"),
-)
-@taking(CheckFlags)
-def check(
-    flags: CheckFlags,
-    command: Annotated[
-        list[str] | None, typer.Argument(metavar="[[--] COMMAND...]", help="The command to check.", show_default=False)
-    ] = None,
-) -> None:
-    """Check whether a command can run on the GPUs here, and what to change if not.
-
-    Reads the driver version, the CUDA runtime of the command's Python environment, the flags of vLLM, SGLang and
-    torchrun, and the model's config.json, looks its program up on the PATH, and whether the script is there that it
-    runs. Nothing is run. Exits with 1 if it can run on no GPU model here, or one of these is missing.
-    """
+def check(given: measuring.Check) -> int:
+    """Run `corral check`."""
     from corral.preflight.detect import Stated, detect
     from corral.preflight.rules import blocking
     from corral.preflight.rules import check as find
 
     stated = Stated(
-        None if flags.cuda is None else _version(flags.cuda, "--cuda"),
-        None if flags.dtype is None else parse_dtype(flags.dtype),
+        None if given.flags.cuda is None else _version(given.flags.cuda, "--cuda"),
+        None if given.flags.dtype is None else parse_dtype(given.flags.dtype),
     )
-    found = detect(command or [], os.environ, Path.cwd(), stated)
-    places = _places_asked_for(flags, str(found.work.world_size or 1))
-    missing = _missing_program(command or [""])
-    results = [(place, find(found.work_in(place), place, strict=flags.strict)) for place in places]
-    if flags.json:
+    found = detect(given.command or [], os.environ, Path.cwd(), stated)
+    places = _places_asked_for(given.flags, str(found.work.world_size or 1))
+    missing = _missing_program(given.command or [""])
+    results = [(place, find(found.work_in(place), place, strict=given.flags.strict)) for place in places]
+    if given.flags.json:
         shown = [{"model": place.model, "findings": [asdict(one) for one in findings]} for place, findings in results]
         print_json({"places": shown, "sources": list(found.sources), "program": missing})
     else:
         write_painted(*result_lines(results))
         for line in (*([missing] if missing else []), *(f"found {source}" for source in found.sources)):
             say(line)
-    raise typer.Exit(int(missing is not None or all(blocking(findings) for _, findings in results)))
+    return int(missing is not None or all((blocking(findings) for _, findings in results)))
 
 
 def _missing_program(command: Sequence[str]) -> str | None:

@@ -3,15 +3,12 @@
 import pwd
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from corral.alerts.channel_process import check_channels
-from corral.cli.config_reload import reload
+from corral.cli.commands import serving
 from corral.cli.local.served_nodes import served_nodes
 from corral.cli.local.server import make_home
-from corral.cli.screen import USAGE, example, print_json, say, write_document, write_lines
+from corral.cli.screen import USAGE, print_json, say, write_document, write_lines
 from corral.client import Client, own_home
 from corral.config import HOST, Settings, load_settings
 from corral.config.mistakes import Collecting, Mistakes
@@ -24,35 +21,10 @@ from corral.model.queue import Project
 from corral.plugins.queue_orders import load_policies
 from corral.sharing.definitions import load_catalogue
 
-app = typer.Typer(
-    name="config",
-    help="Write, check and reload the settings of a site.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    epilog="\b\nExample:\n  corral config check cluster-config.yaml",
-)
 
-
-@app.callback()
-def config() -> None:
-    """The settings of a site are in $CORRAL_HOME/config.yaml."""
-
-
-@app.command(epilog=example("corral config check", "corral config check cluster-config.yaml"))
-def check(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="File to check.", show_default="the home's config.yaml")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Check a settings file before a server reads it.
-
-    Shows each mistake with its line, 20 at most, and exits with 2. Without one lists keys that have no effect yet, and
-    GPUs, users and projects that do not exist.
-    """
-    path = own_home().config_file if file is None else file
+def check(given: serving.ConfigCheck) -> int:
+    """Run `corral config check`."""
+    path = own_home().config_file if given.file is None else given.file
     if not path.exists():
         raise Refused(f"there is no file {path}, so every setting has its default value", field="FILE")
     try:
@@ -60,41 +32,27 @@ def check(
     except Mistakes as mistakes:
         for one in mistakes.found:
             say(str(one))
-        raise typer.Exit(USAGE) from None
+        return USAGE
     remarks = [*arranged.remarks, *_preempting(settings), *_unknown_names(settings), *([unknown] if unknown else [])]
-    if json:
+    if given.json:
         print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": remarks})
-        return
+        return 0
     for key in settings.unbuilt:
         write_lines(f"no effect yet: {key}")
     for remark in remarks:
         write_lines(f"note: {remark}")
     write_lines(f"{path} is valid")
+    return 0
 
 
-app.command(epilog=example("corral config reload"))(reload)
-
-
-@app.command(epilog=example("corral config init", "corral config init - | less"))
-def init(
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[FILE]", help="File to write; - is standard output.", show_default="the home's config.yaml"
-        ),
-    ] = None,
-) -> None:
-    """Write a settings file for a machine that people share, with comments, to begin with.
-
-    It has a time limit for all jobs, GPUs for each user, and who may go before whom; alerts and more are in comments. A
-    file that is there is never overwritten.
-    """
-    if file == Path("-"):
+def init(given: serving.ConfigInit) -> None:
+    """Run `corral config init`."""
+    if given.file == Path("-"):
         write_document(starter_settings())
         return
     home = own_home()
-    path = home.config_file if file is None else file
-    if file is None:
+    path = home.config_file if given.file is None else given.file
+    if given.file is None:
         make_home(home)
     try:
         with path.open("x", encoding="utf-8") as new:

@@ -11,15 +11,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, NamedTuple
 
 import corral
 from corral.as_login import keyring_shared
+from corral.cli.commands import serving
 from corral.cli.local.served_nodes import served_nodes
 from corral.cli.local.server import another_owner, answering
-from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
+from corral.cli.screen import painted, print_json, width, wrapped, write_painted
 from corral.cli.server_part import install_command, missing_packages
 from corral.client import Client, DeviceRow, NoServer, own_home
 from corral.client.machine_server import how_to_restart, how_to_start
@@ -51,55 +50,27 @@ DRIVER_PATIENCE_S = 10.0
 _TIMEX_BYTES = 208
 _CLOCK_UNSYNCHRONISED = 5
 
-app = command_group()
-
 
 Check = Callable[[Home], CheckResult]
 
 
-@app.command(epilog=example("corral doctor", "corral doctor --engine kubernetes"))
-def doctor(
-    *,
-    engine: Annotated[
-        str | None, typer.Option("--engine", metavar="kubernetes", help="Check a Kubernetes cluster instead.")
-    ] = None,
-    kubeconfig: Annotated[
-        str | None, typer.Option("--kubeconfig", metavar="FILE", help="Default: $KUBECONFIG, or ~/.kube/config.")
-    ] = None,
-    context: Annotated[str | None, typer.Option("--context", metavar="C", help="Of the kubeconfig.")] = None,
-    namespace: Annotated[str | None, typer.Option("--namespace", metavar="N", help="Of jobs and services.")] = None,
-    prometheus: Annotated[
-        str | None,
-        typer.Option(
-            "--prometheus",
-            envvar="CORRAL_PROMETHEUS_URL",
-            show_envvar=False,
-            metavar="URL",
-            help="A Prometheus that scrapes dcgm-exporter.",
-        ),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Check this machine and its server, and show what to fix.
-
-    With CORRAL_URL set, it checks what a client needs, and asks the server for its nodes and GPUs.
-
-    Exits with 1 if a problem keeps Corral from working; warnings do not count.
-    """
-    if engine is None:
+def doctor(given: serving.Doctor) -> int:
+    """Run `corral doctor`."""
+    if given.engine is None:
         findings = _findings(own_home())
-    elif engine == "kubernetes":
-        findings = _cluster_findings(kubeconfig, context, namespace, prometheus)
+    elif given.engine == "kubernetes":
+        findings = _cluster_findings(given.kubeconfig, given.context, given.namespace, given.prometheus)
     else:
         raise Refused(
-            f"--engine {engine!r} is not known; `corral doctor` checks kubernetes, or this machine", field="engine"
+            f"--engine {given.engine!r} is not known; `corral doctor` checks kubernetes, or this machine",
+            field="engine",
         )
-    if json:
+    if given.json:
         print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
             write_painted(*lines_of(finding))
-    raise typer.Exit(int(any(finding.state == FAILURE for finding in findings)))
+    return int(any(finding.state == FAILURE for finding in findings))
 
 
 def _cluster_findings(

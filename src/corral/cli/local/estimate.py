@@ -4,12 +4,11 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from corral.cli.commands import measuring
 from corral.cli.local.check import parse_dtype
-from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
+from corral.cli.screen import painted, print_json, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer
 from corral.model.errors import Refused
 from corral.model.units import count_of, format_memory
@@ -20,65 +19,42 @@ if TYPE_CHECKING:
 MOST_RANKS = 64
 """A tensor parallel size beyond this is not suggested."""
 
-app = command_group()
 
-
-@app.command(epilog=example("corral estimate Llama-3-70B --tp 4 --dtype fp16 --context 32k --batch 8"))
-def estimate(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL", help="A model directory, the name of a cached model, or any name with a size in it."
-        ),
-    ],
-    *,
-    tp: Annotated[int, typer.Option("--tp", min=1, metavar="N", help="Tensor parallel size.")] = 1,
-    pp: Annotated[int, typer.Option("--pp", min=1, metavar="N", help="Pipeline parallel size.")] = 1,
-    dtype: Annotated[str | None, typer.Option("--dtype", metavar="NAME", help="Precision: bf16, half, fp8.")] = None,
-    kv_dtype: Annotated[
-        str | None, typer.Option("--kv-dtype", metavar="NAME", help="Precision of the key-value cache.")
-    ] = None,
-    context: Annotated[
-        str | None,
-        typer.Option("--context", metavar="TOKENS", help="Context length: 8192, 32k.  [default: the model's maximum]"),
-    ] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, metavar="N", help="Sequences at a time.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Estimate the GPU memory that a language model needs, and which GPUs here have enough.
-
-    Computed from the model's config.json if there is one, else from the size in its name (70B), else for a small model.
-    The last line of the output says which.
-    """
+def estimate(given: measuring.Estimate) -> None:
+    """Run `corral estimate`."""
     from corral.preflight.estimate import InferenceSetup, estimate_local, estimate_named, parse_context
     from corral.preflight.model_name import billions_in
     from corral.preflight.model_source import find_model
 
     load = InferenceSetup(
-        tensor_parallel=tp,
-        pipeline_parallel=pp,
-        dtype=None if dtype is None else parse_dtype(dtype),
-        cache_dtype=None if kv_dtype is None else parse_dtype(kv_dtype, "--kv-dtype"),
-        context=None if context is None else parse_context(context),
-        batch=batch,
+        tensor_parallel=given.tp,
+        pipeline_parallel=given.pp,
+        dtype=None if given.dtype is None else parse_dtype(given.dtype),
+        cache_dtype=None if given.kv_dtype is None else parse_dtype(given.kv_dtype, "--kv-dtype"),
+        context=None if given.context is None else parse_context(given.context),
+        batch=given.batch,
     )
-    local = find_model(model, os.environ, Path.cwd())
-    if local is None and model.startswith(("/", "./", "../")) and not billions_in(model):
-        raise Refused(f"MODEL: there is no directory {model}, and its name contains no size such as 7B", field="model")
+    local = find_model(given.model, os.environ, Path.cwd())
+    if local is None and given.model.startswith(("/", "./", "../")) and not billions_in(given.model):
+        raise Refused(
+            f"MODEL: there is no directory {given.model}, and its name contains no size such as 7B", field="model"
+        )
 
     def of(wanted: "InferenceSetup") -> "Estimate":
-        return estimate_local(local, wanted) if local else estimate_named(model, wanted)
+        return estimate_local(local, wanted) if local else estimate_named(given.model, wanted)
 
     result, devices = of(load), _devices()
-    if json:
+    if given.json:
         holding = None if devices is None else [device.uuid for device in _holding(devices, result, load)]
         print_json({**asdict(result), "total_mib": result.total_mib, "gpus": load.world_size, "holding": holding})
         return
     lines = estimate_lines(result, load)
     if devices is not None:
         lines += wrapped(_holding_line(of, load, devices), width())
-    if local is not None and local.shape.heads % tp:
-        lines += wrapped(f"its {local.shape.heads} attention heads cannot be split over --tp {tp} evenly", width())
+    if local is not None and local.shape.heads % given.tp:
+        lines += wrapped(
+            f"its {local.shape.heads} attention heads cannot be split over --tp {given.tp} evenly", width()
+        )
     lines += wrapped(f"from {result.source}", width())
     write_painted(*lines)
 

@@ -8,17 +8,12 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-from typer.core import TyperCommand
 
 import corral
-from corral.cli.direct.print_version import print_version
+from corral.cli.commands import serving
 from corral.cli.kubeconfig_variable import kubeconfig_from_anywhere
-from corral.cli.screen import command_group, example, say, typed, write_lines
+from corral.cli.screen import say, typed, write_lines
 from corral.cli.server_part import require_server_part
 from corral.client import Client, ServerInfo, own_home
 from corral.device_claims import warning_of_others
@@ -32,88 +27,25 @@ STOP_TIMEOUT_S = 30.0
 DAEMON = "corral.daemon"
 REMARK = "remark: "
 
-app = command_group()
 
-
-class _MockAlone(TyperCommand):
-    """`--mock` without a value describes eight devices: typer knows no option whose value may be left out."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        pairs = pairwise([*args, "-"])
-        alone = [word == "--mock" and after.startswith("-") for word, after in pairs]
-        completed = [f"{word}={described_box()}" if one else word for word, one in zip(args, alone, strict=True)]
-        return super().parse_args(ctx, completed)
-
-
-@app.command(
-    cls=_MockAlone,
-    epilog=example("corral up --detach", "corral up --listen 0.0.0.0:7878 --tls-cert c.pem --tls-key k.pem"),
-)
-def up(
-    *,
-    detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Run in the background; return when it answers.")
-    ] = False,
-    mock: Annotated[
-        Path | None,
-        typer.Option("--mock", metavar="[FILE]", help="Use eight mock devices, or those of the file, not real ones."),
-    ] = None,
-    engine: Annotated[
-        str | None, typer.Option("--engine", metavar="NAME", help="Where nodes come from: host, kubernetes.")
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option("--kubeconfig", metavar="FILE", help="How to reach the cluster; default as kubectl.")
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="NAME", help="The context in the kubeconfig.")
-    ] = None,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", metavar="NAME", help="Where the pods of jobs are.")
-    ] = None,
-    listen: Annotated[
-        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Also listen on TCP, for clients with a token.")
-    ] = None,
-    tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="TLS certificate (PEM) for --listen.")
-    ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option("--tls-key", metavar="FILE", help="Private key of the certificate (PEM).")
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Allow other machines to connect without encryption.")
-    ] = False,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="Move aside what an earlier ledger has left, and begin with an empty one.")
-    ] = False,
-) -> None:
-    """Start the server in $CORRAL_HOME (default ~/.corral).
-
-    It listens on a Unix socket there. Jobs run on when the server stops; the next one takes them over.
-
-    Where a ledger was there before and is gone, it does not start: put the ledger back, restore a backup ("corral help
-    docs install"), or begin with an empty one by --anew. That is refused while anything of the one before runs.
-
-    With --listen it also listens on TCP, where clients need a token: see "corral token".
-
-    With --engine kubernetes its nodes are those of a cluster, and jobs run there as pods: see "corral help docs
-    kubernetes".
-
-    Settings are read from config.yaml there, lines such as "kill_grace: 30s": "corral help docs settings" lists them
-    all. "corral help docs mock-devices" has the format of the file for --mock; "--mock cluster" are four nodes that
-    come with Corral.
-    """
+def up(given: serving.Up) -> None:
+    """Run `corral up`."""
     require_server_part("up")
     home = _local_home()
     refuse_home_of_another(home)
-    command = daemon_command(home, mock, listen)
-    for option, file in (("--tls-cert", tls_cert), ("--tls-key", tls_key), ("--kubeconfig", kubeconfig)):
+    command = daemon_command(home, given.mock, given.listen)
+    for option, file in (
+        ("--tls-cert", given.tls_cert),
+        ("--tls-key", given.tls_key),
+        ("--kubeconfig", given.kubeconfig),
+    ):
         command += [] if file is None else [option, str(file.absolute())]
-    for option, name in (("--engine", engine), ("--context", context), ("--namespace", namespace)):
+    for option, name in (("--engine", given.engine), ("--context", given.context), ("--namespace", given.namespace)):
         command += [] if name is None else [option, name]
-    command += ["--insecure"] if insecure else []
-    command += ["--anew"] if anew else []
+    command += ["--insecure"] if given.insecure else []
+    command += ["--anew"] if given.anew else []
     os.environ.update(kubeconfig_from_anywhere(os.environ))
-    if not detach:
+    if not given.detach:
         os.execv(command[0], command)
     pid = start_detached(home, command)
     write_lines(f"server {pid} is running in {home.root}")
@@ -122,7 +54,7 @@ def up(
         gpus = {row.uuid: row.index for row in devices if row.index is not None and not row.parent}
         if not client.server().mock and (warning := warning_of_others(gpus, pid)) is not None:
             say(warning)
-        if not devices and engine == "kubernetes":
+        if not devices and given.engine == "kubernetes":
             say(
                 f"no node of the cluster has a GPU (allocatable nvidia.com/gpu), so only jobs with --gpus 0 can run; "
                 f"`{typed()} doctor --engine kubernetes` shows why"
@@ -134,9 +66,8 @@ def up(
             )
 
 
-@app.command(epilog=example("corral down"))
-def down() -> None:
-    """Stop the server in $CORRAL_HOME. Jobs run on."""
+def down(given: serving.Down) -> None:
+    """Run `corral down`."""
     home = _local_home()
     pid = server_pid(home)
     if pid is None:
@@ -149,12 +80,6 @@ def down() -> None:
         return
     stop_server(home, pid)
     write_lines(f"server {pid} has stopped; jobs run on, and `corral up` takes them over again")
-
-
-@app.command(epilog=example("corral version"))
-def version() -> None:
-    """Print the version of Corral."""
-    raise typer.Exit(print_version())
 
 
 def described_box(name: str = "8gpu") -> Path:

@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
-
+from corral.cli.commands import simulating
 from corral.cli.progress import ProgressLine
-from corral.cli.screen import example, print_json, write_lines
+from corral.cli.screen import print_json, write_lines
 from corral.event_log import log_to_stderr
 from corral.model.errors import Refused
 from corral.model.units import is_whole
@@ -22,323 +21,207 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-app = typer.Typer(
-    name="simulate",
-    help="Replay recorded or generated jobs with the scheduler's own code.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    epilog="\b\nExample:\n  corral simulate openb --policy corral --json -",
-)
 
-HtmlTo = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write a chart of the run as one HTML page.")
-]
-JsonTo = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON; - for standard output.")
-]
-
-
-@app.command(epilog=example("corral simulate openb --policy fgd --json -"))
-def openb(
-    *,
-    nodes: Annotated[
-        Path | None, typer.Option(help="CSV of nodes.  [default: the trace that comes with Corral]")
-    ] = None,
-    pods: Annotated[Path | None, typer.Option(help="CSV of pods.")] = None,
-    order: Annotated[Path | None, typer.Option(help="Gzipped JSON of arrival and tie-break orders by seed.")] = None,
-    seed: Annotated[int, typer.Option(help="Which of the orders to use.")] = 42,
-    arrivals: Annotated[str, typer.Option(help="sequence: the seed's order; file: the order in the CSV.")] = "sequence",
-    policy: Annotated[str, typer.Option(help="fgd, best-fit, random, pack, spread or corral; several: fgd,corral.")] = (
-        "corral"
-    ),
-    html: HtmlTo = None,
-    json_to: JsonTo = None,
-) -> None:
-    """Packing: place whole and shared GPUs of a production trace (openb)."""
+def openb(given: simulating.SimulateOpenb) -> None:
+    """Run `corral simulate openb`."""
     from corral.sim.openb import Point, read_trace, replay, shipped_trace
     from corral.sim.report import beside, packing_page
 
-    given = [path for path in (nodes, pods, order) if path is not None]
-    if given and len(given) < 3:
+    files = [path for path in (given.nodes, given.pods, given.order) if path is not None]
+    if files and len(files) < 3:
         raise Refused(
             "--nodes, --pods and --order go together; give all of them, or none to use the trace that comes with Corral"
         )
-    if nodes is not None and pods is not None and order is not None:
-        trace = read_trace(nodes, pods, order, seed=seed, arrivals=arrivals)
-    elif seed != 42:
+    if given.nodes is not None and given.pods is not None and given.order is not None:
+        trace = read_trace(given.nodes, given.pods, given.order, seed=given.seed, arrivals=given.arrivals)
+    elif given.seed != 42:
         raise Refused("--seed: the trace that comes with Corral has only the order of seed 42", field="--seed")
     else:
-        trace = shipped_trace(arrivals=arrivals)
-    curves: dict[str, list[Point]] = {name: [] for name in _names(policy, "--policy")}
+        trace = shipped_trace(arrivals=given.arrivals)
+    curves: dict[str, list[Point]] = {name: [] for name in _names(given.policy, "--policy")}
     reports = _run_each(
-        curves, html, lambda name, curve, progress: replay(trace, name, seed, curve=curve, progress=progress)
+        curves,
+        given.html,
+        lambda name, curve, progress: replay(trace, name, given.seed, curve=curve, progress=progress),
     )
-    if html is not None:
-        _save(html, packing_page(reports, curves))
-    _write(beside(reports), json_to)
+    if given.html is not None:
+        _save(given.html, packing_page(reports, curves))
+    _write(beside(reports), given.json_to)
 
 
-@app.command(
-    epilog=example(
-        "corral simulate swf --trace lublin_256.swf --procs 256 \\", "    --windows 1981 --order corral --backfill easy"
-    )
-)
-def swf(
-    *,
-    trace: Annotated[Path, typer.Option(help="A trace in the Standard Workload Format.")],
-    procs: Annotated[int, typer.Option(help="Processors of the cluster.", min=1)] = 256,
-    windows: Annotated[str, typer.Option(help="First job of each window, from 0: 0,1024,2048.")] = "0",
-    jobs: Annotated[int, typer.Option(help="Jobs in each window.", min=1)] = 1024,
-    order: Annotated[
-        str, typer.Option(help="fcfs, priority, sjf, saf, slowdown, corral ...; several: fcfs,corral.")
-    ] = "corral",
-    backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
-    backfill_order: Annotated[str, typer.Option(help="queue or sjf.")] = "queue",
-    commit_head: Annotated[
-        bool, typer.Option("--commit-head", help="Keep the first job of the queue first until it starts.")
-    ] = False,
-    limit_factor: Annotated[
-        float, typer.Option(help="Time limits are up to this many times the run times.", min=1)
-    ] = 1.0,
-    html: HtmlTo = None,
-    json_to: JsonTo = None,
-) -> None:
-    """Queue order and backfill: waits and slowdowns on a trace of parallel jobs (SWF)."""
+def swf(given: simulating.SimulateSwf) -> None:
+    """Run `corral simulate swf`."""
     from corral.sim.history import History
     from corral.sim.report import beside
     from corral.sim.swf import read_trace, simulate
 
-    histories = {name: History() for name in _names(order, "--order")}
-    recorded = read_trace(trace)
+    histories = {name: History() for name in _names(given.order, "--order")}
+    recorded = read_trace(given.trace)
     reports = _run_each(
         histories,
-        html,
+        given.html,
         lambda name, history, progress: simulate(
             recorded,
-            processors=procs,
-            windows=_numbers(windows, "--windows"),
-            jobs=jobs,
+            processors=given.procs,
+            windows=_numbers(given.windows, "--windows"),
+            jobs=given.jobs,
             order=name,
-            backfill=backfill,
-            backfill_order=backfill_order,
-            commit_head=commit_head,
-            limit_factor=limit_factor,
+            backfill=given.backfill,
+            backfill_order=given.backfill_order,
+            commit_head=given.commit_head,
+            limit_factor=given.limit_factor,
             history=history,
             progress=progress,
         ),
     )
-    title = f"{trace.name} under {', '.join(histories)}, {backfill} backfill"
-    _write_queue(title, beside(reports), histories, html, json_to, units="Processors")
+    title = f"{given.trace.name} under {', '.join(histories)}, {given.backfill} backfill"
+    _write_queue(title, beside(reports), histories, given.html, given.json_to, units="Processors")
 
 
-@app.command(epilog=example("corral simulate gavel --jobs multi_seed0.csv --rate 1.0 --policy corral"))
-def gavel(
-    *,
-    jobs: Annotated[Path, typer.Option(help="CSV of jobs with their speed on each model.")],
-    rate: Annotated[float, typer.Option(help="Jobs per hour.", min=0.001)] = 1.0,
-    cluster: Annotated[
-        str, typer.Option(help="Devices of each model, the preferred model first.")
-    ] = "v100=36,p100=36,k80=36",
-    policy: Annotated[str, typer.Option(help="fifo, las, las-het or corral; several: las,corral.")] = "corral",
-    measure: Annotated[str, typer.Option(help="Jobs to measure, FIRST-LAST from 0.")] = "4000-4999",
-    html: HtmlTo = None,
-    json_to: JsonTo = None,
-) -> None:
-    """Mixed GPU models: completion times if jobs run faster on some models (Gavel)."""
+def gavel(given: simulating.SimulateGavel) -> None:
+    """Run `corral simulate gavel`."""
     from corral.sim.gavel import read_trace, simulate
     from corral.sim.history import History
     from corral.sim.report import beside
 
-    histories = {name: History() for name in _names(policy, "--policy")}
-    recorded = read_trace(jobs)
+    histories = {name: History() for name in _names(given.policy, "--policy")}
+    recorded = read_trace(given.jobs)
     reports = _run_each(
         histories,
-        html,
+        given.html,
         lambda name, history, progress: simulate(
             recorded,
-            rate=rate,
-            cluster=_cluster(cluster),
+            rate=given.rate,
+            cluster=_cluster(given.cluster),
             policy=name,
-            measure=_range(measure, "--measure"),
+            measure=_range(given.measure, "--measure"),
             history=history,
             progress=progress,
         ),
     )
-    _write_queue(f"{jobs.name} under {', '.join(histories)}", beside(reports), histories, html, json_to)
-
-
-@app.command(
-    epilog=example(
-        "corral simulate journal --policy fair-share,las --html what-if.html", "corral simulate journal --add-gpus 16"
+    _write_queue(
+        f"{given.jobs.name} under {', '.join(histories)}", beside(reports), histories, given.html, given.json_to
     )
-)
-def journal(
-    *,
-    home: Annotated[
-        Path | None,
-        typer.Option(help="The server's home.", envvar="CORRAL_HOME", show_default="~/.corral", readable=False),
-    ] = None,
-    ledger: Annotated[str | None, typer.Option(help="URL of the ledger, if it is not in the home.")] = None,
-    policy: Annotated[str, typer.Option(help="Policies to try: fair-share,las,corral ...")] = "corral",
-    backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
-    add_gpus: Annotated[int, typer.Option(help="Add this many GPUs.", min=0)] = 0,
-    mtbf: Annotated[str | None, typer.Option(help="Let GPUs fail after this time on average: 30d.")] = None,
-    repair: Annotated[str, typer.Option(help="How long a failed GPU is missing.")] = "1h",
-    seed: Annotated[int, typer.Option(help="Seed of the failures.")] = 42,
-    html: HtmlTo = None,
-    json_to: JsonTo = None,
-) -> None:
-    """What if: replay this server's own history under other policies or with more GPUs.
 
-    The page and the figures show beside them how it really went.
-    """
+
+def journal(given: simulating.SimulateJournal) -> None:
+    """Run `corral simulate journal`."""
     from corral.model.home import Home
     from corral.model.units import parse_duration_s
     from corral.sim.history import History
     from corral.sim.journal import Faults, read_journal, simulate_each
     from corral.sim.past import record
 
-    url = ledger or Home(home or Path.home() / ".corral").ledger_url
+    url = given.ledger or Home(Path(given.home) if given.home else Path.home() / ".corral").ledger_url
     faults = None
-    if mtbf is not None:
-        faults = Faults(parse_duration_s(mtbf, field="--mtbf"), parse_duration_s(repair, field="--repair"), seed)
-    policies = _names(policy, "--policy")
+    if given.mtbf is not None:
+        faults = Faults(
+            parse_duration_s(given.mtbf, field="--mtbf"), parse_duration_s(given.repair, field="--repair"), given.seed
+        )
+    policies = _names(given.policy, "--policy")
     histories = {name: History() for name in policies}
     facts = read_journal(url)
     with ProgressLine() as line:
         report = simulate_each(
             facts,
             policies=policies,
-            backfill=backfill,
-            add_gpus=add_gpus,
+            backfill=given.backfill,
+            add_gpus=given.add_gpus,
             faults=faults,
             histories=histories,
             progress=lambda name: _shown_on(line, name, policies),
         )
-    if html is not None:
+    if given.html is not None:
         histories = {"recorded": History(), **histories}
         record(facts, histories["recorded"])
-    _write_queue(f"The journal under {', '.join(policies)}", report, histories, html, json_to)
+    _write_queue(f"The journal under {', '.join(policies)}", report, histories, given.html, given.json_to)
 
 
-@app.command(epilog=example("corral simulate philly --jobs philly_sia.csv --gpus 300 --order corral"))
-def philly(
-    *,
-    jobs: Annotated[Path, typer.Option(help="CSV of jobs: timestamp, duration, num_gpus, cluster.")],
-    gpus: Annotated[int, typer.Option(help="GPUs of the cluster.", min=1)] = 300,
-    take: Annotated[str, typer.Option(help="Jobs to run, FIRST-LAST from 0.")] = "0-9999",
-    order: Annotated[str, typer.Option(help="fcfs, sjf, saf, corral ...; several: fcfs,corral.")] = "corral",
-    backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
-    html: HtmlTo = None,
-    json_to: JsonTo = None,
-) -> None:
-    """A real queue of GPU jobs whose run times are predicted from history (Philly)."""
+def philly(given: simulating.SimulatePhilly) -> None:
+    """Run `corral simulate philly`."""
     from corral.sim.history import History
     from corral.sim.philly import read_trace, simulate
     from corral.sim.report import beside
 
-    first, last = _range(take, "--take")
-    histories = {name: History() for name in _names(order, "--order")}
-    recorded = read_trace(jobs)[first : last + 1]
+    first, last = _range(given.take, "--take")
+    histories = {name: History() for name in _names(given.order, "--order")}
+    recorded = read_trace(given.jobs)[first : last + 1]
     reports = _run_each(
         histories,
-        html,
+        given.html,
         lambda name, history, progress: simulate(
-            recorded, gpus=gpus, order=name, backfill=backfill, history=history, progress=progress
+            recorded, gpus=given.gpus, order=name, backfill=given.backfill, history=history, progress=progress
         ),
     )
-    title = f"{jobs.name} under {', '.join(histories)}, {backfill} backfill"
-    _write_queue(title, beside(reports), histories, html, json_to)
+    title = f"{given.jobs.name} under {', '.join(histories)}, {given.backfill} backfill"
+    _write_queue(title, beside(reports), histories, given.html, given.json_to)
 
 
-@app.command(epilog=example("corral simulate kueue --config baseline.yaml --json -"))
-def kueue(
-    *,
-    config: Annotated[Path, typer.Option(help="A generator file of Kueue's scheduling benchmark.")],
-    html: HtmlTo = None,
-    json_to: JsonTo = None,
-) -> None:
-    """Kueue's benchmark on the real server loop: real ledger and time, simulated jobs.
-
-    "warnings" are lines that a server would have in its log; CORRAL_DEBUG=1 shows them.
-    """
+def kueue(given: simulating.SimulateKueue) -> None:
+    """Run `corral simulate kueue`."""
     from corral.sim.history import History
     from corral.sim.kueue import read_generator, simulate
 
     history = History()
     with ProgressLine() as line, _counted_warnings() as warnings:
         report = simulate(
-            read_generator(config), history=None if html is None else history, progress=_shown_on(line, config.name)
+            read_generator(given.config),
+            history=None if given.html is None else history,
+            progress=_shown_on(line, given.config.name),
         )
     report["warnings"] = warnings.count
-    _write_queue(f"{config.name} on the server's loop", report, {"corral": history}, html, json_to, waiters="class")
+    _write_queue(
+        f"{given.config.name} on the server's loop",
+        report,
+        {"corral": history},
+        given.html,
+        given.json_to,
+        waiters="class",
+    )
 
 
-@app.command(epilog=example("corral simulate faults --nodes 4 --jobs 500 --seed 7"))
-def faults(
-    *,
-    nodes: Annotated[int, typer.Option(help="Nodes of the cluster.", min=1, max=64)] = 3,
-    gpus: Annotated[int, typer.Option(help="GPUs of each node.", min=1, max=64)] = 4,
-    jobs: Annotated[int, typer.Option(help="Number of jobs.", min=1)] = 200,
-    seed: Annotated[int, typer.Option(help="Seed of all random events.")] = 42,
-    html: HtmlTo = None,
-    json_to: JsonTo = None,
-) -> None:
-    """Faults on the real ledger and control loop, with simulated jobs: failing GPUs, silent nodes, killed servers.
-
-    Exits with 1 if a guarantee was broken. "warnings" are lines that the servers would have in their logs, as faults
-    make them; CORRAL_DEBUG=1 shows them.
-    """
+def faults(given: simulating.SimulateFaults) -> int:
+    """Run `corral simulate faults`."""
     from corral.sim.history import History
     from corral.sim.life import simulate
 
     history = History()
     with ProgressLine() as line, _counted_warnings() as warnings:
         report = simulate(
-            nodes=nodes,
-            gpus=gpus,
-            jobs=jobs,
-            seed=seed,
-            history=None if html is None else history,
-            progress=_shown_on(line, f"seed {seed}"),
+            nodes=given.nodes,
+            gpus=given.gpus,
+            jobs=given.jobs,
+            seed=given.seed,
+            history=None if given.html is None else history,
+            progress=_shown_on(line, f"seed {given.seed}"),
         )
     report["warnings"] = warnings.count
-    title = f"{jobs} jobs among faults on {nodes} nodes with {gpus} GPUs each, seed {seed}"
-    _write_queue(title, report, {"corral": history}, html, json_to)
+    title = f"{given.jobs} jobs among faults on {given.nodes} nodes with {given.gpus} GPUs each, seed {given.seed}"
+    _write_queue(title, report, {"corral": history}, given.html, given.json_to)
     if report["guarantees_broken"]:
-        raise typer.Exit(1)
+        return 1
+    return 0
 
 
-@app.command(epilog=example("corral simulate scale --nodes 12500 --jobs 100000 --json -"))
-def scale(
-    *,
-    nodes: Annotated[int, typer.Option(help="Nodes of the fleet.", min=1)] = 12500,
-    gpus_per_node: Annotated[int, typer.Option(help="GPUs of each node.", min=1)] = 8,
-    jobs: Annotated[int, typer.Option(help="Jobs to place once the fleet is full.", min=1)] = 100_000,
-    policy: Annotated[str, typer.Option(help="Placement policy, as for openb.")] = "corral",
-    html: HtmlTo = None,
-    json_to: JsonTo = None,
-) -> None:
-    """Speed: decisions per second on a large cluster that is kept nearly full."""
+def scale(given: simulating.SimulateScale) -> None:
+    """Run `corral simulate scale`."""
     from corral.sim.scale import run_scale
 
     taken_s: list[float] = []
     with ProgressLine() as line:
         report = run_scale(
-            nodes=nodes,
-            gpus_per_node=gpus_per_node,
-            jobs=jobs,
-            policy=policy,
+            nodes=given.nodes,
+            gpus_per_node=given.gpus_per_node,
+            jobs=given.jobs,
+            policy=given.policy,
             taken_s=taken_s,
-            progress=_shown_on(line, policy),
+            progress=_shown_on(line, given.policy),
         )
-    if html is not None:
+    if given.html is not None:
         from corral.sim.report import speed_page
 
-        _save(html, speed_page(report, taken_s))
-    _write(report, json_to)
+        _save(given.html, speed_page(report, taken_s))
+    _write(report, given.json_to)
 
 
 class _Warnings(logging.Handler):

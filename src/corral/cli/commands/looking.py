@@ -1,0 +1,212 @@
+"""Commands that look at jobs and GPUs."""
+
+from __future__ import annotations
+
+from corral.cli.declaring import Command, flag, text, whole
+
+
+class Ps(
+    Command,
+    runs="direct.list_jobs.list_jobs",
+    examples=(
+        "corral ps --user me",
+        "corral ps --all --state failed --since 2d --sort -ended",
+    ),
+):
+    """List jobs that wait or run.
+
+    TIME is how long a job has run, or waited so far. The last column shows where it runs, why it waits or how it ended.
+
+    Elements of an array in the same phase are one row, such as 17_[3-49] with GPUS 47x1; TIME is that of the oldest,
+    and of those that wait the last column is about the next to start. Other commands take 17_[3-49] in place of an id.
+    """
+
+    every: bool = flag("--all", "-a", help="Also list jobs that have ended.")
+    user: list[str] | None = text(
+        "--user", "-u", metavar="NAME,..", help="Only jobs of these users; me is yourself.", many=True
+    )
+    state: list[str] | None = text(
+        "--state",
+        "-t",
+        metavar="STATE,..",
+        help="Only jobs in these states: waiting, running, failed, ended.",
+        many=True,
+    )
+    name: list[str] | None = text(
+        "--name", metavar="NAME,..", help="Only jobs of these names, such as 'sweep-*'.", many=True
+    )
+    queue: list[str] | None = text("--queue", metavar="NAME,..", help="Only jobs of these queues.", many=True)
+    project: list[str] | None = text("--project", metavar="NAME,..", help="Only jobs of these projects.", many=True)
+    means: str | None = text(
+        "--means", metavar="MEANS", help="Only jobs that hold GPUs so: exclusive (whole), mps, mig, timeslice."
+    )
+    array: str | None = text("--array", metavar="ID", help="Only jobs of this array, each in a row.")
+    since: str | None = text(
+        "--since", metavar="WHEN", help="Only jobs submitted in this time, or since: 2h, 2026-11-20."
+    )
+    sort: str | None = text(
+        "--sort",
+        metavar="KEY",
+        help="Sort by this, with - before it the latest first: id, name, user, state, queue, project, priority, "
+        "submitted, started, ended, time, attempts, exit.",
+    )
+    columns: str | None = text(
+        "--columns",
+        metavar="NAME,..",
+        help="Show these columns: id, name, user, state, gpus, time, where, submitted, started, ended, attempts, "
+        "exit, queue, project, priority, node, gpu, share, memory, reason, wait, starts, begin, limit, array, "
+        "command.",
+    )
+    elements: bool = flag("--elements", help="List each element of an array; else those that are alike are one row.")
+    no_header: bool = flag("--no-header", help="For scripts: leave out the titles, and list each element of an array.")
+    start: bool = flag("--start", help="Only waiting jobs, with their expected start times.")
+    limit: int = whole(
+        "--limit",
+        metavar="N",
+        help="List N jobs, those under way before the newest others; 0 lists all.",
+        default=100,
+        least=0,
+        most=9999,
+    )
+    watch: bool = flag("--watch", "-w", help="Show the table anew each second, until q or Ctrl-C.")
+    json: bool = flag("--json", help="Print JSON, newest first; --limit does not count.")
+
+
+class Show(
+    Command,
+    runs="direct.show_job.show_job",
+    examples=(
+        "corral show 17",
+        "corral show 17 --json",
+    ),
+):
+    """Show everything about a job.
+
+    Its command and request, the GPUs that it has or had, its members, times and attempts, why it waits or how it ended,
+    and where its log is. Of an array, its elements in short.
+    """
+
+    job_id: str = text(
+        metavar="ID|NAME", help="Id of a job or an array, or a name: of these the newest.", required=True
+    )
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class Top(
+    Command,
+    runs="top.top",
+    examples=(
+        "corral top",
+        "corral top --once",
+    ),
+):
+    """Watch GPUs and jobs on the whole terminal: bars, waits, logs.
+
+    Filter with /, sort with s, look at a job and its log with Enter, cancel it with c; ? tells all keys, and q ends it.
+    It follows the server live, also over a restart. --once prints what it would show, in a pipe as of 80 by 24.
+    """
+
+    once: bool = flag("--once", help="Print one frame as text, and end.")
+
+
+class Dashboard(
+    Command,
+    runs="dashboard.dashboard",
+    examples=(
+        "corral dashboard",
+        "ssh -L 8712:127.0.0.1:712 gpu-box   # and open the link with 8712",
+    ),
+):
+    """Open the dashboard in a browser. Prints the link, which works once and for two minutes, as you.
+
+    The link is for browsers on the server's machine. From another machine, forward its port with ssh -L, or have the
+    server listen there with `corral up --listen` and a certificate; the page then asks for a token.
+    """
+
+    no_open: bool = flag("--no-open", help="Only print the link.")
+
+
+class Status(Command, runs="direct.list_devices.show_status", examples=("corral status",)):
+    """Show each GPU, its state, and who uses it.
+
+    One line per GPU: temperature, utilization, memory, state, and the jobs that have it. Below it, processes that
+    Corral did not start.
+    """
+
+    watch: bool = flag("--watch", "-w", help="Show it anew each second, with power and bars, until q or Ctrl-C.")
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class Queues(Command, runs="direct.list_queues.list_queues", examples=("corral queues --project vision",)):
+    """List queues: policies, quotas, use, and what is left to you.
+
+    Quotas and use are in GPUs; after a + is what a queue may borrow. A queue's use and waiting jobs count those of the
+    queues below it. LEFT is what one more job of yours may have there by all quotas: of the queue and those above it,
+    with what can be borrowed now, yours and the project's. Whether so many GPUs are free, `corral status` shows. A
+    queue that was removed is listed while jobs are in it.
+    """
+
+    project: str = text(
+        "--project", metavar="PROJECT", help="The project of the job that you have in mind.", default="default"
+    )
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class Why(Command, runs="direct.explain_job.explain_job", examples=("corral why 17",)):
+    """Explain why a job waits, and what would start it now.
+
+    Also shows its place in the queue, and for a job that has started, how long it waited for which reason. For one that
+    failed, what the end of its log says about it and how to fix it.
+    """
+
+    job_id: str = text(metavar="ID|NAME", help="Job id, or a name: of these the newest.", required=True)
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class Logs(
+    Command,
+    runs="direct.print_log.print_log",
+    examples=(
+        "corral logs -f 17",
+        "corral logs -n 20 17",
+    ),
+):
+    """Print the output of a job.
+
+    Standard output and standard error are in one log, in the order in which they were written. Lines that begin with
+    "corral: " are Corral's own. A job that waits has no log yet: why it waits is said on standard error.
+
+    Lines have no times. With --since, up to some seconds more are shown than were asked for, and never less.
+    """
+
+    job_id: str = text(metavar="ID|NAME", help="Job id, or a name: of these the newest.", required=True)
+    follow: bool = flag("--follow", "-f", help="Keep printing until the job has ended.")
+    rank: str = text(
+        "--rank", metavar="N|all", help="Which member of a gang; all puts its rank before each line.", default="0"
+    )
+    tail: int | None = whole("--tail", "-n", metavar="N", help="Begin at the last N lines (of each rank).", least=0)
+    since: str | None = text("--since", metavar="TIME", help="What was written since: 10m, 14:05, 2026-10-01.")
+
+
+class Events(
+    Command,
+    runs="events.events",
+    examples=(
+        "corral events",
+        "corral events --topics jobs --after 1041 --json",
+    ),
+):
+    """Follow what happens to jobs, GPUs and alerts.
+
+    A line has the time, the event's id, its topic, what happened and to what. It goes on until Ctrl-C, also over a
+    restart of the server. With --after 0 it begins with everything that the server still knows.
+    """
+
+    topics: str = text(
+        "--topics",
+        metavar="TOPIC,...",
+        help="Some of jobs, devices, alerts, tasks, metrics.",
+        default="jobs,devices,alerts",
+    )
+    after: int | None = whole("--after", metavar="ID", help="Begin with what came after this event.", least=0)
+    json: bool = flag("--json", help="Print each event as a line of JSON.")

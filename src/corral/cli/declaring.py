@@ -1,0 +1,169 @@
+"""What commands are declared with: a class for each, with its help, its options and its arguments.
+
+A value of the class is a line that was read. Classes are loaded for help, mistakes and completion, too. So their
+modules import nothing of what a command does, nor `typing`.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Self
+
+
+class Option:
+    """An option, or an argument if it has no names. Its own name is that of the field that it is assigned to."""
+
+    name = ""
+    metavar = ""
+    default: Any = None
+    required = False
+    many = False
+    least: float | None = None
+    most: float | None = None
+    choices: Sequence[str] = ()
+    alone: str | None = None
+    env: str | None = None
+    parse: Callable[[str], Any] | None = None
+
+    def __init__(self, kind: str, names: tuple[str, ...], help: str, **more: Any) -> None:
+        self.kind, self.names, self.help = kind, names, help
+        vars(self).update(more)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @property
+    def takes_value(self) -> bool:
+        return self.kind != "flag"
+
+
+# Each of these declares a field, whose annotation says of which type its values are. Names may be short and long.
+
+
+def flag(*names: str, help: str) -> Any:
+    """An option without a value: bool."""
+    return Option("flag", names, help, default=False)
+
+
+def text(*names: str, help: str, metavar: str = "TEXT", **more: Any) -> Any:
+    """Any text: str, and None where it is not given and has no default. With `many` a list of all that are given."""
+    return Option("text", names, help, metavar=metavar, **more)
+
+
+def whole(*names: str, help: str, metavar: str = "N", **more: Any) -> Any:
+    """A whole number: int. It may have a `least` and a `most`."""
+    return Option("whole", names, help, metavar=metavar, **more)
+
+
+def number(*names: str, help: str, metavar: str = "X", **more: Any) -> Any:
+    """A number: float."""
+    return Option("number", names, help, metavar=metavar, **more)
+
+
+def path(*names: str, help: str, metavar: str = "FILE", **more: Any) -> Any:
+    """A file or a directory, whether it exists or not: Path. One that is `alone` is taken where no value follows."""
+    return Option("path", names, help, metavar=metavar, **more)
+
+
+def choice(*names: str, help: str, choices: Sequence[str], **more: Any) -> Any:
+    """One of these words: str."""
+    return Option("choice", names, help, metavar="|".join(choices), choices=choices, **more)
+
+
+HELP = flag("-h", "--help", help="Show this message and exit.")
+HELP.name = "help"
+VERSION = flag("-V", "--version", help="Print the version.")
+
+
+class Options:
+    """Options that are declared as fields; a value has what was said, and for the others their defaults."""
+
+    declared: tuple[Option, ...] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.declared = (*cls.declared, *(one for one in vars(cls).values() if isinstance(one, Option)))
+
+    def __init__(self, **given: Any) -> None:
+        vars(self).update({one.name: one.default for one in self.declared})
+        vars(self).update(given)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+    def but(self, **changed: Any) -> Self:
+        """The same with other values of these options."""
+        return type(self)(**{**vars(self), **changed})
+
+
+class Command(Options):
+    """A command, or a group of them. Its docstring is its help; what it does is a function that takes the value.
+
+    Its own options come before those that it takes from a class that others take, too: a value has these in `flags`.
+    """
+
+    runs = ""
+    """The function, as MODULE.NAME below this package; "" for a group that does nothing by itself."""
+    examples: Sequence[str] = ()
+    commands: Mapping[str, type[Command] | str] = {}
+    """Those below it. A text says where one is, as MODULE.NAME, so that it is loaded when it is used."""
+    takes: type[Options] | None = None
+    follows = False
+    """Whether the first word that is no option begins a command of another program."""
+    after_dashes = False
+    """Of a value: whether that word stood after --."""
+
+    def __init_subclass__(
+        cls,
+        *,
+        runs: str = "",
+        examples: Sequence[str] = (),
+        commands: Mapping[str, type[Command] | str] | None = None,
+        takes: type[Options] | None = None,
+        follows: bool = False,
+    ) -> None:
+        super().__init_subclass__()
+        cls.runs, cls.examples, cls.commands, cls.takes, cls.follows = runs, examples, commands or {}, takes, follows
+        cls.declared += takes.declared if takes else ()
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        if self.takes is not None:
+            names = [one.name for one in self.takes.declared]
+            self.flags: Any = self.takes(**{name: vars(self).pop(name) for name in names})
+
+    @classmethod
+    def listed(cls) -> Mapping[str, Mapping[str, str]]:
+        """The commands below it with what each does, by the titles under which help lists them."""
+        below = {name: summary_of(one) for name in cls.commands if (one := cls.find(name)) is not None}
+        return {"Commands": below} if below else {}
+
+    @classmethod
+    def find(cls, name: str) -> type[Command] | None:
+        """The command of this name below this one."""
+        found = cls.commands.get(name)
+        return load(found) if isinstance(found, str) else found
+
+
+def load(where: str) -> Any:
+    """What MODULE.NAME below this package is."""
+    module, _, name = where.rpartition(".")
+    return getattr(__import__(f"corral.cli.{module}", fromlist=[name]), name)
+
+
+def help_of(command: type[Command]) -> str:
+    """The docstring without its indent: paragraphs, with an empty line between them."""
+    return "\n".join(line.strip() for line in (command.__doc__ or "").strip().splitlines())
+
+
+def summary_of(command: type[Command]) -> str:
+    """The first sentence of the help."""
+    first = help_of(command).partition("\n\n")[0].replace("\n", " ")
+    sentence, stop, _ = first.partition(". ")
+    return sentence + stop.rstrip()

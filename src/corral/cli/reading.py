@@ -1,0 +1,249 @@
+"""Reads the words of a command line as its command declares them. It knows no command and prints nothing."""
+
+from __future__ import annotations
+
+import os
+
+from corral.cli.declaring import HELP, VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, Self, TypeVar
+
+    from corral.cli.declaring import Command, Option, Options
+
+    T = TypeVar("T", bound=Options)
+
+
+class UsageError(Exception):
+    """Words that cannot be read as they are declared. It has their command, and the words that lead to that."""
+
+    command: type[Command] | None = None
+    path: tuple[str, ...] = ()
+
+    def of(self, path: tuple[str, ...], command: type[Command]) -> Self:
+        """The same with its command."""
+        self.path, self.command = path, command
+        return self
+
+
+class UnknownOption(UsageError):
+    """There is no option that is spelled so."""
+
+    def __init__(self, spelled: str) -> None:
+        super().__init__(f"there is no flag {spelled}")
+        self.spelled = spelled
+
+
+class UnknownCommand(UsageError):
+    """A group has no command of this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no command {name!r}")
+        self.name = name
+
+
+class LacksValue(UsageError):
+    """The line ends with an option that needs a value."""
+
+    def __init__(self, option: Option, spelled: str) -> None:
+        super().__init__(f"Option {spelled!r} requires an argument.")
+        self.option = option
+
+
+class Line:
+    """A line as far as it can be told without its values: the command, and what was given to it."""
+
+    def __init__(self, path: tuple[str, ...], command: type[Command], words: Sequence[str]) -> None:
+        self.path, self.command = path, command
+        stops = command.follows or bool(command.commands)
+        self.given, self.rest, self.after_dashes = _split((*command.declared, HELP), words, stops=stops)
+
+    def value(self) -> Command:
+        """What the line says. Raises UsageError."""
+        try:
+            values = _values(self.command.declared, self.given, self.rest)
+        except UsageError as error:
+            raise error.of(self.path, self.command) from None
+        if self.command.follows:
+            values["after_dashes"] = self.after_dashes
+        return self.command(**values)
+
+
+def read(root: type[Command], name: str, words: Sequence[str]) -> Line:
+    """The line that begins with the command `root`, and goes on to one below it. Raises UsageError."""
+    path: tuple[str, ...] = (name,)
+    command = root
+    try:
+        while True:
+            line = Line(path, command, words)
+            if not (command.commands and line.rest) or HELP in line.given or VERSION in line.given:
+                return line
+            below, *words = line.rest
+            found = command.find(below)
+            if found is None:
+                raise UnknownCommand(below)
+            path, command = (*path, below), found
+    except UsageError as error:
+        raise error.of(path, command) from None
+
+
+def read_options(options: type[T], words: Sequence[str]) -> T:
+    """The options that `words` are, and nothing else. Raises UsageError."""
+    given, rest, _ = _split(options.declared, words, stops=False)
+    return options(**_values(options.declared, given, rest))
+
+
+def _split(
+    options: Iterable[Option], words: Sequence[str], *, stops: bool
+) -> tuple[dict[Option, list[str]], list[str], bool]:
+    """The options with what was given to each, the other words, and whether these stand after --.
+
+    With `stops` all that follows the first other word is among them.
+    """
+    named = {spelled: option for option in options for spelled in option.names}
+    given: dict[Option, list[str]] = {}
+    rest: list[str] = []
+    left = [*words]
+    left.reverse()
+    while left:
+        word = left.pop()
+        if word == "--":
+            return given, rest + left[::-1], not rest
+        if word == "-" or not word.startswith("-"):
+            rest.append(word)
+            if stops:
+                return given, rest + left[::-1], False
+        elif word.startswith("--"):
+            _take_long(word, named, left, given)
+        else:
+            _take_short(word, named, left, given)
+    return given, rest, False
+
+
+def _take_long(word: str, named: dict[str, Option], left: list[str], given: dict[Option, list[str]]) -> None:
+    spelled, equals, value = word.partition("=")
+    option = named.get(spelled)
+    if option is None:
+        raise UnknownOption(spelled)
+    if equals:
+        if not option.takes_value:
+            raise UsageError(f"Option {spelled!r} does not take a value.")
+        left.append(value)
+    elif option.alone is not None and (not left or left[-1].startswith("-")):
+        left.append(option.alone)
+    _take(option, spelled, left, given)
+
+
+def _take_short(word: str, named: dict[str, Option], left: list[str], given: dict[Option, list[str]]) -> None:
+    """Take letters that are options each, of which the last may be followed by its value."""
+    for after, letter in enumerate(word[1:], start=2):
+        option = named.get(f"-{letter}")
+        if option is None:
+            raise UnknownOption(f"-{letter}")
+        if option.takes_value and after < len(word):
+            left.append(word[after:])
+        _take(option, f"-{letter}", left, given)
+        if option.takes_value:
+            return
+
+
+def _take(option: Option, spelled: str, left: list[str], given: dict[Option, list[str]]) -> None:
+    if not option.takes_value:
+        given[option] = []
+    elif not left:
+        raise LacksValue(option, spelled)
+    else:
+        given[option] = [*given.get(option, ()), left.pop()]
+
+
+def _values(options: Sequence[Option], given: dict[Option, list[str]], rest: Sequence[str]) -> dict[str, Any]:
+    """The values by name of what was given; first what is wrong with that, then what is missing."""
+    words = list(rest)
+    arguments = {one: _words_of(one, words) for one in options if not one.names}
+    asked = [one for one in options if one.names and one not in given]
+    values: dict[str, Any] = {}
+    for option, texts in [*given.items(), *arguments.items(), *((one, _of_environment(one)) for one in asked)]:
+        if option.kind == "flag":
+            values[option.name] = option in given
+        elif texts:
+            read = [converted(option, one) for one in texts]
+            values[option.name] = read if option.many else read[-1]
+        elif option.required:
+            raise UsageError(_missing(option))
+    if words:
+        raise UsageError(f"Got unexpected extra argument{'s' if len(words) > 1 else ''} ({' '.join(words)})")
+    return values
+
+
+def _words_of(argument: Option, words: list[str]) -> list[str]:
+    """The words that an argument takes of those that are left, from their beginning."""
+    count = len(words) if argument.many else 1
+    taken = words[:count]
+    del words[:count]
+    return taken
+
+
+def _of_environment(option: Option) -> list[str]:
+    value = os.environ.get(option.env) if option.env else None
+    return [value] if value else []
+
+
+def _missing(option: Option) -> str:
+    if not option.names:
+        more = f" Choose from: {', '.join(option.choices)}." if option.choices else ""
+        return f"Missing argument {option.metavar!r}.{more}"
+    return f"Missing option {spelled(option)!r}."
+
+
+def spelled(option: Option) -> str:
+    """The first name of an option, or what help calls an argument."""
+    return option.names[0] if option.names else option.metavar
+
+
+def converted(option: Option, text: str) -> Any:
+    """The value that `text` is. Raises UsageError."""
+    try:
+        match option.kind:
+            case "whole" | "number":
+                return _number(option, text)
+            case "choice":
+                return _one_of(option.choices, text)
+            case "path":
+                return _path(text)
+        return text if option.parse is None else option.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{spelled(option)}: {error}") from None
+
+
+def _number(option: Option, text: str) -> float:
+    try:
+        value = int(text) if option.kind == "whole" else float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not {_numbers(option)}") from None
+    if (option.least is not None and value < option.least) or (option.most is not None and value > option.most):
+        raise ValueError(f"{value} is not {_numbers(option)}")
+    return value
+
+
+def _numbers(option: Option) -> str:
+    """The numbers that an option takes."""
+    noun = "a whole number" if option.kind == "whole" else "a number"
+    if option.most is not None:
+        return f"{noun} from {option.least} to {option.most}"
+    return noun if option.least is None else f"{noun} of at least {option.least}"
+
+
+def _one_of(choices: Sequence[str], text: str) -> str:
+    if text not in choices:
+        raise ValueError(f"{text!r} is not one of {', '.join(map(repr, choices))}")
+    return text
+
+
+def _path(text: str) -> Any:
+    from pathlib import Path
+
+    if os.path.exists(text) and not os.access(text, os.R_OK):
+        raise ValueError(f"Path {text!r} is not readable")
+    return Path(text)
