@@ -1,4 +1,4 @@
-"""What waits to be written together with what is in the file: blocks to write, and points to tell."""
+"""Merges waiting readings with the content of the file: into blocks to write, and into points to answer."""
 
 import logging
 from collections import defaultdict
@@ -28,13 +28,15 @@ from corral.model.answers.history import HistoryPoint
 logger = logging.getLogger(__name__)
 
 MOST_PIECES = 8
-"""A block that has so many pieces is packed anew, as one."""
+"""A block that reaches this many pieces is packed anew, as one."""
 
 
 def blocks_with(
     file: HistoryFile, levels: Sequence[HistoryLevel], device: str, readings: Iterable[DeviceReadings]
 ) -> list[Block]:
-    """The blocks, at each level, that these readings of a device belong to, with what they have already."""
+    """Return the blocks, at each level, that these readings of a device belong to, together with their earlier
+    content.
+    """
     blocks = []
     new = roll_ups_of(tuple(readings), levels[0].step_s)
     for level in levels:
@@ -96,7 +98,7 @@ def _block(file: HistoryFile, level: HistoryLevel, device: str, start: int) -> b
 
 
 def _longer(there: bytes, added: RollUps) -> bytes | None:
-    """A block with more steps as one more piece, None where it has too many pieces, or cannot be read."""
+    """Return a block with more steps as one more piece; None if it has too many pieces or cannot be read."""
     try:
         return there + pack(added, apart=False) if not there or count_pieces(there) + 1 < MOST_PIECES else None
     except ValueError:
@@ -104,13 +106,13 @@ def _longer(there: bytes, added: RollUps) -> bytes | None:
 
 
 def _whole(there: bytes, added: RollUps, level: HistoryLevel, device: str, start: int) -> bytes:
-    """A block with more steps, as one piece."""
+    """Return a block with more steps, as one piece."""
     parts = _unpacked(device, start, there) if there else []
     return pack(fold(joined([*parts, added]), level.step_s))
 
 
 def _closed(file: HistoryFile, level: HistoryLevel, device: str, start: int) -> Iterator[Block]:
-    """The block that nothing more will be added to, as one piece."""
+    """Yield a finished block as one piece, if it has more."""
     there = _block(file, level, device, start)
     parts = _unpacked(device, start, there) if there else []
     if len(parts) > len({int(part.series[0]) for part in parts}):

@@ -1,4 +1,4 @@
-"""The table of what was measured of each device of each allocation, hour by hour, in the file of the history."""
+"""The table of measurements of each device of each allocation by hour, in the file of the history."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ _metadata = MetaData()
 _metered = Table(
     "metered",
     _metadata,
-    # Hours first, so that what is new is written in one place, and what is old deleted in one.
+    # Hours first, so that new rows are written in one place, and old rows deleted in one.
     Column("hour", Integer, primary_key=True, autoincrement=False),
     Column("allocation", String, primary_key=True),
     Column("device", String, primary_key=True),
@@ -48,7 +48,7 @@ class MeterTable:
         self._file = file
 
     def add(self, rows: Sequence[MeteredHour]) -> None:
-        """Add what was measured to what there is of the same hour, allocation and device; all or none."""
+        """Add the measurements to those of the same hour, allocation and device; all or none."""
         if rows:
             with self._connection() as connection:
                 connection.execute(_ADD, [dict(zip(_metered.c.keys(), row, strict=True)) for row in rows])
@@ -80,7 +80,7 @@ class MeterTable:
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
         with self._file.connection() as connection:
-            # The file may be a new one each time: it may be lost.
+            # The file may be new each time: it may have been lost.
             _metadata.create_all(connection)
             yield connection
 
@@ -89,7 +89,7 @@ _READABLE = and_(
     *(func.typeof(_metered.c[name]) == "integer" for name in ("used_ms", "idle_ms")),
     *(func.typeof(_metered.c[name]).in_(("integer", "null")) for name in ("energy_mj", "memory_most_mib")),
 )
-"""A damaged row is as one that was never written: its time is unmetered."""
+"""A damaged row is ignored: its time is unmetered."""
 
 _add = insert(_metered)
 _new = _add.excluded
