@@ -1,4 +1,4 @@
-"""What is asked of a host: its processes, and the files of its users."""
+"""Questions to a host: about its processes, and about the files of its users."""
 
 from typing import NamedTuple, Protocol
 
@@ -6,7 +6,7 @@ from corral.model.job import ProcessIdentity
 
 
 class Processes(Protocol):
-    """What control needs of the host's process table."""
+    """The host's process table, as far as control needs it."""
 
     def alive(self, process: ProcessIdentity) -> bool:
         """Whether exactly this process still runs."""
@@ -17,7 +17,7 @@ class Processes(Protocol):
         ...
 
     def uid(self, process: ProcessIdentity) -> int | None:
-        """The real user id that the process runs as, None when it is gone."""
+        """Return the real user id of the process, or None if it is gone."""
         ...
 
     def family(self, pid: int) -> frozenset[int]:
@@ -26,7 +26,7 @@ class Processes(Protocol):
 
 
 class Credentials(NamedTuple):
-    """Whose rights a process has."""
+    """The user and groups of a process."""
 
     uid: int
     gid: int
@@ -34,7 +34,10 @@ class Credentials(NamedTuple):
 
 
 class FileQuery(NamedTuple):
-    """What is to be found out from a user's files.
+    """A question about a user's files.
+
+    It asks whether a job can work in `directory`, whether the program `start` can be started, whether `file` exists, or
+    else what a program brings with it.
 
     Whether a job can work in `directory`; whether the program `start` can be started; whether `file` exists; else what
     a program brings.
@@ -44,8 +47,8 @@ class FileQuery(NamedTuple):
         model: directory or cached name of the model that the program is to load.
         start: as `program`, to be looked up as the start of a job does.
         file: a path, or a name that is looked for in `workdir` and then on PATH, if there is one.
-        workdir: what relative paths start from.
-        variables: those of the job's environment that say where to look, by name.
+        workdir: the directory that relative paths start from.
+        variables: variables of the job's environment with search paths, by name.
     """
 
     directory: str | None = None
