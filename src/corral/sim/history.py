@@ -18,8 +18,9 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """What is in use and how many wait, at each time at which either changed; every run; waits by user in seconds.
-    `in_use` counts GPUs, or the CPUs of what runs without any. `names` is what to call devices, by UUID.
+    """The use and the number of waiting jobs at each change; every run; waits by user in seconds.
+
+    `in_use` counts GPUs, or CPUs for jobs without GPUs. `names` are display names of devices, by UUID.
     """
 
     times: list[float] = field(default_factory=list)

@@ -23,15 +23,15 @@ from corral.sim.progress import Progress
 RECORDED = "recorded"
 
 TICK_S = 3600.0
-"""Time alone may let a job start: when GPU-hours of a quota are forgiven, say. So often it is looked."""
+"""The planning interval. Time alone may let a job start, as when GPU-hours of a quota expire."""
 
 DAY_S = 86400.0
 PATIENCE = 2.0
-"""A course goes on for so many times as long as the period (and a day at least) after the last recorded end."""
+"""A course ends this many lengths of the period (of a day at least) after the last recorded end."""
 
 
 class _RunsAlone(History):
-    """The runs of a course; what is in use at each moment follows from them."""
+    """The runs of a course; the use at each moment follows from them."""
 
     def note(self, at: float, allocations: Iterable[Allocation], waiting: int) -> None:
         """Nothing is kept."""
@@ -76,7 +76,7 @@ def replay(
 
 
 class _Simulated:
-    """The jobs of one course: those that are counted, and those that held their GPUs when it began."""
+    """The jobs of one course: the counted jobs, and those that held their GPUs when it began."""
 
     def __init__(
         self, counted: Sequence[Recorded], running: Mapping[str, Placement], holding: Sequence[Recorded]
@@ -120,12 +120,12 @@ class _Simulated:
 
 
 def _run_of(work: SimulatedWork) -> ReplayedRun:
-    # A job that is evicted at the moment of its end, or whose run time was rounded, waits no negative time.
+    # Without the maximum, a job evicted at its end, or with a rounded run time, would have a negative wait.
     return ReplayedRun(work.started_at, work.ended_at, max(0.0, work.wait_s))
 
 
 def _recorded(facts: Sequence[Fact], counted: Sequence[Recorded], order: ReplayOrder) -> Course:
-    """How it really went."""
+    """Return the real course."""
     course = Course(RECORDED)
     for one in counted:
         course.runs[one.job.id] = ReplayedRun(one.started_at, one.ended_at, one.wait_s)
