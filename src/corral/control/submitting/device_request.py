@@ -30,13 +30,13 @@ class RequestRules:
     """The site's rules for completing requests.
 
     Attributes:
-        catalogue: the resource names that are known here; None for those that come with Corral.
+        catalogue: the known resource names; None for those that come with Corral.
         split, may_fragment: how a share that no single device has room for is split over several, and whether into
             parts. A request may choose how to split, and refuse to be split into parts. Where neither it nor the site
             says how, shares by other systems' names are split evenly, as their users know it, and others fill devices.
         min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a
             device whose capability is unknown is not used.
-        containers: what containers jobs run in; None where they are processes.
+        containers: the site's rules for containers; None if jobs are processes.
     """
 
     catalogue: Catalogue | None = None
@@ -46,10 +46,10 @@ class RequestRules:
     containers: Containers | None = None
 
     def settle(self, submission: Submission, user: str) -> tuple[Submission, tuple[str, ...]]:
-        """The submission with a complete request, and notes for the user on what was rounded.
+        """Return the submission with a complete request, and notes for the user about rounding.
 
-        Raises Refused for invalid resource names and amounts, if devices are asked for in two ways, and for what does
-        not run here.
+        Raises Refused for invalid resource names and amounts, for devices requested in two ways, and for requests that
+        cannot run here.
         """
         submission = with_container(submission, self.containers)
         request = submission.request
@@ -137,7 +137,7 @@ def request_rules(settings: Settings, home: Home, containers: Containers | None 
 
 
 def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submission:
-    """Replaces a MIG slice given by its memory ("10g") by the profile, if only one profile has that memory.
+    """Replace a MIG slice given by its memory ("10g") by the profile, if only one profile has that memory.
 
     So the hours of one profile are counted together, whatever its users call it.
     """
@@ -152,9 +152,9 @@ def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submiss
 
 
 def with_whole_node(submission: Submission, nodes: Iterable[Node]) -> Submission:
-    """Turns an exclusive submission into one for all devices of the node with the most devices it may use.
+    """Turn an exclusive submission into one for all devices of the largest node that it may use.
 
-    Raises Refused if it also says how many.
+    Raises Refused if it also gives a number of devices.
     """
     if not submission.exclusive:
         return submission

@@ -1,4 +1,4 @@
-"""Checks of a submission whose program is sent input."""
+"""Checks of a submission whose program gets its input from a client."""
 
 from corral.declared.limits import check_ranges
 from corral.model.errors import Refused
