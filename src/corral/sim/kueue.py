@@ -42,9 +42,10 @@ SPARED_S = 10.0
 """No workload is evicted: all are shorter than this, and their work would be lost."""
 
 TICK_S = 0.02
+"""The interval at which the generator submits the workloads that are due, in seconds."""
+
 _LOOK_S = 0.2
-"""How often it is looked how far it is."""
-"""How often the generator submits the workloads that are due, in seconds."""
+"""The interval at which the progress is checked, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

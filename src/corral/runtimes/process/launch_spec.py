@@ -1,4 +1,4 @@
-"""What the server asks the process runtime to run."""
+"""The order from the server to the process runtime."""
 
 import os
 import re
@@ -76,7 +76,7 @@ class LaunchSpec:
         if not self.argv or not self.argv[0]:
             raise ValueError(f"job {self.job_id} has no command to run: argv needs at least a program")
         if None in (self.uid, self.gid, self.groups) and (self.uid, self.gid, self.groups) != (None, None, None):
-            # With one of them missing the job would keep root's.
+            # If one of them were missing, the job would keep root's.
             raise ValueError(f"job {self.job_id}: uid, gid and groups go together; name all three or none")
         files = (self.output or "", self.error or "", self.input or "")
         for text in (*self.argv, *self.env, *self.env.values(), self.workdir, *files):
@@ -90,14 +90,14 @@ class LaunchSpec:
 
     @property
     def changes_user(self) -> bool:
-        """Whether the job runs as somebody else than this process."""
+        """Whether the job runs as another user than this process."""
         if self.acts_for_user or self.uid is None or self.gid is None or self.groups is None:
             return False
         own = (os.geteuid(), os.getegid(), set(os.getgroups()))
         return (self.uid, self.gid, set(self.groups)) != own
 
     def command(self, mark: Mapping[str, str], rlimits: Mapping[str, int]) -> Command:
-        """What to execute, with the runtime's mark in its environment and the limits that can be given."""
+        """Return the program to execute, with the runtime's mark in its environment and the limits that can be set."""
         uid, gid, groups = (self.uid, self.gid, self.groups) if self.changes_user else (None, None, None)
         return Command(
             argv=list(self.argv),
@@ -125,7 +125,7 @@ class LaunchSpec:
         notify_path: str | None,
         boot_at: float | None,
     ) -> Orders:
-        """What the supervisor has to know; the arguments are what the runtime decides or defaults."""
+        """Return the supervisor's orders; the arguments are decisions and defaults of the runtime."""
         return Orders(
             launch_id=self.launch_id,
             log_path=self.log_path,
@@ -154,5 +154,5 @@ class LaunchSpec:
 
 
 def _as_text(line: str) -> str:
-    """A line without what no file can be named with or hold as UTF-8, for it may be a user's own words."""
+    """Return a line that a file can hold as UTF-8, without zero bytes; it may be a user's own text."""
     return line.replace("\0", "\\x00").encode(errors="backslashreplace").decode()

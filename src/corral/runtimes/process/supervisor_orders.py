@@ -1,13 +1,13 @@
-"""What the server tells a supervisor about one launch: two JSON arrays on two lines, which `native/orders.c` reads."""
+"""The server's orders to a supervisor about one launch: two JSON arrays on two lines, which `native/orders.c` reads."""
 
 import json
 import signal
 from typing import Any, NamedTuple
 
 NEWS = signal.SIGURG
-"""Tells a supervisor that there is news of its launch: another time limit, or an agent that waits with a command.
+"""Signals a supervisor to look for changes: another time limit, or an agent that waits with a command.
 
-One of a version that does not know it ignores it.
+A supervisor of a version that does not know it ignores it.
 """
 
 
@@ -59,10 +59,10 @@ class Orders(NamedTuple):
 
 
 class Command(NamedTuple):
-    """What is executed, and as whom; `uid`, `gid` and `groups` are None together to stay who the server is.
+    """The program to execute and its user; `uid`, `gid` and `groups` are all None to stay the server's user.
 
-    `rlimits` are soft limits by name. `env` is all that the job gets. `output` and `error` are files in place of the
-    log, emptied first unless `append`; `input` is one for standard input.
+    `rlimits` are soft limits by name. `env` is the job's whole environment. `output` and `error` are files in place of
+    the log, emptied first unless `append`; `input` is the file for standard input.
     """
 
     argv: list[str]
@@ -80,7 +80,7 @@ class Command(NamedTuple):
 
 
 def encode(orders: Orders, command: Command) -> str:
-    """Both, one line each; bytes that are not UTF-8 survive as escaped surrogates."""
+    """Return both, one line each; bytes that are not UTF-8 survive as escaped surrogates."""
     return f"{json.dumps(orders)}\n{json.dumps(command)}\n"
 
 
