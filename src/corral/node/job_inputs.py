@@ -1,4 +1,4 @@
-"""Input for what runs on this host: passed on to its supervisors."""
+"""Passes input for launches on this host to their supervisors."""
 
 import base64
 import binascii
@@ -52,7 +52,7 @@ class JobInputs:
             directory = os.open(self._launches / launch_id, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return None
-        # What is asked is connected: the kernel lets nobody else answer.
+        # The socket is connected: the kernel accepts answers from no other.
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
             asking.settimeout(ANSWER_WITHIN_S)
             try:

@@ -1,4 +1,4 @@
-"""Where the members of a gang meet: ports of rank 0's host that were free when they were asked for."""
+"""Meeting places of the members of a gang: ports of rank 0's host that were free when they were requested."""
 
 import secrets
 import socket
