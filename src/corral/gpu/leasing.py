@@ -100,9 +100,9 @@ def lease(
 
     This process's environment stays as it is; `Lease.env` and `Lease.apply` are there to change it.
 
-    Raises LeaseTimedOut after `timeout_seconds` (None waits on), Refused when there can never be so many, or
-    this host is several nodes of the server and the driver does not tell which is meant, and BackendFailed when no GPU
-    can be seen.
+    Raises LeaseTimedOut after `timeout_seconds` (None waits without limit), and BackendFailed if no GPU can be seen.
+    Raises Refused if the host can never have this many, or if it is several nodes of the server and the GPUs that
+    the driver shows do not identify the right one.
     """
     gpus = whole(gpus, "gpus")
     if gpus < 1:

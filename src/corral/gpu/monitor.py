@@ -73,7 +73,7 @@ class GPUMonitor:
         return [gpu.index for gpu in by_score(gpus) if why_not(gpu, min_memory_mb, most_percent) is None]
 
     def get_gpu_info(self, gpu_index: int) -> GPUInfo | None:
-        """The GPU of this index, None when there is none."""
+        """Return the GPU of this index, or None."""
         wanted = whole(gpu_index, "gpu_index", "0")
         snapshot = self.query_gpus()
         return next((gpu for gpu in snapshot.gpus if gpu.index == wanted), None) if snapshot is not None else None
@@ -97,7 +97,7 @@ class GPUMonitor:
 
         {"monitoring_duration_seconds", "sample_count", "gpu_stats": {"0": {"name", "utilization": {"min", "max",
         "mean", "samples"}, "memory_used_mb": {"min", "max", "mean"}, "memory_usage_percent", "temperature_c",
-        "power_draw_w"}}}; what could never be read is None.
+        "power_draw_w"}}}; values that could never be read are None.
         """
         with self._lock:
             recording = self._recording if self._recording_on else None

@@ -34,7 +34,7 @@ class GPUInfo:
     Attributes:
         index: its index in nvidia-smi.
         score: 0.6 x free memory + 0.4 x idle utilisation, unless the site weighs them otherwise, from 0.0 to 1.0; 0.0
-            when either could not be read.
+            if either could not be read.
         uuid: the driver's name for the GPU, the same in every tool.
         taken: why it cannot be had, whatever its readings: its job, its administrator or its health; else None.
         process_count: the number of compute processes on it; None if they could not be listed.
@@ -123,7 +123,7 @@ def see_through_server(uuids_here: Callable[[], Set[str]]) -> list[GPUInfo] | No
 
 
 def uuids_of_driver() -> frozenset[str]:
-    """The GPUs that the driver shows this process, none where there is none that answers."""
+    """Return the UUIDs of the GPUs that the driver shows this process; none if no driver answers."""
     return Sight().uuids()
 
 

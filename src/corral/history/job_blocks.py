@@ -148,7 +148,7 @@ def pack(steps: RollUps) -> bytes:
         if name in _DIFFERENCES:
             column = np.diff(column, prepend=0)
         column = column.astype(_KINDS[name])
-        # Bytes of a kind stand together.
+        # Similar bytes stand together.
         parts.append(column.view("u1").reshape(len(column), column.itemsize).T.tobytes())
     packed = zlib.compress(b"".join(parts), 6)
     return _LENGTH.pack(len(packed)) + packed
@@ -188,7 +188,7 @@ def _pieces(data: bytes) -> list[bytes]:
 
 
 def _block(file: HistoryFile, level: HistoryLevel, key: str, start: int) -> bytes:
-    """The block that begins then, empty where there is none."""
+    """Return the block that begins at `start`, or b""."""
     return b"".join(data for _, data in file.blocks(key, level.step_s, start, start))
 
 

@@ -93,7 +93,7 @@ def points_of(found: RollUps, name: str, step_s: int, shown: Callable[[float], f
 
 
 def _block(file: HistoryFile, level: HistoryLevel, device: str, start: int) -> bytes:
-    """The block that begins then, empty where there is none."""
+    """Return the block that begins at `start`, or b""."""
     return b"".join(data for _, data in file.blocks(device, level.step_s, start, start))
 
 

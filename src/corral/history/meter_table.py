@@ -54,11 +54,11 @@ class MeterTable:
                 connection.execute(_ADD, [dict(zip(_metered.c.keys(), row, strict=True)) for row in rows])
 
     def rows(self, first_hour: int, last_hour: int) -> Iterator[list[MeteredHour]]:
-        """Those of the hours from the first to the last, as they are when the first batch is taken."""
+        """Yield the rows of the hours from the first to the last, as of the moment when the first batch is taken."""
         yield from self._read([select(_metered).where(_metered.c.hour.between(first_hour, last_hour))])
 
     def rows_of(self, allocations: Collection[str], hours: Sequence[int]) -> Iterator[list[MeteredHour]]:
-        """Those of these allocations and hours."""
+        """Yield the rows of these allocations and hours."""
         yield from self._read(
             select(_metered).where(
                 _metered.c.hour.in_(hours[start : start + _HOURS_A_QUESTION]), _metered.c.allocation.in_(allocations)

@@ -81,7 +81,7 @@ def jobs_key(sequence: int) -> str:
 def new_readings(
     view: View, samples: Mapping[str, DeviceSample], fresh: Mapping[str, float], interval_s: float
 ) -> NewReadings:
-    """The readings of the samples in `fresh`, which has by UUID how long (seconds) each stands for.
+    """Return the readings of the samples in `fresh`, which has by UUID the seconds that each covers.
 
     `samples` are the newest of all devices, which are sampled every `interval_s`.
     """

@@ -41,10 +41,10 @@ class RollUps:
     Attributes:
         series: the number of the series.
         start: when the step began, Unix seconds.
-        count, total, least, most: of its readings.
-        covered_s: the time that its readings stand for.
-        owner, bucket, number: of each bucket that is not empty, the row of its step, and how many readings it has.
-            Ordered by owner and bucket.
+        count, total, least, most: count, sum, minimum and maximum of its readings.
+        covered_s: the time that its readings cover.
+        owner, bucket, number: for each bucket that is not empty, the row of its step, its key, and its number of
+            readings. Ordered by owner and bucket.
     """
 
     series: Array
@@ -78,7 +78,7 @@ def bucket_of(value: float) -> int:
 
 @lru_cache(_REMEMBERED)
 def value_of(bucket: int) -> float:
-    """The reading that stands for a bucket."""
+    """Return the representative reading of a bucket."""
     if bucket == 0:
         return 0.0
     value = float(_MAPPING.value(abs(bucket) - _KEY_OF_ONE))

@@ -47,7 +47,9 @@ class JobInputs:
         self._ask(launch_id, resize_request(size.rows, size.columns))
 
     def _ask(self, launch_id: str, request: bytes) -> tuple[int, bool] | None:
-        """The supervisor's answer, None where there is none to ask. Raises BackendFailed where it does not answer."""
+        """Return the supervisor's answer, or None if there is none to ask. Raises BackendFailed if it does not
+        answer.
+        """
         try:
             directory = os.open(self._launches / launch_id, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:

@@ -38,9 +38,8 @@ class JobLogs:
         self._now = now
 
     def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
-        """A piece of at most `max_bytes`, and of no more than MOST_BYTES; `mark` is of which job (`log_mark`).
-
-        The log of another job is none. Raises BackendFailed, Refused.
+        """Return a piece of at most `max_bytes`, and of no more than MOST_BYTES; `mark` identifies the job
+        (`log_mark`).
         """
         path = self._path(job_id, rank)
         if not 0 <= offset <= _LAST_BYTE:
@@ -88,7 +87,7 @@ class JobLogs:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 
     def tell(self, job_id: str, lines: Sequence[str], owner: tuple[int, int] | None, *, rank: int = 0) -> None:
-        """Write lines to the end of a member's log, which is made for `owner` (uid, gid) where there is none yet."""
+        """Write lines to the end of a member's log, which is made for `owner` (uid, gid) if it is missing."""
         path = self._path(job_id, rank)
         try:
             mark_end(str(path), self._now(), append_lines(str(path), lines, owner))

@@ -1,10 +1,10 @@
 """The node agent in this process: `LocalNode` puts together what is done on this host.
 
-node_launches      running launches    unknown_launches   running launches that are not in the ledger
-device_setup       devices made ready          resource_files     scratch directories
-job_mapping        which jobs are on which GPU, for other tools
-sampler, news      reports about the host
-notification_runner    commands of users whose jobs have ended
+node_launches        running launches            unknown_launches   running launches that are not in the ledger
+device_setup         devices made ready          resource_files     scratch directories
+job_mapping          which jobs are on which GPU, for other tools
+sampler, news        reports about the host
+notification_runner  commands of users whose jobs have ended
 """
 
 import logging

@@ -258,7 +258,7 @@ class NodeLaunches:
         )
 
     def running(self, launch_ids: Collection[str]) -> tuple[str, ...]:
-        """Those of these launches that run."""
+        """Return those of these launches that run."""
         return tuple(name for name in launch_ids if self.report(name).phase is LaunchPhase.RUNNING)
 
     def stop_all(self, reason: str) -> tuple[str, ...]:

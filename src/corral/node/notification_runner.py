@@ -61,7 +61,7 @@ _MOST_BYTES = 64 * 1024 * 1024
 _OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 
 Tell = Callable[[str, Sequence[str], tuple[int, int] | None], None]
-"""Writes lines into the log of a job, which is made for this owner where there is none."""
+"""Writes lines into the log of a job, which is made for this owner if it is missing."""
 
 
 class NotificationRunner:

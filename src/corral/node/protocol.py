@@ -92,7 +92,7 @@ def plain_error(error: CorralError) -> dict[str, Any]:
 
 
 def error_of(answer: Mapping[str, Any]) -> CorralError | None:
-    """The error that an answer brings, None where it is none."""
+    """Return the error in an answer, or None."""
     if "error" not in answer:
         return None
     kind, message, field = (

@@ -13,7 +13,7 @@ class Processes(Protocol):
         ...
 
     def identify(self, pid: int) -> ProcessIdentity | None:
-        """The identity of a running process, None when there is none."""
+        """Return the identity of a running process, or None."""
         ...
 
     def uid(self, process: ProcessIdentity) -> int | None:
@@ -38,9 +38,6 @@ class FileQuery(NamedTuple):
 
     It asks whether a job can work in `directory`, whether the program `start` can be started, whether `file` exists, or
     else what a program brings with it.
-
-    Whether a job can work in `directory`; whether the program `start` can be started; whether `file` exists; else what
-    a program brings.
 
     Attributes:
         program: the first word of a command, a path or a name to be looked for on PATH.

@@ -130,7 +130,7 @@ class Ledger(Protocol):
         ...
 
     def find_jobs(self, job_ids: Collection[str]) -> tuple[Job, ...]:
-        """Those of these jobs that exist, in any phase, in no particular order."""
+        """Return those of these jobs that exist, in any phase, in no particular order."""
         ...
 
     def find_array(self, array_id: str) -> tuple[Job, ...]:

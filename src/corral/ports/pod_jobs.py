@@ -17,7 +17,7 @@ class PodJobs(Protocol):
         ...
 
     def find(self, job_id: str) -> Job | None:
-        """A job in any phase; None where there is none."""
+        """Return a job in any phase, or None."""
         ...
 
     def ended(self, limit: int) -> Sequence[Job]:

@@ -70,9 +70,9 @@ class Recorded:
 
 
 def read_journal(url: str) -> tuple[Fact, ...]:
-    """Every fact of the ledger at `url`, in order; the server may be running.
+    """Return every fact of the ledger at `url`, in order; the server may be running.
 
-    Raises Refused where there is none, or this user may not read it.
+    Raises Refused if there is no ledger, or this user may not read it.
     """
     database = Database(url)
     if _is_forbidden(database.path):

@@ -45,11 +45,12 @@ def replay(
     *,
     remembered: Sequence[PastRun] = (),
 ) -> ReplayResult:
-    """The courses of the order's policies. `facts` are all that the journal has of the jobs of the period, in order.
-    `remembered` are the runs before it: fair shares and estimates of run times stand on them.
+    """Return the courses of the order's policies.
 
-    Jobs that ran when it began have their GPUs from the beginning, for as long as they really ran on. Raises Refused
-    where no job of the period has started, or a policy is not known.
+    `facts` are all facts of the journal about the jobs of the period, in order. `remembered` are the runs before it:
+    fair shares and estimates of run times build on them. Jobs that ran when it began have their GPUs from the
+    beginning, for as long as they really ran on. Raises Refused if no job of the period has started, or a policy is
+    unknown.
     """
     there = [one for one in recorded_jobs(facts, order.now) if (one.ended_at or 0.0) > order.since]
     counted = [one for one in there if _started(one) >= order.since and one.job.submitted_at < order.until]

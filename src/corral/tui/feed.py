@@ -82,7 +82,9 @@ class Feed:
         return found
 
     def away(self, now: float) -> str:
-        """That the server does not answer, and since when; "" while it does, or is asked for the first time."""
+        """Return that the server does not answer, and since when; "" while it answers, or is asked for the first
+        time.
+        """
         if self._events is not None and self._events.connected:
             self._since = now
             return ""

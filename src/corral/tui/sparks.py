@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 STEP_S = 15
 MOST_STEPS = 40
-"""Ten minutes: what the widest spark line shows."""
+"""The number of steps in ten minutes, which the widest spark line shows."""
 
 
 class Sparks:

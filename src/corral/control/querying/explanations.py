@@ -1,4 +1,4 @@
-"""Why a job waits and when it will start, how it stands otherwise, and why it failed."""
+"""Explains a job: why it waits and when it will start, its present state, and why it failed."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

@@ -48,9 +48,9 @@ class MemberLog:
         return self._find()[0].phase.terminal
 
     def read(self, offset: int) -> bytes:
-        """The next piece from a byte on, b"" where there is none (yet).
+        """Return the next piece from a byte on; b"" if there is none (yet).
 
-        Raises BackendFailed; at once where the node is known not to answer.
+        Raises BackendFailed; at once if the node is known not to answer.
         """
         agent = self._agent()
         chunk = None if agent is None else agent.read_log(self._job_id, self._rank, offset, PIECE_BYTES, self._mark)

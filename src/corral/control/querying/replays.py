@@ -1,6 +1,7 @@
 """Replays of past jobs under other policies, on request: the waiting and running replays, and their results.
 
-One replay runs at a time, in a process of its own, and a few wait. A replay that nobody asks for is ended or forgotten.
+One replay runs at a time, in a process of its own, and a few wait. A replay without questions about it is ended or
+forgotten.
 """
 
 import logging

@@ -47,7 +47,7 @@ class Measures(Protocol):
         ...
 
     def hours_of(self, allocations: Collection[str], first: int, last: int) -> Iterator[Sequence[MeteredHour]]:
-        """That of some allocations."""
+        """Yield the measurements of some allocations."""
         ...
 
 

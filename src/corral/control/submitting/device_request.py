@@ -31,9 +31,9 @@ class RequestRules:
 
     Attributes:
         catalogue: the known resource names; None for those that come with Corral.
-        split, may_fragment: how a share that no single device has room for is split over several, and whether into
-            parts. A request may choose how to split, and refuse to be split into parts. Where neither it nor the site
-            says how, shares by other systems' names are split evenly, as their users know it, and others fill devices.
+        split, may_fragment: how a share without room on any single device is split over several, and whether it may be
+            split into parts. A request may choose how to split, and refuse to be split into parts. By default, shares
+            by other systems' names are split evenly, as their users expect, and other shares fill devices.
         min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a
             device whose capability is unknown is not used.
         containers: the site's rules for containers; None if jobs are processes.

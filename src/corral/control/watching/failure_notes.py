@@ -205,7 +205,7 @@ def _largest_device_mib(view: View) -> int | None:
 
 
 def end_of_log(agent: NodeAgent, job: Job, rank: int) -> bytes:
-    """The last bytes of a member's log, b"" where there is none. Raises BackendFailed."""
+    """Return the last bytes of a member's log, or b"". Raises BackendFailed."""
     mark = log_mark(job)
     size = agent.read_log(job.id, rank, 0, 0, mark).size_bytes
     if not size:

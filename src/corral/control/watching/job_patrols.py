@@ -27,7 +27,7 @@ DRAIN_INTERVAL_S = 1.0
 def job_patrols(
     core: ControlCore, ledger: Ledger, telemetry: Samples, clock: Clock, settings: Settings
 ) -> tuple[Patrol, ...]:
-    """Those that these settings ask for, not started."""
+    """Return the patrols of these settings, not started."""
     tell, stopper, stop = core.notes.tell, core.stopper, core.dispatcher.stop
     policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
     guard = MemoryGuard(ledger, telemetry, clock, policy=policy, tell=tell, stopper=stopper)

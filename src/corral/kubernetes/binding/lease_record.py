@@ -153,7 +153,7 @@ def taken(record: LeaseRecord, scheduler: str, me: LeaseCandidate, now: str) -> 
 
 
 def made(scheduler: str, me: LeaseCandidate, now: str) -> dict[str, Any]:
-    """The lease as `me` makes it where there is none."""
+    """Return the lease that `me` makes if there is none."""
     return {
         "metadata": {
             "name": lease_name(scheduler),

@@ -72,7 +72,7 @@ def labels(metadata: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def annotations(metadata: Mapping[str, Any]) -> Mapping[str, str]:
-    """Those that mean something to Corral."""
+    """Return the annotations that Corral reads."""
     written = mapping(metadata.get("annotations"))
     return _texts(
         {name: written[name] for name in written if name in ANNOTATIONS or name.startswith(ANNOTATION_PREFIXES)}

@@ -89,8 +89,6 @@ def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
 
     Readings change every few seconds on all nodes at once, so this only touches the parts that depend on them.
 
-    Readings are new every few seconds on all nodes at once, so nothing is looked at here but what they change.
-
     Args:
         seen: the node, with any readings or none.
         read: the readings of its GPUs.

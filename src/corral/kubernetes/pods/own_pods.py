@@ -59,7 +59,7 @@ class OwnPods:
         return self._cache.synced
 
     def get(self, launch_id: str) -> LaunchedPod | None:
-        """The pod of a launch, None where there is none."""
+        """Return the pod of a launch, or None."""
         name = self._names.pod(launch_id)
         with self._lock:
             ahead = self._ahead.get(name)

@@ -98,7 +98,7 @@ class PodRuntime:
         self._ended: set[str] = set()
         """UIDs of pods that this server ends: writing the ending and deleting are two calls."""
         self._leaving: dict[str, _Leaving] = {}
-        """By UID pods that are forgotten."""
+        """Pods that are forgotten, by UID."""
 
     def close(self) -> None:
         """Let go; the pods run on."""

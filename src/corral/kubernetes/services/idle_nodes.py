@@ -53,7 +53,7 @@ class GpuStatus:
     Attributes:
         gpu_index: the driver's index on a node with readings, else a number from 0.
         utilization_percent: 0 to 100.
-        memory_used_mb, memory_total_mb: in MiB; the name is the one that users of `nvidia-smi` know.
+        memory_used_mb, memory_total_mb: in MiB; users of `nvidia-smi` know these names.
         allocatable: None if the node has unhealthy GPUs: Kubernetes gives their number, but not which they are.
     """
 

@@ -62,7 +62,7 @@ class ServicePods:
 
     @property
     def server(self) -> tuple[PodFacts, ContainerFacts] | None:
-        """One of the servers, and its pod."""
+        """Return a server's pod and container, or None."""
         for pod in self.alive:
             for container in pod.containers:
                 if container.name == self.kind.container:

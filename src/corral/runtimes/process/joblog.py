@@ -32,7 +32,7 @@ def _on_a_new_line(fd: int) -> bytes:
 
 
 def append_lines(path: str, lines: Iterable[str], owner: tuple[int, int] | None) -> int:
-    """Write lines of Corral's own as `append_note` does, to a log that is made for `owner` where there is none."""
+    """Write lines of Corral's own as `append_note` does, to a log that is made for `owner` if it is missing."""
     fd = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         if owner is not None and os.fstat(fd).st_size == 0:

@@ -100,13 +100,13 @@ class LaunchRecords:
         return f"{self.directory}/{name}"
 
     def make_directory(self) -> bool:
-        """False when it was there already."""
+        """Make the directory. Return False if it existed already."""
         try:
             os.mkdir(self.directory, 0o700)
         except FileExistsError:
             if stat.S_ISDIR(os.lstat(self.directory).st_mode):
                 return False
-            # Nothing that was launched here, and nothing can be while it is in the way.
+            # It was not made by a launch here, and it blocks the launch.
             os.unlink(self.directory)
             os.mkdir(self.directory, 0o700)
         except FileNotFoundError:
@@ -125,7 +125,7 @@ class LaunchRecords:
         os.rename(temporary, path)
 
     def read_command(self) -> Command:
-        """The second line. Raises OSError when there is none, ValueError or TypeError when it makes no sense."""
+        """Return the second line. Raises OSError if it is missing, ValueError or TypeError if it is invalid."""
         return decode_command(self._spec().decode())
 
     def read_orders(self) -> Orders:

@@ -186,7 +186,7 @@ class Watcher:
             return launch_id in self._pidfds
 
     def end_supervisor(self, launch_id: str) -> bool:
-        """Have the supervisor end its job, if it is watched and lives; False when there is none."""
+        """Tell the supervisor to end its job, if it is watched and lives; False if there is none."""
         return self._signal(launch_id, signal.SIGTERM)
 
     def tell_supervisor(self, launch_id: str) -> bool:

@@ -60,7 +60,7 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def read_record(path: str, limit_bytes: int = RECORD_LIMIT_BYTES) -> bytes | None:
-    """All of a record, None when there is none. Raises Unreadable, and OSError when the machine is in trouble."""
+    """Return all of a record, or None if it is missing. Raises Unreadable, and OSError if the machine fails."""
     try:
         fd = open_regular(path, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):

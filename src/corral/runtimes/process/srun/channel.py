@@ -68,7 +68,7 @@ class Frames:
         self._data = bytearray()
 
     def read(self) -> Iterator[tuple[bytes, bytes]]:
-        """Those that are complete now. Raises Broken at the end of the connection."""
+        """Yield the frames that are complete now. Raises Broken at the end of the connection."""
         try:
             piece = self._line.recv(_READ_BYTES)
         except OSError as error:

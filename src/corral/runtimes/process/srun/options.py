@@ -68,7 +68,7 @@ class Options(NamedTuple):
 
 
 def parse(words: list[str]) -> Options:
-    """The options before the first word that is none, and the command after them. Raises BadUsage."""
+    """Return the options before the first other word, and the command after them. Raises BadUsage."""
     given: dict[str, object] = {}
     passed_over: list[str] = []
     left = list(words)
