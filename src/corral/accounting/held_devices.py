@@ -42,7 +42,7 @@ class Measured(NamedTuple):
 NOTHING = Measured(0, 0, None)
 
 ModelOf = Callable[[HeldAllocation, str], str | None]
-"""The model of a device of an allocation, None where it is not known any more."""
+"""The model of a device of an allocation, None if it is not known any more."""
 
 
 def milliseconds(at: float) -> int:

@@ -128,7 +128,7 @@ def get_gpu_monitor() -> GPUMonitor:
 
 
 def why_not(gpu: GPUInfo, min_memory_mb: int | None, max_utilization: float) -> str | None:
-    """Why a GPU is not available, None when it is."""
+    """Why a GPU is not available, None if it is."""
     if gpu.taken is not None:
         return gpu.taken
     if not gpu.readable:

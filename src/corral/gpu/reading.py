@@ -69,7 +69,7 @@ class Sight:
         self._memory_weight = site_settings().availability_memory_weight
 
     def look(self) -> list[GPUInfo] | None:
-        """Every GPU by index, None when none can be read. Says why once, and never raises."""
+        """Every GPU by index, None if none can be read. Says why once, and never raises."""
         try:
             gpus = see_through_server(self.uuids)
         except Refused as error:
@@ -80,7 +80,7 @@ class Sight:
         return gpus or None
 
     def uuids(self) -> frozenset[str]:
-        """The GPUs that the driver shows, none where it does not answer."""
+        """The GPUs that the driver shows, none if it does not answer."""
         try:
             return frozenset(device.uuid for device in self._driver.run(self._source.node, _ANSWER_TIMEOUT_S).devices)
         except BackendFailed:

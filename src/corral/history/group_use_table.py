@@ -45,7 +45,7 @@ class StoredUse(NamedTuple):
 
 
 class GroupUseTable:
-    """Adds to the sums and adds them up. Every call raises BackendFailed when the disk fails or is full."""
+    """Adds to the sums and adds them up. Every call raises BackendFailed if the disk fails or is full."""
 
     def __init__(self, file: HistoryFile) -> None:
         self._file = file

@@ -155,7 +155,7 @@ def pack(steps: RollUps) -> bytes:
 
 
 def unpack(data: bytes) -> Iterator[RollUps]:
-    """The steps of each piece of a block. Raises ValueError where these bytes are none."""
+    """The steps of each piece of a block. Raises ValueError if these bytes are none."""
     for piece in _pieces(data):
         try:
             plain = zlib.decompress(piece)

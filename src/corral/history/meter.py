@@ -229,7 +229,7 @@ def _sum(one: MeteredHour, other: MeteredHour) -> MeteredHour:
 
 
 def _sum_known(*values: int | None) -> int | None:
-    """The sum of those that are known, None where none is."""
+    """The sum of those that are known, None if none is."""
     known = _known(*values)
     return sum(known) if known else None
 

@@ -42,7 +42,7 @@ _HOURS_A_QUESTION = 500
 
 
 class MeterTable:
-    """Adds to the rows and reads them. Every call raises BackendFailed when the disk fails or is full."""
+    """Adds to the rows and reads them. Every call raises BackendFailed if the disk fails or is full."""
 
     def __init__(self, file: HistoryFile) -> None:
         self._file = file

@@ -162,7 +162,7 @@ def _without_sums(values: Values) -> Values:
 
 
 def _sums(parts: Iterable[_Part]) -> Values:
-    """The sum of each summed series, None where a part of it is not known."""
+    """The sum of each summed series, None if a part of it is not known."""
     columns = zip(*(part.values for part in parts), strict=True)
     return tuple([_sum(column) if summed else None for column, summed in zip(columns, _IS_SUMMED, strict=True)])
 

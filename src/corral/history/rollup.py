@@ -94,7 +94,7 @@ def roll_ups_of(
 ) -> RollUps:
     """The steps of these readings, which may be in any order; `only` of some series, where it is given.
 
-    `first_series` has, for each reading, the number that its first series gets; 0 where it is not given.
+    `first_series` has, for each reading, the number that its first series gets; 0 if it is not given.
     """
     if not readings:
         return NO_ROLL_UPS

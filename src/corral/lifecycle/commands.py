@@ -15,7 +15,7 @@ from corral.model.view import View
 
 
 def cancel(view: View, job: Job, *, by: str, at: float, reason: str | None = None) -> list[Fact]:
-    """PENDING -> CANCELLED at once; a live job -> STOPPING. Raises Conflict when it has ended."""
+    """PENDING -> CANCELLED at once; a live job -> STOPPING. Raises Conflict if it has ended."""
     reason = reason or f"cancelled by {by}"
     if job.phase is Phase.PENDING:
         first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)

@@ -11,7 +11,7 @@ from corral.model.view import View
 
 
 def take(job: Job, *, by: str, at: float) -> list[Fact]:
-    """The program is about to be given its first input; nothing where it had some before."""
+    """The program is about to be given its first input; nothing if it had some before."""
     return [] if job.input_taken else [JobChanged(job.id, JobPatch(input_taken=True), at=at, by=by)]
 
 

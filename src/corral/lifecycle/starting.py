@@ -39,7 +39,7 @@ def start(
 
 
 def running(view: View, job: Job, started_at: float | None, *, by: str, at: float) -> list[Fact]:
-    """STARTING -> RUNNING, as its supervisor reports; nothing when it runs already or has been stopped."""
+    """STARTING -> RUNNING, as its supervisor reports; nothing if it runs already or has been stopped."""
     started_at = measured(view, job, started_at, at)
     if job.phase is Phase.STARTING:
         begun = replace(job, started_at=at if started_at is None else started_at)

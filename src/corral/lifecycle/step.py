@@ -37,7 +37,7 @@ def back_to_queue(job: Job, changes: JobPatch, *, by: str, at: float) -> JobChan
 
 
 def give_back(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
-    """The devices of the job are free; nothing when it has none."""
+    """The devices of the job are free; nothing if it has none."""
     if job.allocation_id is None or job.allocation_id not in view.allocations:
         return []
     eviction, lost_from = job.evicted, None

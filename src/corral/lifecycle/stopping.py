@@ -55,7 +55,7 @@ def stop(
 
 
 def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
-    """A live job -> STOPPING, on its way back to the queue; nothing when it is no longer live."""
+    """A live job -> STOPPING, on its way back to the queue; nothing if it is no longer live."""
     if not may_stop(job):
         return []
     counted = Eviction(

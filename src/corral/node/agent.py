@@ -206,7 +206,7 @@ def _hung_up(connection: socket.socket) -> bool:
 
 
 def _listener(path: Path) -> socket.socket:
-    """A socket that this user and root alone may connect to. Raises Refused where it cannot be there."""
+    """A socket that this user and root alone may connect to. Raises Refused if it cannot be there."""
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise Refused(
             f"{path} is longer than the {SOCKET_PATH_BYTES} bytes that a socket's path may have", field="socket"
@@ -289,7 +289,7 @@ def _serve(server: AgentServer) -> None:
 
 
 def _die_with(parent_pid: int | None) -> None:
-    """End when the parent does. Raises BackendFailed where it has already."""
+    """End when the parent does. Raises BackendFailed if it has already."""
     if parent_pid is not None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent_pid:

@@ -75,7 +75,7 @@ class DeviceSetup:
         countdown.done(_failure_of(partial(self._driver(use).prepare, use.device)))
 
     def environment(self, launch: Launch) -> dict[str, str]:
-        """Variables that the means of sharing adds for a launch. Raises Refused where a limit cannot be named."""
+        """Variables that the means of sharing adds for a launch. Raises Refused if a limit cannot be named."""
         variables: dict[str, str] = {}
         for use in launch.uses:
             variables.update(self._driver(use).environment(use.device, use.newcomer))

@@ -20,7 +20,7 @@ class MeetingPlaces:
         self._places: dict[str, Rendezvous] = {}
 
     def of(self, launch_id: str) -> Rendezvous:
-        """The same for the same launch until it is forgotten. Raises BackendFailed when no port is free."""
+        """The same for the same launch until it is forgotten. Raises BackendFailed if no port is free."""
         with self._lock:
             if launch_id not in self._places:
                 port = self._free_port(besides=())

@@ -69,7 +69,7 @@ class MockNodes:
         self._thread.start()
 
     def pid(self, name: str) -> int:
-        """The process of a node's agent. Raises KeyError where none was started."""
+        """The process of a node's agent. Raises KeyError if none was started."""
         return self._spawner.pid(name)
 
     def close(self) -> None:

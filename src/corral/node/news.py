@@ -32,7 +32,7 @@ class NewsBuffer:
         return None if self._node is None else self._node[1]
 
     def sampled(self, node: Node | None, samples: Sequence[DeviceSample]) -> None:
-        """A `corral.telemetry.sampler.Listener`: the inventory, None where it is as before, and new samples."""
+        """A `corral.telemetry.sampler.Listener`: the inventory, None if it is as before, and new samples."""
         with self._changed:
             self._sequence += 1
             if node is not None:

@@ -144,7 +144,7 @@ class NodeLaunches:
         signal_listed(meant(), meant, number)
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Run a command inside a launch. Raises Conflict where it does not run, Refused, BackendFailed."""
+        """Run a command inside a launch. Raises Conflict if it does not run, Refused, BackendFailed."""
         phase = self.report(launch_id).phase
         if phase is not LaunchPhase.RUNNING:
             raise Conflict(f"launch {launch_id} is {phase}, and only what runs takes a command")

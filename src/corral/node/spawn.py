@@ -104,7 +104,7 @@ class AgentSpawner:
         return name in self._agents and not self._agents[name].ended()
 
     def pid(self, name: str) -> int:
-        """The process of a node's agent. Raises KeyError where none was started."""
+        """The process of a node's agent. Raises KeyError if none was started."""
         return self._agents[name].pid
 
     def end(self, name: str) -> None:

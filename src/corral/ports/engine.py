@@ -73,7 +73,7 @@ class NodeEngine(Protocol):
         ...
 
     def log_path(self, node: str, job_id: str, rank: int) -> str | None:
-        """The file of a member's log, on its node; None where logs are no files. Also of a node that has left."""
+        """The file of a member's log, on its node; None if logs are no files. Also of a node that has left."""
         ...
 
     def start(self) -> Mapping[str, NodeAgent]:

@@ -263,7 +263,7 @@ class TokenStore(Protocol):
         ...
 
     def revoke(self, token_ids: Collection[str], at: float) -> None:
-        """Let these be good for nothing from now on. Raises LedgerFailed when that may be forgotten at a restart."""
+        """Let these be good for nothing from now on. Raises LedgerFailed if that may be forgotten at a restart."""
         ...
 
     def used(self, token_id: str, at: float) -> None:

@@ -90,7 +90,7 @@ class ProcessFound:
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """A piece of a log. `data` is base64; `size_bytes` is the log's length by now, None where there is no log."""
+    """A piece of a log. `data` is base64; `size_bytes` is the log's length by now, None if there is no log."""
 
     data: str
     size_bytes: int | None

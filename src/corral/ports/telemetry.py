@@ -20,7 +20,7 @@ class Source(Protocol):
         ...
 
     def node(self) -> Node:
-        """The host's inventory. Raises BackendFailed when the driver does not answer."""
+        """The host's inventory. Raises BackendFailed if the driver does not answer."""
         ...
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:

@@ -178,7 +178,7 @@ class Cable:
         self._left = calls
 
     def carry(self) -> None:
-        """Count a call. Raises NodeUnreachable where it is not carried."""
+        """Count a call. Raises NodeUnreachable if it is not carried."""
         with self._lock:
             self.calls += 1
             if self._left is not None:

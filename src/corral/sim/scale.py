@@ -104,7 +104,7 @@ class _Fleet:
             self.kept_milli = FILLED * self.allocated_milli
 
     def place(self, request: Request) -> bool:
-        """Place a request; False when it fits nowhere."""
+        """Place a request; False if it fits nowhere."""
         found = self._chooser.choose(request)
         if found is None:
             return False

@@ -35,7 +35,7 @@ MOST_COMMANDS = 100
 """The number of the newest commands run inside it in the answer."""
 
 LogPath = Callable[[str, str, int], str | None]
-"""The path of a log on its node, by the node's name, the id of the job and the rank; None where it is not known."""
+"""The path of a log on its node, by the node's name, the id of the job and the rank; None if it is not known."""
 
 
 class JobDetails:

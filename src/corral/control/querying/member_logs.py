@@ -64,7 +64,7 @@ class MemberLog:
     def written_since(self, wall: float) -> int:
         """The byte from which on it was written since a moment (Unix seconds), or a little earlier.
 
-        Raises Conflict where that is not known, and as `read` does.
+        Raises Conflict if that is not known, and as `read` does.
         """
         agent, job = self._agent(), self._find()[0]
         now, at = self._clock.now(), self._clock.taken(wall)
@@ -85,7 +85,7 @@ class MemberLog:
         )
 
     def _agent(self) -> NodeAgent | None:
-        """The agent of the node that has it, None where it is nowhere yet."""
+        """The agent of the node that has it, None if it is nowhere yet."""
         _, node = self._find()
         if node is None:
             return None
@@ -150,7 +150,7 @@ class MemberLogs:
         return nodes[rank] if nodes else None
 
     def _nodes_of(self, job: Job) -> tuple[str, ...]:
-        """The node that has each member's log, by rank; () where none was launched, or that is not known any more."""
+        """The node that has each member's log, by rank; () if none was launched, or that is not known any more."""
         if not job.launches and not job.phase.terminal:
             # It has written nothing there. An existing log is of a job that no ledger knows any more.
             return ()

@@ -100,7 +100,7 @@ class Queries:
         return found[0]
 
     def named(self, job_id: str) -> tuple[Job, ...]:
-        """The job, or the elements of the array, that an id names; () when it names none."""
+        """The job, or the elements of the array, that an id names; () if it names none."""
         return named_jobs(self._ledger, (job_id,))[job_id]
 
     def jobs(

@@ -113,7 +113,7 @@ class Replays:
             return self._row(one)
 
     def cancel(self, caller: Caller, replay_id: str) -> Replay:
-        """End it, or nothing where it is over. Raises NotFound."""
+        """End it, or nothing if it is over. Raises NotFound."""
         with self._lock:
             one = self._of(caller, replay_id)
             if not one.told.state.over:

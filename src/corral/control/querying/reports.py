@@ -196,7 +196,7 @@ class GpuReports:
 
 @lru_cache(maxsize=4096)
 def _chosen(members: tuple[Member, ...], models: tuple[str, ...]) -> Mapping[str, str]:
-    """The model of each device as it was chosen; none where that was not kept of all."""
+    """The model of each device as it was chosen; none if that was not kept of all."""
     uuids = [grant.uuid for member in members for grant in member.grants]
     return dict(zip(uuids, models, strict=True)) if len(uuids) == len(models) else {}
 

@@ -150,7 +150,7 @@ class FileFindingsCache:
         return tuple(findings[key] for key in keys)
 
     def _nodes_chosen(self, submission: Submission, user: str) -> tuple[str, ...] | None:
-        """The nodes for the submission if they were chosen a moment ago; none where no files are looked at."""
+        """The nodes for the submission if they were chosen a moment ago; none if no files are looked at."""
         if submission.kind is not JobKind.RUN or submission.container is not None or not self._on_hosts:
             return ()
         only = self._candidates.only()

@@ -7,7 +7,7 @@ from corral.model.submission import Submission
 
 
 def check_input(submission: Submission) -> None:
-    """Raises Refused where the job cannot be sent input as it asks for."""
+    """Raises Refused if the job cannot be sent input as it asks for."""
     field = "stdin" if submission.stdin else "terminal"
     if not submission.stdin and submission.terminal is None:
         return

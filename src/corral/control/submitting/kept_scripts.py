@@ -77,7 +77,7 @@ def in_container(submission: Submission) -> Submission:
 
 
 def refuse_too_much_kept(view: View, submission: Submission, user: str) -> None:
-    """Raises Refused where the user's jobs would keep too much of large scripts."""
+    """Raises Refused if the user's jobs would keep too much of large scripts."""
     text = submission.script_text
     if text is None or len(text) <= SMALL_BYTES:
         return

@@ -40,7 +40,7 @@ LOOKED_BACK_AT = 100
 """The number of jobs whose short words a starting server computes again."""
 
 AgentOf = Callable[[Job, int], NodeAgent | None]
-"""The agent of the node that has the log of a job's member; None where none is known."""
+"""The agent of the node that has the log of a job's member; None if none is known."""
 
 Task = Callable[[], None]
 
@@ -90,7 +90,7 @@ class FailureNotes:
         self.of(job)
 
     def word(self, job: Job) -> str | None:
-        """Why a job failed in few words, None where these are not known or were not looked for. Waits for nothing."""
+        """Why a job failed in few words, None if these are not known or were not looked for. Waits for nothing."""
         return self._words.get((job.id, job.attempts)) if job.phase is Phase.FAILED else None
 
     def of(self, job: Job, audience: Audience = Audience.COMMAND_LINE) -> Diagnosis | None:

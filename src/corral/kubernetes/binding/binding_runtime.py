@@ -90,9 +90,9 @@ class BindingRuntime:
         pods.subscribe(self._hear)
 
     def launch(self, launch: Launch) -> None:
-        """Bind the pod of the member. Raises BackendFailed where it, or another of its gang, cannot be bound.
+        """Bind the pod of the member. Raises BackendFailed if it, or another of its gang, cannot be bound.
 
-        Raises NodeLacks where another server binds pods.
+        Raises NodeLacks if another server binds pods.
         """
         for ref in launch.job.spec.pods:
             self._refuse_unbindable(ref)

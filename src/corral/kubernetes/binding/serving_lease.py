@@ -206,7 +206,7 @@ class ServingLease:
 
 
 def candidate(tag: str, home: Path) -> LeaseCandidate:
-    """This process, which alone serves the home now. Raises OSError where the home cannot be looked at."""
+    """This process, which alone serves the home now. Raises OSError if the home cannot be looked at."""
     host, found = socket.gethostname(), home.stat()
     return LeaseCandidate(
         identity=f"{host}_{tag}_{secrets.token_hex(8)}",

@@ -38,7 +38,7 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def sequence(value: object) -> list[Mapping[str, Any]]:
-    """The objects in a list; none where it is no list."""
+    """The objects in a list; none if it is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

@@ -87,7 +87,7 @@ def _hear(line: OpenLine, talk: ExecTalk, deadline_s: float) -> None:
 
 
 def _left_s(deadline_s: float) -> float:
-    """Raises TimeoutError when nothing is left."""
+    """Raises TimeoutError if nothing is left."""
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError

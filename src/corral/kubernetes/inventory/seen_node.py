@@ -105,7 +105,7 @@ def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
 
 
 def silence_of(facts: NodeFacts) -> str | None:
-    """Why nothing can start on a node, a sentence without its full stop; None where its kubelet is there."""
+    """Why nothing can start on a node, a sentence without its full stop; None if its kubelet is there."""
     if facts.unreadable is not None:
         return f"node {facts.name} cannot be used: {facts.unreadable}"
     if facts.ready is True:

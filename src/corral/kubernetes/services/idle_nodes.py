@@ -30,7 +30,7 @@ class NodeGpus:
         requested_gpus: the GPUs requested by pods on it that have not ended.
         held_gpus: the GPUs chosen for services whose pods are not visible yet.
         memory_mib: the memory of one of its GPUs, from its labels.
-        unusable: why no service may be put there; None where it may.
+        unusable: why no service may be put there; None if it may.
         partly_read: whether the readings cover only GPUs of pods.
     """
 
@@ -74,7 +74,7 @@ class NodeGpuSummary:
         idle_gpu_count: the number of GPUs that a new service can have now for itself.
         avg_utilization, avg_memory_usage: percent, over the GPUs with readings; 0.0 without readings.
         metered: whether there are readings.
-        unusable: why no service may be put there; None where it may.
+        unusable: why no service may be put there; None if it may.
     """
 
     node_name: str

@@ -130,7 +130,7 @@ class Daemon:
             self._api.stop(container, timeout=int(grace_s + 0.999))
 
     def kill(self, container: str, signal: str) -> None:
-        """Send a signal to its first process; nothing where it does not run."""
+        """Send a signal to its first process; nothing if it does not run."""
         with _told():
             try:
                 self._api.kill(container, signal)

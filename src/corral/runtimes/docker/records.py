@@ -113,7 +113,7 @@ class RunnerState:
 
 
 class ContainerRecords:
-    """The two files. Reading raises OSError when the machine is in trouble."""
+    """The two files. Reading raises OSError if the machine is in trouble."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -61,7 +61,7 @@ def _is_delegated(directory: str) -> bool:
 
 
 def make_base(name: str, root: str = "") -> str | None:
-    """A cgroup `name` to keep jobs in. None when there can be none."""
+    """A cgroup `name` to keep jobs in. None if there can be none."""
     for parent in places(root=root):
         base = f"{parent}/{name}"
         try:

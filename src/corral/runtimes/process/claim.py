@@ -83,7 +83,7 @@ def _decode_started(data: Any) -> Started:
 
 
 class ClaimFile:
-    """The claim in the directory of one launch. Every method may raise OSError when the disk does."""
+    """The claim in the directory of one launch. Every method may raise OSError if the disk does."""
 
     __slots__ = ("_directory", "_path")
 

@@ -80,7 +80,7 @@ def _send(pid: int, handle: int | None, signums: Sequence[int]) -> None:
 
 
 def _signal_exactly(process: LocalProcess, signum: int) -> None:
-    """Signal this process and never another that got its number. Raises OSError where no descriptor is left."""
+    """Signal this process and never another that got its number. Raises OSError if no descriptor is left."""
     send_if(process.pid, signum, process.is_alive)
 
 

@@ -88,7 +88,7 @@ def _decode_limit(data: Any) -> float:
 
 
 class LaunchRecords:
-    """The files of one launch. Every method may raise OSError when the disk does."""
+    """The files of one launch. Every method may raise OSError if the disk does."""
 
     __slots__ = ("claim", "directory")
 

@@ -38,9 +38,9 @@ def mark_end(log_path: str, at: float, size: int) -> None:
 
 
 def written_since(log_path: str, at: float) -> int | None:
-    """The byte of a log from which on it was written at `at` or later, or a little earlier; None where it has no marks.
+    """The byte of a log from which on it was written at `at` or later, or a little earlier; None if it has no marks.
 
-    Raises OSError when the machine does not let them be read.
+    Raises OSError if the machine does not let them be read.
     """
     try:
         fd = open_regular(marks_path(log_path), os.O_RDONLY)

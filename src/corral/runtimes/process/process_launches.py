@@ -57,7 +57,7 @@ class LaunchState:
 
 
 def _first_time_limit_s(records: LaunchRecords) -> float | None:
-    """The time limit that the launch came with, None where it had none or its record makes no sense."""
+    """The time limit that the launch came with, None if it had none or its record makes no sense."""
     try:
         return records.read_orders().time_limit_s
     except (OSError, ValueError, TypeError):
@@ -389,7 +389,7 @@ class ProcessLaunches:
         return self._verifier.supervisor(launch_id)
 
     def cgroup_of(self, launch_id: str) -> str | None:
-        """The job's cgroup as /proc/PID/cgroup names it, None where jobs have none."""
+        """The job's cgroup as /proc/PID/cgroup names it, None if jobs have none."""
         return self._cgroups.shown(launch_id)
 
     # Events of the watcher
@@ -399,7 +399,7 @@ class ProcessLaunches:
         return not (ended and self._ended_without_a_word(launch_id))
 
     def _ended_without_a_word(self, launch_id: str) -> bool:
-        """Deal with a supervisor that left no exit record; True when an event will follow from that."""
+        """Deal with a supervisor that left no exit record; True if an event will follow from that."""
         if self.status(launch_id).phase is LaunchPhase.EXITED:
             return False
         records = self._verifier.records(launch_id)

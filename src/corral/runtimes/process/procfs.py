@@ -58,7 +58,7 @@ class LocalProcess(NamedTuple):
 
     @classmethod
     def of(cls, pid: int) -> "LocalProcess":
-        """The identity of a process that exists now. Raises ProcessLookupError when it does not."""
+        """The identity of a process that exists now. Raises ProcessLookupError if it does not."""
         ticks = start_ticks(pid)
         if ticks is None:
             raise ProcessLookupError(f"no process {pid}")
@@ -156,13 +156,13 @@ def marked(mark: bytes, uid: int | None = None) -> list[int]:
 
 
 def uid_of(pid: int) -> int | None:
-    """The real user id of a process, None when it does not exist. (Its entry in /proc may be root's all the same.)"""
+    """The real user id of a process, None if it does not exist. (Its entry in /proc may be root's all the same.)"""
     uids = _uids(pid)
     return uids[0] if uids else None
 
 
 def uids_of(pid: int) -> set[int]:
-    """All its user ids: real, effective, saved, and that of its files; none when it does not exist."""
+    """All its user ids: real, effective, saved, and that of its files; none if it does not exist."""
     return set(_uids(pid))
 
 

@@ -10,7 +10,7 @@ _IUTF8 = 0o40000
 def open_terminal(rows: int, columns: int, uid: int) -> tuple[int, int]:
     """The agent's end, which does not block, and the command's, which its user `uid` (-1: the server's) may open.
 
-    Raises OSError where the machine has no (more) terminals.
+    Raises OSError if the machine has no (more) terminals.
     """
     ours, programs = os.openpty()
     try:

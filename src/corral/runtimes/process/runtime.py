@@ -38,7 +38,7 @@ class ProcessRuntime:
         self._root = os.geteuid() == 0
 
     def launch(self, launch: Launch) -> None:
-        """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
+        """Hand the job to a supervisor of its own. Raises BackendFailed if none could be asked."""
         spec, told = launch.job.spec, _checkpoint_signal(launch)
         self._ensure_logs()
         self._ensure_programs()
@@ -125,7 +125,7 @@ class ProcessRuntime:
             raise BackendFailed(f"launch {launch_id} cannot be asked to stop: {error.strerror}") from error
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Have the supervisor keep another time limit. Raises BackendFailed when that cannot be written down."""
+        """Have the supervisor keep another time limit. Raises BackendFailed if that cannot be written down."""
         try:
             self._processes.set_time_limit(launch_id, time_limit_s)
         except LaunchError as error:
@@ -141,7 +141,7 @@ class ProcessRuntime:
             raise BackendFailed(f"the records of launch {launch_id} cannot be read: {error.strerror}") from error
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """Take the launch's claim. False when a supervisor had it first; BackendFailed when the disk fails."""
+        """Take the launch's claim. False if a supervisor had it first; BackendFailed when the disk fails."""
         try:
             return self._processes.declare_lost(launch_id, message="", ran=ran)
         except OSError as error:

@@ -76,7 +76,7 @@ class Watcher:
         self._closing = False
 
     def start(self) -> None:
-        """Raises LaunchError when the sockets or the zygote cannot be had."""
+        """Raises LaunchError if the sockets or the zygote cannot be had."""
         self._epoll = select.epoll()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._notices = self._open_notices()
@@ -153,7 +153,7 @@ class Watcher:
             self._zygote.request(launch_id)
 
     def watch(self, launch_id: str, supervisor: LocalProcess) -> None:
-        """Watch a supervisor that an earlier server, or a zygote that died, has left; nothing when it is watched."""
+        """Watch a supervisor that an earlier server, or a zygote that died, has left; nothing if it is watched."""
         with self._lock:
             if launch_id in self._pidfds:
                 return
@@ -397,7 +397,7 @@ def _signal_process(process: LocalProcess, signum: signal.Signals) -> None:
 
 
 def _signal(pidfd: int, signum: signal.Signals) -> bool:
-    """Signal a supervisor, and wake it, for its job may have stopped it; False when it has ended."""
+    """Signal a supervisor, and wake it, for its job may have stopped it; False if it has ended."""
     try:
         signal.pidfd_send_signal(pidfd, signum)
         signal.pidfd_send_signal(pidfd, signal.SIGCONT)
@@ -407,7 +407,7 @@ def _signal(pidfd: int, signum: signal.Signals) -> bool:
 
 
 def _open_process(process: LocalProcess) -> int | None:
-    """A pidfd of exactly this process, None when it has ended. Raises OSError when no descriptor is left."""
+    """A pidfd of exactly this process, None if it has ended. Raises OSError if no descriptor is left."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:

@@ -34,7 +34,7 @@ def temporary_beside(path: str) -> str:
 
 
 def open_regular(path: str, flags: int, mode: int = 0o600) -> int:
-    """A descriptor of the file. Raises OSError, also when it is anything but a regular file."""
+    """A descriptor of the file. Raises OSError, also if it is anything but a regular file."""
     # Without waiting, because the other end of a fifo may never be opened.
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     if stat.S_ISREG(os.fstat(fd).st_mode):

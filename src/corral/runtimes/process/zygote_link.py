@@ -18,7 +18,7 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 class Answer:
     """The zygote's answer about one launch.
 
-    `pidfd` belongs to the receiver; it is None also when this process has no room for another descriptor. No supervisor
+    `pidfd` belongs to the receiver; it is None also if this process has no room for another descriptor. No supervisor
     runs if it has `ended` already, or if `error` says why none was forked.
     """
 

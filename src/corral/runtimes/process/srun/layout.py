@@ -110,7 +110,7 @@ def _file(pattern: str | None, env: Mapping[str, str], place: Mapping[str, int],
 
 
 def common_file(pattern: str | None, env: Mapping[str, str]) -> str | None:
-    """The file that srun writes for all tasks; None where each has its own, or none is asked for."""
+    """The file that srun writes for all tasks; None if each has its own, or none is asked for."""
     if pattern is None or pattern in ("all", _NONE) or _OF_A_TASK.search(pattern):
         return None
     return filled(pattern, env, {}, "")

@@ -62,7 +62,7 @@ def main() -> NoReturn:
 
 
 def _meet(host: str, port: int, secret: str, rank: int, *, again: bool) -> socket.socket | None:
-    """A connection to rank 0, which may not have begun yet; None when it has ended."""
+    """A connection to rank 0, which may not have begun yet; None if it has ended."""
     pause_s = _FIRST_PAUSE_S
     while True:
         _reap()

@@ -193,7 +193,7 @@ class Introductions:
 
 
 def _accepted(listener: socket.socket) -> socket.socket | None:
-    """The next connection; None where it broke off, or there is no room for it: then it waits, and is tried again."""
+    """The next connection; None if it broke off, or there is no room for it: then it waits, and is tried again."""
     try:
         return listener.accept()[0]
     except OSError:
