@@ -22,8 +22,10 @@ class DatedPrice(NamedTuple):
 
 
 class PriceList:
-    """The prices of a site. Of the prices that name a device's model the last to have begun counts, and where none has
-    begun, the last to have begun of those for any model. Of two that begin at once it is the second."""
+    """The prices of a site. The latest price that has begun for a device's model counts.
+
+    If none has begun for it, the latest price for any model counts. Of two that begin at once, the second counts.
+    """
 
     def __init__(self, prices: Iterable[DatedPrice] = ()) -> None:
         self._prices = sorted(prices, key=_begin)

@@ -132,7 +132,7 @@ class HistoryQueries:
         end: int | None = None,
         series: Sequence[str] = (),
     ) -> JobGpusHistory:
-        """The same of each device of the job's last allocation, or the spread over them where they are many."""
+        """Return the series of each device of the job's last allocation, or their spread if there are many."""
         asked = self._asked_of(job, range_name, start, end, series)
         if allocation is None or not devices:
             return JobGpusHistory(job.id, asked.start, asked.end, asked.step_s, (), {})

@@ -63,9 +63,10 @@ def roll_ups_between(
     series: Collection[int],
     buckets: bool = True,
 ) -> RollUps:
-    """A device's roll-ups of some series at a level, in the file and of these readings, in a span without its end.
+    """Return a device's roll-ups of some series at a level, from the file and these readings, in a span without its
+    end.
 
-    In order. Without `buckets` they have no quantiles, and are read sooner.
+    They are in order. Without `buckets` they have no quantiles, and are read faster.
     """
     start, end = span
     parts: dict[int, list[RollUps]] = defaultdict(list)

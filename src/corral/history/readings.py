@@ -115,7 +115,7 @@ def new_readings(
 
 
 def _add_nodes(found: NewReadings, view: View, samples: Mapping[str, DeviceSample], fresh: Mapping[str, float]) -> None:
-    """A node's readings are those of its devices; of a slice they are in those of the device that it is cut from."""
+    """Add the readings of each node, which are those of its devices. A slice's are in those of its parent device."""
     for name, node in view.nodes.items():
         uuids = [device.uuid for device in node.devices if device.parent_uuid is None]
         if any(uuid in fresh for uuid in uuids):

@@ -92,7 +92,7 @@ def roll_ups_of(
     *,
     first_series: Sequence[int] | None = None,
 ) -> RollUps:
-    """The steps of these readings, which may be in any order; `only` of some series, where it is given.
+    """Return the steps of these readings, which may be in any order; with `only` of some series.
 
     `first_series` has, for each reading, the number that its first series gets; 0 if it is not given.
     """
@@ -158,7 +158,7 @@ def fold(steps: RollUps, step_s: int) -> RollUps:
 
 
 def selected(steps: RollUps, wanted: Array) -> RollUps:
-    """The steps where `wanted` is true."""
+    """Return the steps at which `wanted` is true."""
     if wanted.all():
         return steps
     rows = np.cumsum(wanted) - 1

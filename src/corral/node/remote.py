@@ -37,7 +37,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PATIENCE_S = 10.0
-"""An agent answers within milliseconds, and within seconds where its disk is busy."""
+"""The time limit of an answer: an agent answers within milliseconds, and within seconds if its disk is busy."""
 
 SLICES_S = 120.0
 """A vendor's tool is run twice, each time for a minute at most."""

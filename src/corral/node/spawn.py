@@ -76,9 +76,9 @@ class AgentSpawner:
             )
 
     def start(self, names: Iterable[str]) -> dict[str, Path]:
-        """The sockets of these nodes' agents, which answer; those that live already are left as they are.
+        """Start these nodes' agents and return their sockets; living agents are left as they are.
 
-        Raises Refused for a name that cannot name a directory, BackendFailed when an agent does not come up.
+        Raises Refused for a name that cannot name a directory, BackendFailed if an agent does not come up.
         """
         wanted = tuple(names)
         for name in wanted:

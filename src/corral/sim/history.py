@@ -31,7 +31,7 @@ class History:
     names: dict[str, str] = field(default_factory=dict)
 
     def name(self, nodes: Sequence[Node]) -> None:
-        """Name the devices of these nodes by index, and by node where there are several."""
+        """Name the devices of these nodes by index, and by node if there are several."""
         for node in nodes:
             for device in node.devices:
                 self.names[device.uuid] = f"GPU {device.index}" if len(nodes) == 1 else f"{node.name}:{device.index}"

@@ -39,7 +39,7 @@ AT_ONCE = 4
 """The most jobs that arrive together."""
 
 GANGS = 0.5
-"""The part of jobs that are gangs, where there are two devices or more."""
+"""The fraction of jobs that are gangs, if there are at least two devices."""
 
 PASSES_AFTER_MISHAP = 0.4
 """The probability that time passes after a node fell silent during a call, until it is nearly given up."""

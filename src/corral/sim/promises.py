@@ -113,7 +113,7 @@ class Promises:
         )
 
     def _has_lost_a_node(self, allocation: Allocation, reached: set[str], gone: set[str]) -> bool:
-        """Return whether a node is gone before its member ended well, and no member's node may still answer."""
+        """Return whether a node is gone before its member ended well, while each other node is reached or gone, too."""
         nodes = _nodes_of(allocation)
         lost = any(
             one.node in gone and self._witness.ends.get(launch_id(allocation.id, rank)) != 0

@@ -12,7 +12,7 @@ from corral.model.view import View
 
 @dataclass(frozen=True, slots=True)
 class RunningLaunch:
-    """A launch that runs, and where."""
+    """A running launch and its node."""
 
     node: str
     launch: Launch
@@ -46,7 +46,7 @@ class Witness:
         return launch_id in self._begun
 
     def began(self, node: str, launch: Launch, *, is_late: bool = False) -> None:
-        """A launch begins to run on a node; `is_late` where its node was asked before it fell silent."""
+        """Record that a launch begins to run on a node; `is_late` if its node was asked before it fell silent."""
         with self._lock:
             self._begun[launch.id] += 1
             self.running[launch.id] = RunningLaunch(node, launch)

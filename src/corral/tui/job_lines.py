@@ -35,7 +35,7 @@ class JobLayout:
 
 
 def job_layout(columns: int, jobs: Sequence[JobRow]) -> JobLayout:
-    """At 80 columns all but the queue; wider terminals get longer names and more of where and why."""
+    """At 80 columns all but the queue; wider terminals get longer names, places and reasons."""
     job_id = min(_LONGEST_ID, max((len(job.id) for job in jobs), default=0))
     job_id = max(4, job_id)
     # The blanks between, and at least this much of where and why.

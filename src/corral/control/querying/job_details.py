@@ -211,7 +211,7 @@ def monitored_devices(view: View, allocation: Allocation) -> tuple[MonitoredDevi
 
 
 def _as_chosen(allocation: Allocation, position: int) -> tuple[int | None, str | None]:
-    """Index and model of a device that is not known any more, as they were when it was chosen, where that is kept."""
+    """Return index and model, as of the choice, of a device that is no longer known, if they were kept."""
     info: GpuInfo | None = allocation.gpu_info
     # The record of a gang is not in the order of its ranks.
     if info is None or len(allocation.placement.members) > 1 or len(info.details) != len(allocation.placement.grants):

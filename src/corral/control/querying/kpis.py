@@ -56,7 +56,7 @@ class KeyFigures:
     ) -> Kpis:
         """The key figures of the last day, of a named range, or from `start` to `end` (Unix seconds), and by something.
 
-        Raises Refused for a span that makes no sense, BackendFailed and LedgerFailed where it cannot be read.
+        Raises Refused for an invalid span, BackendFailed and LedgerFailed if the figures cannot be read.
         """
         now = self._clock.shown(self._clock.now())
         span = span_of(range_name, start, end, default=DEFAULT_RANGE, now=now, kept_s=KEPT_S)

@@ -88,8 +88,8 @@ class Replays:
     ) -> Replay:
         """Ask for a replay of a period (Unix seconds; by default the last week).
 
-        Raises Refused for a policy or a period that makes no sense, Conflict where the caller has enough of them, and
-        BackendFailed where too many wait.
+        Raises Refused for an invalid policy or period, Conflict if the caller has too many replays, and BackendFailed
+        if too many wait.
         """
         wanted = self._checked(policies)
         begin, end = period_of(self._clock, since, until)

@@ -240,7 +240,7 @@ def _queries_of(submission: Submission) -> tuple[FileQuery, ...]:
             f"the command {submission.command[:1]!r:.60}",
             lambda: file_query(read_command(submission.command), submission.env, submission.workdir),
         )
-        # If the script's interpreter is unknown, findings in the working directory are of no use.
+        # An unreadable command falls back to a question about the working directory, which adds no facts about it.
         queries.append(FileQuery(directory=submission.workdir) if isinstance(query, Unread) else query)
     return tuple(queries)
 

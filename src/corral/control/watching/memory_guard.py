@@ -98,7 +98,7 @@ class MemoryGuard:
 
 
 def guarded(view: View) -> list[Bound]:
-    """The memory that live jobs were granted where nothing but the guard holds them to it."""
+    """Return the granted memory of live jobs whose grants only the guard enforces."""
     allocations = [
         allocation
         for allocation in view.allocations.values()

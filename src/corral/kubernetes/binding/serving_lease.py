@@ -120,7 +120,7 @@ class ServingLease:
             log.warning("%s is not released, and runs out by itself: %s", self._name, error)
 
     def look(self) -> None:
-        """One round: renew the lease, or take it where it is free."""
+        """One round: renew the lease, or take it if it is free."""
         try:
             for _ in range(TRIES):
                 if self._tried():

@@ -67,7 +67,7 @@ def run_over(line: OpenLine, target: str, deadline_s: float) -> Ran:
 
 @contextmanager
 def _told_as_unreachable(line: OpenLine, target: str, late: str) -> Iterator[None]:
-    """The line is closed where something fails."""
+    """Close the line if something fails."""
     path = target.partition("?")[0]
     try:
         yield

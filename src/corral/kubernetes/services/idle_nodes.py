@@ -1,7 +1,7 @@
 """Which nodes have idle GPUs, and the best of them to deploy a model service on. Pure.
 
-The node is only suggested to Kubernetes. A GPU is idle below 30 % utilisation and below 50 % memory use. A node has no
-more idle GPUs than its pods have left, and a node without readings has as many as that.
+The node is only suggested to Kubernetes. A GPU is idle below 30 % utilisation and below 50 % memory use. A node has at
+most as many idle GPUs as its pods have not requested, and without readings exactly as many.
 """
 
 from collections.abc import Iterable

@@ -85,7 +85,9 @@ def _signal_exactly(process: LocalProcess, signum: int) -> None:
 
 
 def main_pids(pid: int, *, wrapped: bool) -> list[int]:
-    """A job's main process, and where that is `wrapped` around a script also its only child, which runs the script."""
+    """Return a job's main process. If it is `wrapped` around a script, also return its only child, which runs the
+    script.
+    """
     return [pid, *descendants(pid)[:1]] if wrapped else [pid]
 
 

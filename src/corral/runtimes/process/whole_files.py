@@ -112,7 +112,7 @@ def a_count(value: Any, least: int, most: int) -> int:
 
 
 def a_text(value: Any, longest: int) -> str:
-    """A text of a record, cut where it is longer. Raises ValueError."""
+    """Return a text of a record, cut if it is too long. Raises ValueError."""
     if type(value) is str:
         return value[:longest]
     raise ValueError("no text")

@@ -207,7 +207,7 @@ class JobStep:
             self._end_all()
 
     def _heard(self, rank: int, stream: int, data: bytes) -> None:
-        """Write whole lines, with the task's number before each where that is asked for."""
+        """Write whole lines, with the task's number before each if requested."""
         if self._options.unbuffered and not self._options.label:
             self._write(stream, data)
             return
