@@ -115,7 +115,7 @@ class HistoryQueries:
         """
         asked = self._asked_of(job, range_name, start, end, series)
         found = self._recorder.job_roll_ups(job.sequence, asked.level, asked.span)
-        # It loads numpy, which a server that starts is not to wait for.
+        # Imported here: it loads numpy, and the start of a server must not wait for that.
         from corral.history.job_blocks import of_whole_job
 
         whole = of_whole_job(found, len(set(job.devices)), asked.step_s)
@@ -137,7 +137,7 @@ class HistoryQueries:
         if allocation is None or not devices:
             return JobGpusHistory(job.id, asked.start, asked.end, asked.step_s, (), {})
         found = self._recorder.job_roll_ups(job.sequence, asked.level, asked.span)
-        # It loads numpy, which a server that starts is not to wait for.
+        # Imported here: it loads numpy, and the start of a server must not wait for that.
         from corral.history.job_blocks import of_devices
 
         def points_of(numbers: range) -> dict[str, tuple[HistoryPoint, ...]]:
@@ -165,7 +165,7 @@ class HistoryQueries:
             found = self._recorder.job_roll_ups(job.sequence, level, span)
         except BackendFailed:
             return None
-        # It loads numpy, which a server that starts is not to wait for.
+        # Imported here: it loads numpy, and the start of a server must not wait for that.
         from corral.history.monitoring import monitoring_of
 
         return monitoring_of(found, allocation.attempt, devices)
@@ -187,7 +187,7 @@ class HistoryQueries:
         return _Asked(names, start, end, level, step_s, (first // step_s * step_s, last))
 
     def _points(self, found: "RollUps", asked: "_Asked") -> dict[str, tuple[HistoryPoint, ...]]:
-        # It loads numpy, which a server that starts is not to wait for.
+        # Imported here: it loads numpy, and the start of a server must not wait for that.
         from corral.history.merging import points_of
 
         return {name: points_of(found, name, asked.step_s, self._clock.shown) for name in asked.names}
