@@ -1,4 +1,4 @@
-"""GPU-hours: who held them, how well limits were enforced, what was made of them, and what they cost. Pure.
+"""GPU-hours: their holders, their use, the enforcement of limits, and their cost. Pure.
 
-Start with `gpu_hours`; `report` stands on `held_devices` and `price_list`.
+Start with `gpu_hours`; `report` builds on `held_devices` and `price_list`.
 """

@@ -11,10 +11,10 @@ TOTAL = "total"
 
 
 def usage(times: Iterable[AllocatedTime], by: UsageBy) -> tuple[UsageRow, ...]:
-    """A row for each user, project or queue, the largest use first.
+    """Return a row for each user, project or queue, the largest use first.
 
-    A GPU-hour is a whole device for one hour, or half of one for two. Hours of MIG slices are counted separately, by
-    profile, since which part of a device a profile is depends on the model.
+    A GPU-hour is a whole device for one hour, or half a device for two. Hours of MIG slices are counted separately, by
+    profile, because a profile's part of a device depends on the model.
     """
     named: dict[str, list[AllocatedTime]] = defaultdict(list)
     for time in times:

@@ -1,7 +1,7 @@
-"""Which devices allocations held, from when until when, in whole milliseconds. Pure.
+"""The devices that allocations held, with begin and end in whole milliseconds. Pure.
 
-Time is counted in integers, so that sums agree to the millisecond however they are grouped: a device's time in
-milliseconds, and what was granted of it in milli-GPU times milliseconds.
+Time is counted in integers, so that sums agree to the millisecond however they are grouped: device time in
+milliseconds, and grants in milli-GPU times milliseconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,8 @@ HOUR_MS = 3_600_000
 class HeldDevice(NamedTuple):
     """A device that an allocation holds or held: `milli` of it, from `begin_ms` to `end_ms` (Unix milliseconds).
 
-    `end_ms` of a live one is now. `wasted_from_ms` is as `HeldAllocation.wasted_from`. `model` None is not known.
+    `end_ms` of a live allocation is now. `wasted_from_ms` is as `HeldAllocation.wasted_from`. `model` is None if
+    unknown.
     """
 
     allocation: HeldAllocation
@@ -31,7 +32,7 @@ class HeldDevice(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What was measured of a stretch of time: `energy_mj` None is not known."""
+    """The measurements of a stretch of time; `energy_mj` is None if unknown."""
 
     used_ms: int
     idle_ms: int
@@ -41,7 +42,7 @@ class Measured(NamedTuple):
 NOTHING = Measured(0, 0, None)
 
 ModelOf = Callable[[HeldAllocation, str], str | None]
-"""The model of a device of an allocation, None where it is not known any more."""
+"""The model of a device of an allocation, None if it is not known any more."""
 
 
 def milliseconds(at: float) -> int:
@@ -56,7 +57,7 @@ def held_devices(held: Iterable[HeldAllocation], now: float, model_of: ModelOf) 
         begin_ms = milliseconds(allocation.created_at)
         end_ms = now_ms if allocation.ended_at is None else milliseconds(allocation.ended_at)
         if end_ms <= begin_ms:
-            # The clock of one boot may be behind that of the one before.
+            # The clock of one boot may be behind that of the previous boot.
             continue
         wasted = allocation.wasted_from
         wasted_ms = None if wasted is None else min(max(milliseconds(wasted), begin_ms), end_ms)
@@ -77,11 +78,11 @@ def _shares(members: tuple[Member, ...]) -> tuple[tuple[tuple[str, str], int], .
 
 
 def measured_within(row: MeteredHour, held_ms: tuple[int, int], since_ms: int, until_ms: int) -> Measured:
-    """What an hour's measures come to between two moments, of a device that was held in the time `held_ms`.
+    """Return the part of an hour's measurements between two moments, for a device that was held in `held_ms`.
 
-    What was measured is taken to be spread evenly over the part of the hour in which the device was held, and never to
-    be more than that. So the parts of an hour add up to all of it, to the millisecond; and of each stretch of time,
-    what was measured is at most its length, and what was used at most what was measured.
+    The measured time is spread evenly over the part of the hour in which the device was held, and cut to its length. So
+    the parts of an hour add up to all of it, to the millisecond. In each part, the measured time is at most its length,
+    and the used time at most the measured time.
     """
     begin_ms = max(held_ms[0], row.hour * HOUR_MS)
     length_ms = min(held_ms[1], (row.hour + 1) * HOUR_MS) - begin_ms

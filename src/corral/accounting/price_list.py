@@ -1,4 +1,4 @@
-"""What a GPU-hour costs, by the model of the device and by when it was. Pure."""
+"""The price of a GPU-hour, by model of the device and by time. Pure."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -9,7 +9,7 @@ from corral.model.device_model import model_matches
 from corral.model.price import MICRO, Price
 
 COST_UNIT = 1000 * 3_600_000 * MICRO
-"""So many of the cost that `PriceList.cost` tells are one unit of the currency."""
+"""The units of `PriceList.cost` in one unit of the currency."""
 
 _ALWAYS_MS = -(2**62)
 
@@ -22,17 +22,21 @@ class DatedPrice(NamedTuple):
 
 
 class PriceList:
-    """The prices of a site. Of the prices that name a device's model the last to have begun counts, and where none has
-    begun, the last to have begun of those for any model. Of two that begin at once it is the second."""
+    """The prices of a site. The latest price that has begun for a device's model counts.
+
+    If none has begun for it, the latest price for any model counts. Of two that begin at once, the second counts.
+    """
 
     def __init__(self, prices: Iterable[DatedPrice] = ()) -> None:
         self._prices = sorted(prices, key=_begin)
         self._of_model = cache(self._find)
 
     def cost(self, model: str | None, milli: int, since_ms: int, until_ms: int) -> tuple[int, int]:
-        """What `milli` of a device cost from one moment to another, and how many of the milliseconds had no price.
+        """Return the cost of `milli` of a device from one moment to another, and the number of milliseconds without a
+        price.
 
-        The cost is in millionths of the currency times milli-GPU times milliseconds: `COST_UNIT` of them are one.
+        The cost is in millionths of the currency times milli-GPU times milliseconds: `COST_UNIT` of them are one unit
+        of it.
         """
         if not self._prices:
             return 0, until_ms - since_ms

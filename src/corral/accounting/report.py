@@ -1,7 +1,7 @@
-"""Granted, used, idle and wasted GPU time, energy and cost, by whatever they are asked for. Pure.
+"""Granted, used, idle and wasted GPU time, energy and cost, grouped by any keys. Pure.
 
-Every millisecond that was granted is exactly one of used, idle and unmetered. Sums are of integers: they are the same
-however they are grouped.
+Every granted millisecond is exactly one of used, idle and unmetered. Sums are of integers: they do not depend on the
+grouping.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from corral.model.run_history import MeteredHour, ReportBy
 from corral.model.units import MILLI_PER_DEVICE, WEEKDAYS
 
 UNKNOWN = "unknown"
-"""In place of the model of a device that is gone, where it was not kept."""
+"""Stands for the model of a device that is gone, if its model was not kept."""
 
 _GPU_HOUR = HOUR_MS * MILLI_PER_DEVICE
 _MJ_PER_KWH = 3.6e9
@@ -28,7 +28,7 @@ Key = tuple[str, ...]
 
 
 class LocalTime(NamedTuple):
-    """The wall clock: `at` tells hour and weekday, which change at multiples of `step_ms` only."""
+    """The wall clock: `at` gives hour and weekday, which change only at multiples of `step_ms`."""
 
     at: LocalHour
     step_ms: int = HOUR_MS
@@ -36,7 +36,7 @@ class LocalTime(NamedTuple):
 
 @dataclass(slots=True)
 class Sums:
-    """What rows are made of. Times are milliseconds times milli-GPU."""
+    """The sums of a row. Times are milliseconds times milli-GPU."""
 
     granted: int = 0
     used: int = 0
@@ -88,13 +88,13 @@ def report(
     prices: PriceList,
     local: LocalTime,
 ) -> dict[Key, Sums]:
-    """What was granted in a span, and what was measured of it, by the words of `by`.
+    """Return the sums of grants in a span, and of their measurements, by the keys of `by`.
 
     `metered` are any hours, each row once, in batches.
     """
     keys = _Keys(by, local)
     sums: defaultdict[Key, Sums] = defaultdict(Sums)
-    # Plain tuples of plain values: hundreds of thousands of objects would have the collector stop all threads.
+    # Plain tuples of plain values: with hundreds of thousands of objects the garbage collector would stop all threads.
     known: dict[tuple[str, str], tuple[int, int, int, Key]] = {}
     for device in devices:
         since_ms, until_ms = max(device.begin_ms, span_ms[0]), min(device.end_ms, span_ms[1])
@@ -118,14 +118,14 @@ def _measure(
     held: tuple[int, int, int, Key],
     span_ms: tuple[int, int],
 ) -> None:
-    """Count what an hour's measures of a device come to."""
+    """Add an hour's measurements of a device."""
     hour, _, _, used_ms, idle_ms, energy_mj, _ = row
     begin_ms, end_ms, milli, key = held
     hour_ms = hour * HOUR_MS
     until_ms = hour_ms + HOUR_MS
     length_ms = min(end_ms, until_ms) - max(begin_ms, hour_ms)
     if keys.by_hours and span_ms[0] <= hour_ms and until_ms <= span_ms[1] and used_ms + idle_ms <= length_ms:
-        # As nearly all are: nothing has to be parted.
+        # The usual case: the hour need not be divided.
         one = sums[keys.at(key, hour_ms)]
         one.used += used_ms * milli
         one.idle += idle_ms * milli
@@ -142,7 +142,7 @@ def _measure(
 
 
 def rows_of(sums: Mapping[Key, Sums], by: Sequence[ReportBy], most: int) -> tuple[list[ReportRow], list[Sums]]:
-    """The rows, and what is left out where they are more than `most`: the largest come first, times in their order."""
+    """Return at most `most` rows, and the sums left out: the largest rows come first, times in their order."""
     timed = any(word in _TIMES for word in by)
     ordered = sorted(sums, key=lambda key: _in_time(key, by) if timed else (-sums[key].granted, *key))
     rows = [sums[key].row(_names(key, by)) for key in ordered[:most]]

@@ -1,4 +1,4 @@
-"""Which jobs did not use what they were granted: GPUs that were idle, and memory that stayed free. Pure."""
+"""Finds jobs that did not use their grants: idle GPUs, and memory that stayed free. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -7,28 +7,28 @@ from corral.accounting.held_devices import HeldDevice
 from corral.model.run_history import HeldAllocation, MeteredHour
 
 LEAST_MS = 600_000
-"""Shorter attempts say little of what a job needs."""
+"""Shorter attempts say little about a job's needs."""
 
 LEAST_METERED = 0.9
-"""So much of an attempt has to be measured before it is said that something was not used."""
+"""The fraction of an attempt that must be measured before it counts as not using its grant."""
 
 LEAST_USED = 0.05
 """A device that was used for less of the time was idle."""
 
 OVERSIZED_BELOW = 0.3
-"""Who never used so much of the memory that was granted was granted too much."""
+"""A job that never used this fraction of its granted memory was granted too much."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnusedGrant:
-    """One attempt of a job that did not use all that it had.
+    """One attempt of a job that did not use its whole grant.
 
     Attributes:
-        devices, devices_used: how many it had, and how many of them it used.
-        device_ms, idle_ms: how long it had them, and how long they were idle, all together.
-        memory_most_mib: the most memory that it used of a device; None where that is not known of all.
-        memory_granted_mib: the least that it was granted of a device, None where that is not known.
-        oversized: it never used three tenths of that.
+        devices, devices_used: the number of its devices, and of those that it used.
+        device_ms, idle_ms: the time that it had them, and their idle time, summed over devices.
+        memory_most_mib: the most memory that it used of a device; None if unknown for any of them.
+        memory_granted_mib: the least memory that it was granted of a device; None if unknown.
+        oversized: whether it never used three tenths of that memory.
     """
 
     allocation: HeldAllocation
@@ -59,9 +59,9 @@ class _Attempt:
 def unused_grants(
     devices: Iterable[tuple[HeldDevice, int | None]], metered: Iterable[Sequence[MeteredHour]]
 ) -> list[UnusedGrant]:
-    """The last such attempt of each job, those with the most idle time first.
+    """Return the last such attempt of each job, those with the most idle time first.
 
-    `devices` are with the memory in MiB that was granted of each, None where that is not known.
+    `devices` come with the memory in MiB that was granted of each, or None if unknown.
     """
     attempts: dict[str, _Attempt] = {}
     for held, granted_mib in devices:
@@ -84,7 +84,7 @@ def unused_grants(
 
 
 def _judged(allocation: HeldAllocation, devices: Sequence[_Device]) -> UnusedGrant | None:
-    """What it did not use, None where it used it, or too little was measured to say so."""
+    """Return the unused grant; None if it was used, or if too little was measured."""
     device_ms = sum(one.held.end_ms - one.held.begin_ms for one in devices)
     if sum(one.used_ms + one.idle_ms for one in devices) < LEAST_METERED * device_ms:
         return None

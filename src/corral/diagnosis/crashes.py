@@ -1,4 +1,4 @@
-"""What to do where a signal of the kernel ended a program, and its log does not say why."""
+"""The remedy if a signal of the kernel ended a program, and its log does not say why."""
 
 from corral.diagnosis.failure import Diagnosis
 from corral.diagnosis.rule import Case
@@ -28,8 +28,8 @@ _MOSTLY = {
 
 
 def of_crash(case: Case) -> Diagnosis | None:
-    """What such a signal mostly comes of (its name is told with the exit code); None of other signals, and
-    where the runtime has a reason for the end.
+    """Return the usual cause of such a signal (the exit code names it); None for other signals, and if the runtime
+    knows the reason.
     """
     number = ending_signal(case.failure.exit_code, case.failure.signal)
     if number is None or case.failure.reason is not None:

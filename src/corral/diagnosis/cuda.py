@@ -1,4 +1,4 @@
-"""What the CUDA driver, its runtime and the libraries above say when program, driver and device do not go together."""
+"""Messages of the CUDA driver, its runtime and libraries above if program, driver and device do not fit together."""
 
 import re
 from collections.abc import Mapping
@@ -161,7 +161,7 @@ _OF_CODES: Mapping[str, tuple[str, Says]] = {
     "INVALID_DEVICE": ("invalid device ordinal", _ordinal),
     "NO_DEVICE": ("no CUDA-capable device is detected", _no_gpu),
 }
-"""What the driver's API calls an error, how it and the runtime describe it, and what is said of it."""
+"""The driver's names of errors, with the text of driver and runtime, and the diagnosis."""
 
 _SAYS_BY_WORDS = {words: says for name, (text, says) in _OF_CODES.items() for words in (name, text)}
 _NAMES = "|".join(_OF_CODES)

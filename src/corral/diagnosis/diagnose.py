@@ -1,4 +1,4 @@
-"""From a failure and the end of its log to one diagnosis, or to none: no diagnosis is better than a wrong one."""
+"""Finds one diagnosis for a failure from the end of its log, or none: no diagnosis is better than a wrong one."""
 
 from corral.diagnosis import crashes, cuda, gpu_memory, host, nccl, vllm
 from corral.diagnosis.failure import Diagnosis, Failure
@@ -22,26 +22,26 @@ _WRAPPERS = frozenset(
         "ncclUnhandledCudaError",
     }
 )
-"""Exceptions that only tell of another process's, and NCCL's second lines."""
+"""Exceptions that only report another process's, and NCCL's second lines."""
 
 _WRAPPING = ("Engine core initialization failed", "Engine process failed to start", "Worker failed with error")
 """The same in vLLM's words."""
 
 _OF_A_STOP = (9, 15)
-"""SIGKILL and SIGTERM: a job that ended by one of them for a stated reason was stopped, whatever it said then."""
+"""SIGKILL and SIGTERM: a job that ended by one of them for a stated reason was stopped, whatever its log says."""
 
 _CHAINED = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
     "Exception ignored in",
 )
-"""Between an exception and the one that it led to (or that came of ending): what counts is before it in the log."""
+"""Lines between an exception and a later one that it caused: the exception before them in the log counts."""
 
 
 def diagnose(failure: Failure, log_end: bytes) -> Diagnosis | None:
-    """What happened and what to do, None where it is not known. `log_end` is as much of the log's end as was read.
+    """Return the diagnosis, or None if the cause is unknown. `log_end` is the part of the log's end that was read.
 
-    What the runtime knows of the end goes before the log; the log before what a bare signal may mean.
+    Facts of the runtime outrank the log, and the log outranks guesses from a bare signal.
     """
     if not failure.exit_code:
         return None
@@ -53,10 +53,10 @@ def diagnose(failure: Failure, log_end: bytes) -> Diagnosis | None:
 
 
 def _in_log(case: Case) -> Diagnosis | None:
-    """The last error that is known, sought from the end on.
+    """Return the diagnosis of the last known error, searched from the end.
 
-    An error that is not known ends the search, for the job has then got beyond what came before it; unless the log says
-    that one led to the other. What mostly is a consequence is believed where nothing known comes before it.
+    An unknown error ends the search: the job had got past everything before it. The search goes on if the log says that
+    one error caused the other. A usual consequence counts only if no known error comes before it.
     """
     consequence: Diagnosis | None = None
     beyond = False
@@ -77,12 +77,12 @@ def _in_log(case: Case) -> Diagnosis | None:
 
 
 def _first(line: LogLine, case: Case) -> Diagnosis | None:
-    """What the first rule that applies says."""
+    """Return the diagnosis of the first rule that applies."""
     return next((found for rule in RULES if (found := rule.applies(line, case)) is not None), None)
 
 
 def _is_unknown_error(line: LogLine) -> bool:
-    """Whether the line is an exception that no rule knows, and that does not merely tell of another's."""
+    """Return whether the line is an exception that no rule knows and that does not merely report another's."""
     if not line.exceptions:
         return False
     return line.exceptions[0] not in _WRAPPERS and not line.text.startswith(_WRAPPING)

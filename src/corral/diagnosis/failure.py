@@ -1,4 +1,4 @@
-"""What is diagnosed: how a job ended and what it had. And the answer: what happened, and what to do about it."""
+"""The input of a diagnosis: the end of a job and its resources. And its output: the cause, and the remedy."""
 
 from dataclasses import dataclass
 
@@ -10,20 +10,20 @@ from corral.model.version import Version, dotted
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a job ended, and what it had. What is not known is None, and no sentence speaks of it.
+    """The end of a job and its resources. Unknown values are None, and no sentence mentions them.
 
     Attributes:
-        exit_code: 128+N when signal N ended it; None where nothing was run.
-        reason: what its runtime says of the end.
-        workdir: where it ran.
-        devices: GPUs that it had on one node.
-        share_milli, memory_mib: what it was granted of each; memory None is not limited.
-        host_memory_mib: what it was granted of the host's memory; 0 is all there is.
-        model, compute, device_memory_mib: of its first GPU.
-        largest_device_mib: memory of the largest GPU that the site has.
+        exit_code: 128+N if signal N ended it; None if nothing was run.
+        reason: the runtime's reason for the end.
+        workdir: its working directory.
+        devices: the number of its GPUs on one node.
+        share_milli, memory_mib: its share and memory of each GPU; None is unlimited memory.
+        host_memory_mib: its limit of the host's memory; 0 is no limit.
+        model, compute, device_memory_mib: model, compute capability and memory of its first GPU.
+        largest_device_mib: memory of the site's largest GPU.
         cuda: version that the node's driver supports.
-        audience: who reads what is said of it.
-        in_container: it ran in a container, of an image that has what it runs.
+        audience: the reader of the diagnosis.
+        in_container: whether it ran in a container, whose image has its programs.
     """
 
     exit_code: int | None
@@ -49,13 +49,13 @@ class Failure:
 
     @property
     def had_the_largest(self) -> bool:
-        """Whether no GPU of the site has more memory than it was granted."""
+        """Whether no GPU of the site has more memory than its grant."""
         had = self.memory_mib if self.shared else self.device_memory_mib
         return had is not None and self.largest_device_mib is not None and had >= self.largest_device_mib
 
     @property
     def gpu(self) -> str:
-        """What to call its GPU in a sentence."""
+        """The name of its GPU in a sentence."""
         if self.model is None:
             return "the GPU"
         return self.model if self.compute is None else f"{self.model} ({dotted(self.compute)})"
@@ -63,9 +63,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What happened, and what to do about it. A `consequence` mostly follows from the failure of another process.
+    """The cause, and the remedy. A `consequence` mostly follows from the failure of another process.
 
-    `word` is what happened in few words, for lists of jobs; "" where it takes a sentence.
+    `word` is the cause in few words, for lists of jobs; "" if it takes a sentence.
     """
 
     what: str
@@ -75,5 +75,5 @@ class Diagnosis:
 
     @property
     def line(self) -> str:
-        """Both, as they are shown to a person: printable, whatever a log or a directory's name says."""
+        """Both as one printable line, whatever characters a log or a directory's name has."""
         return printable(f"{self.what}; {self.fix}")

@@ -1,4 +1,4 @@
-"""Out of GPU memory: what was tried, what was free, who has the rest, and how much to ask for."""
+"""Out of GPU memory: the failed request, the free memory, the other users of it, and how much to ask for."""
 
 import math
 import re
@@ -14,10 +14,10 @@ _WORD = "out of GPU memory"
 _MARGIN = 1.1
 _OTHERS_MIB = 512
 _PIECES = 0.1
-"""From this part of a GPU on, memory in pieces is why the rest does not suffice."""
+"""From this fraction of a GPU on, fragmentation explains why the rest does not suffice."""
 
 _LARGEST_GPU_MIB = 512 * 1024
-"""Nobody builds a GPU with more memory (an MI355X has 288 GiB); who asks for more has not meant it."""
+"""No GPU has more memory (an MI355X has 288 GiB): a larger request is a mistake."""
 
 _UNITS_MIB = {"B": 2**-20, "bytes": 2**-20, "KB": 2**-10, "KiB": 2**-10, "MB": 1, "MiB": 1, "GB": 2**10, "GiB": 2**10}
 _UNITS_MIB["TiB"] = 2**20
@@ -27,13 +27,13 @@ _TYPE_BYTES = {"half": 2, "bfloat16": 2, "float": 4, "int32": 4, "double": 8, "i
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Memory that was not there, in MiB; what the message does not tell is None.
+    """The missing memory, in MiB. Values that the message does not have are None.
 
     Attributes:
-        tried: what was asked for at last.
-        free, total: of the GPU.
-        own: what the failed process has in all; `held` is what it has at least.
-        unused: what it has reserved and not used, for it is in pieces.
+        tried: the size of the failed request.
+        free, total: the GPU's free and whole memory.
+        own: all memory of the failed process; `held` is a lower bound of it.
+        unused: memory that it has reserved and cannot use, because it is fragmented.
     """
 
     tried: float | None = None
@@ -45,14 +45,14 @@ class Shortage:
 
     @property
     def others(self) -> float | None:
-        """What other processes have of the GPU."""
+        """The memory that other processes have of the GPU."""
         if self.total is None or self.free is None or self.own is None:
             return None
         return max(0.0, self.total - self.free - self.own)
 
     @property
     def need(self) -> float | None:
-        """What the process would have had, had it got what it tried."""
+        """The memory of the process if its request had succeeded."""
         had = self.own if self.own is not None else self.held
         if had is None and self.total is not None and self.free is not None:
             had = self.total - self.free
@@ -60,7 +60,7 @@ class Shortage:
 
 
 def out_of_memory(failure: Failure, short: Shortage, smaller: str = "lower the batch size") -> Diagnosis:
-    """The shortage in words; `smaller` is what the program can do to need less."""
+    """Return the diagnosis of a shortage; `smaller` is how the program can need less."""
     return Diagnosis(f"{_WORD}{_numbers(short)}", _fix(failure, short, smaller), word=_WORD)
 
 
@@ -128,7 +128,9 @@ def _found(pattern: str, text: str) -> float | None:
 
 
 def _torch(match: re.Match[str], case: Case) -> Diagnosis:
-    """PyTorch since 2.1 tells what the process has in all, older ones what PyTorch has reserved or cached of it."""
+    """Read PyTorch's message. Since 2.1 it has the memory of the process; earlier the part that PyTorch reserved or
+    cached.
+    """
     text = match.string
     reserved = _found(_SIZE + r" (?:reserved in total by PyTorch|cached)", text)
     allocated = _found(_SIZE + r" already allocated", text)

@@ -1,4 +1,4 @@
-"""What fails on the host: memory, disks, programs, modules, files, ports. Exit codes as in POSIX, XCU 2.8.2."""
+"""Failures on the host: memory, disks, programs, modules, files, ports. Exit codes as in POSIX, XCU 2.8.2."""
 
 import math
 import re
@@ -21,7 +21,7 @@ _SMALLER = "or hold less at once (fewer loader workers, smaller batches)"
 
 
 def of_ending(failure: Failure) -> Diagnosis | None:
-    """What the runtime itself knows; surer than any line of a log."""
+    """Return the diagnosis from the runtime's reason; it is surer than any line of a log."""
     reason = failure.reason or ""
     if match := _KERNEL_KILLED.search(reason):
         limit = int(match[1])
@@ -43,7 +43,7 @@ def of_ending(failure: Failure) -> Diagnosis | None:
 
 
 def of_signal(failure: Failure) -> Diagnosis | None:
-    """What an ending without a word may mean."""
+    """Return the likely cause of an end without any message."""
     if failure.reason is None and (failure.signal == 9 or failure.exit_code == KILLED):
         return Diagnosis(
             "something other than Corral killed it (SIGKILL), most often the kernel as the host's memory ran out",
@@ -54,7 +54,7 @@ def of_signal(failure: Failure) -> Diagnosis | None:
 
 
 def of_full_output(failure: Failure) -> Diagnosis | None:
-    """What is likely where a program that was left without room for its output does not say why it failed."""
+    """Return the diagnosis of a program whose output found no room and that does not say why it failed."""
     match = _OUTPUT_FULL.search(failure.reason or "")
     if match is None:
         return None

@@ -1,14 +1,14 @@
-r"""The end of a log as lines, each with the marks by which an error is told from text that a program merely prints.
+"""The end of a log as lines, each with marks that distinguish an error from other printed text.
 
-A log is its job's to write: any bytes, lines of any length, control characters. It is cut to a fixed size first, and
-every pattern here is anchored and bounded, so that the time is linear in that size.
+A job can write anything to its log: any bytes, lines of any length, control characters. The log is cut to a fixed size
+first. Every pattern here is anchored and bounded, so that the time is linear in that size.
 """
 
 import re
 from dataclasses import dataclass
 
 TAIL_BYTES = 128 * 1024
-"""So much of the end of a log is read: more than what is kept of the end of a log that was cut."""
+"""The number of bytes read of the end of a log: more than is kept of the end of a log that was cut."""
 
 MAX_LINES = 1000
 _LINE_LIMIT = 1000
@@ -18,10 +18,12 @@ _MOST_EXCEPTIONS = 3
 _OWN_LINE = "corral: "
 
 NEXT_ATTEMPT = "attempt"
-"""So begins Corral's own line between two attempts of a job, which share a log: what is before it is another's."""
+"""The beginning of Corral's own line between two attempts of a job, which share a log. Text before it is of another
+attempt.
+"""
 
 _CUT = re.compile(r"corral: (\d{1,18}) bytes of output are missing here \(")
-"""So does the one where output is missing: what is before it was written long before."""
+"""The beginning of Corral's line where output is missing. Text before it was written long before."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][A-Z0-9]|[=>78])")
 
@@ -46,7 +48,7 @@ _ERROR_PREFIXES = tuple(
     )
 )
 _EXCEPTION = re.compile(
-    # A name such as pycuda._driver.Error needs its module: many programs begin a line with "Error:".
+    # A name as pycuda._driver.Error needs its module: many programs begin a line with "Error:".
     r"(?:(?:[A-Za-z_]\w{0,60}\.){0,10}[A-Za-z_]\w{0,60}(?:Error|Exception|Interrupt|Exit)"
     r"|(?:[A-Za-z_]\w{0,60}\.){1,10}(?:Error|Exception))(?:\(\w{1,60}\))?"
 )
@@ -54,7 +56,7 @@ _EXCEPTION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line without what loggers and launchers put before it.
+    """One line without the prefixes of loggers and launchers.
 
     Attributes:
         exceptions: names of the Python exceptions that the line begins with, without their modules.
@@ -84,7 +86,7 @@ def lines_of(log_end: bytes) -> list[LogLine]:
 
 
 def missing_bytes(log_end: bytes) -> int:
-    """How many bytes of output are missing in a log, as far as its end says so."""
+    """Return the number of missing bytes of output, as far as the log's end states it."""
     lines = log_end.decode(errors="replace").split("\n")
     return sum(int(match[1]) for match in map(_CUT.match, lines) if match)
 

@@ -1,4 +1,4 @@
-"""What NCCL and PyTorch's process groups say when GPUs cannot talk. Much of it follows from the end of one rank.
+"""Messages of NCCL and PyTorch's process groups if GPUs cannot communicate. Many follow from the end of one rank.
 
 Wording: NCCL's bootstrap.cc, socket.cc and init.cc; PyTorch's ProcessGroupNCCL.cpp and NCCLUtils.hpp.
 """

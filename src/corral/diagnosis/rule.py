@@ -1,4 +1,4 @@
-"""One rule: a pattern that the text of an error begins with, and what is to be said then."""
+"""A rule: a pattern for the beginning of an error's text, and the diagnosis if it matches."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from corral.diagnosis.log_end import LogLine
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a rule may look at: the failure, and the lines of the log's end."""
+    """The input of a rule: the failure, and the lines of the log's end."""
 
     failure: Failure
     lines: Sequence[LogLine]
@@ -24,10 +24,10 @@ class Rule:
     """A rule for one kind of error.
 
     Attributes:
-        pattern: matched from the beginning of a line's text; anchored and bounded, for the text is the job's.
-        says: the diagnosis, None where the match does not suffice for one.
-        bare: the line needs no mark of an error, for its wording is nobody else's.
-        consequence: such an error mostly follows from another, which is looked for before it in the log.
+        pattern: matched from the beginning of a line's text; anchored and bounded, because the text is untrusted.
+        says: returns the diagnosis, or None if the match does not suffice.
+        bare: the line needs no mark of an error, because its wording is unique.
+        consequence: the error mostly follows from another, which is searched before it in the log.
         exit_codes: the job must have ended with one of these; () is any.
         exception: the name that the error must have; "" is any.
     """
@@ -40,7 +40,7 @@ class Rule:
     exception: str = ""
 
     def applies(self, line: LogLine, case: Case) -> Diagnosis | None:
-        """What the rule says of the line, None where it is of another kind."""
+        """Return the diagnosis of the line, or None if the rule does not match."""
         if not (line.error or self.bare) or (self.exit_codes and case.failure.exit_code not in self.exit_codes):
             return None
         if self.exception and self.exception not in line.exceptions:
@@ -64,14 +64,14 @@ def rule(
 
 
 def always(what: str, fix: str | Callable[[Failure], str]) -> Says:
-    """The same for each match; of a fix that names options, what its reader can do."""
+    """Return the same diagnosis for each match. A fix that names options depends on its reader."""
     return lambda _match, case: Diagnosis(what, fix if isinstance(fix, str) else fix(case.failure))
 
 
 def returned_by_driver(name: str, text: str) -> str:
-    """What a line begins with that tells what the driver's API returned, as programs print it that call it themselves.
+    """Return the pattern of lines that report a result of the driver's API, as programs that call it print them.
 
-    Such as "CUDA_ERROR_UNKNOWN", "Error: f:62 returned CUDA_ERROR_UNKNOWN", "cuInit = 999 (CUDA_ERROR_UNKNOWN): ...",
+    Examples: "CUDA_ERROR_UNKNOWN", "Error: f:62 returned CUDA_ERROR_UNKNOWN", "cuInit = 999 (CUDA_ERROR_UNKNOWN): ...",
     and pycuda's "cuInit failed: unknown error".
     """
     returned = r"[\w:.()]{1,80} (?:failed|returned|=)(?: with)?(?: error)?:? (?:\d{1,4} )?"

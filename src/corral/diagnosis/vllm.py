@@ -1,4 +1,4 @@
-"""vLLM does not start where its part of the GPU's memory does not suffice, and says so in numbers of its own."""
+"""vLLM does not start if its part of the GPU's memory does not suffice, and states the numbers in its own way."""
 
 import math
 import re

@@ -16,10 +16,10 @@ _ANY_UTILIZATION = 100
 
 
 def check_gpu_availability(required_gpus: int, min_memory_mb: int | None = None) -> tuple[bool, str]:
-    """Whether this many GPUs are available now (at most 50 % busy, this much memory free each), and why.
+    """Return whether this many GPUs are available now (at most 50 % busy, this much memory free each), and why.
 
-    It looks and takes nothing: another may take them next. When no GPU can be seen the answer is False, unless the
-    site's settings say `assume_available`.
+    It takes no GPU: another caller may take them next. If no GPU can be seen the answer is False, unless the site's
+    settings say `assume_available`.
     """
     required_gpus, min_memory_mb = _checked(required_gpus, min_memory_mb)
     able, total, others = _look(get_gpu_monitor(), min_memory_mb, MAX_UTILIZATION)
@@ -54,10 +54,10 @@ def wait_for_gpu_availability(
 
 
 def select_gpus_for_task(required_gpus: int, min_memory_mb: int = 8000) -> list[int]:
-    """Indices of the best GPUs for a task, the best first; of equals the lower index.
+    """Return the indices of the best GPUs for a task, the best first; of equal ones the lower index first.
 
-    It looks and takes nothing: two callers may be given the same GPUs. `corral.gpu.lease` takes them, for one caller
-    alone. Any utilisation will do, it only lowers the score. Raises RuntimeError when there are not enough.
+    It takes no GPU: two callers may get the same GPUs. `corral.gpu.lease` takes them, for one caller alone. Any
+    utilisation is accepted, it only lowers the score. Raises RuntimeError if there are not enough.
     """
     required_gpus, memory_mb = _checked(required_gpus, min_memory_mb)
     able, total, others = _look(get_gpu_monitor(), memory_mb, _ANY_UTILIZATION)
@@ -73,7 +73,7 @@ def select_gpus_for_task(required_gpus: int, min_memory_mb: int = 8000) -> list[
 
 
 def _look(monitor: GPUMonitor, min_memory_mb: int | None, max_utilization: int) -> tuple[list[int], int, str]:
-    """(indices of available GPUs, how many GPUs there are, what is wrong with the others), from a new snapshot."""
+    """Return (indices of available GPUs, number of all GPUs, why the others are not available), from a new snapshot."""
     snapshot = monitor.query_gpus(use_cache=False)
     able, others = [], []
     for gpu in by_score([] if snapshot is None else snapshot.gpus):

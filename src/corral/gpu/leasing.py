@@ -31,9 +31,9 @@ class Lease:
     """GPUs that only this process uses until `release`, the end of the `with` block, or its own end.
 
     Attributes:
-        uuids: the GPUs, as the driver names them.
-        indices: the same GPUs as nvidia-smi counts.
-        env: what a child process needs to see these GPUs and no others: `{**os.environ, **lease.env}`.
+        uuids: the UUIDs of the GPUs.
+        indices: the indices of the same GPUs in nvidia-smi.
+        env: the variables with which a child process sees only these GPUs: `{**os.environ, **lease.env}`.
         job_id: the reservation on the server; None for a lease by lock files.
     """
 
@@ -68,7 +68,7 @@ class Lease:
         os.environ.update(self.env)
 
     def release(self) -> None:
-        """Give the GPUs back. A second call does nothing, nor does one in a forked child."""
+        """Give the GPUs back. A second call does nothing; neither does a call in a forked child."""
         give_back, self._give_back = self._give_back, None
         if give_back is None or os.getpid() != self._pid:
             return
@@ -92,17 +92,17 @@ def lease(
     >>> with lease(gpus=2) as held:                                   # doctest: +SKIP
     ...     subprocess.run(["python", "train.py"], env={**os.environ, **held.env})
 
-    Through the Corral server that has this host as a node, whatever that is called: the lease waits in the queue as a
-    reservation called `name`, on this node, and the server frees it when this process ends. Otherwise by a lock file
-    for each GPU, which holds against every other lease on this host, not against programs that ask nobody; GPUs with
-    processes on them are left alone. Inside a Corral job the lease is one of the job's own GPUs, against other leases
+    If a Corral server has this host as a node, under any name, the lease waits in its queue as a reservation called
+    `name`, on this node. The server frees it when this process ends. Otherwise the lease takes a lock file for each
+    GPU. Locks exclude every other lease on this host, but not programs that use no lease; GPUs with processes on
+    them are not taken. Inside a Corral job the lease is one of the job's own GPUs, against other leases
     in that job.
 
     This process's environment stays as it is; `Lease.env` and `Lease.apply` are there to change it.
 
-    Raises LeaseTimedOut after `timeout_seconds` (None waits on), Refused when there can never be so many, or
-    this host is several nodes of the server and the driver does not tell which is meant, and BackendFailed when no GPU
-    can be seen.
+    Raises LeaseTimedOut after `timeout_seconds` (None waits without limit), and BackendFailed if no GPU can be seen.
+    Raises Refused if the host can never have this many, or if it is several nodes of the server and the GPUs that
+    the driver shows do not identify the right one.
     """
     gpus = whole(gpus, "gpus")
     if gpus < 1:
@@ -190,7 +190,7 @@ def _lease_by_lock_files(gpus: int, min_memory_mb: int | None, deadline: float |
 
 
 def _candidates(gpus: int, min_memory_mb: int | None) -> tuple[list[str], list[GPUInfo]]:
-    """(why the others are not available, the GPUs that are available unless somebody has locked them, best first)."""
+    """Return (why other GPUs are not available, the available GPUs unless they are locked, best first)."""
     snapshot = get_gpu_monitor().query_gpus(use_cache=False)
     if snapshot is None:
         raise BackendFailed("no GPU can be leased: this machine has none that can be read")

@@ -1,7 +1,7 @@
-"""One lock file per GPU of this host, so that leases do not collide where there is no server, or within a job.
+"""One lock file per GPU of this host, so that leases do not collide without a server, or within a job.
 
 The locks are the kernel's (flock): they end with the process that holds them, however it ends. The directory is shared
-by all users, sticky, and nothing in it is ever followed or trusted for more than being locked.
+by all users and sticky. Its files are only locked: their content is never trusted, and links are never followed.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ from corral.model.units import is_whole
 
 DIRECTORY = Path("/tmp/corral-leases")
 DEPTH = "CORRAL_RESERVATION_DEPTH"
-"""In how many commands this process is that got GPUs of a reservation, one within the other.
+"""The number of nested commands with GPUs of a reservation around this process.
 
-Those around it have locked its GPUs already, so it locks other files than they.
+The outer commands have already locked its GPUs, so each level locks files of its own.
 """
 _DEPTH_DIGITS = 3
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -39,7 +39,7 @@ def give_back(descriptor: int) -> None:
 
 
 def is_leased(uuid: str) -> bool:
-    """Whether some process has locked the GPU now. Creates no file."""
+    """Return whether some process has locked the GPU now. Creates no file."""
     try:
         descriptor = os.open(DIRECTORY / _file_name(uuid), _OPEN)
     except OSError:

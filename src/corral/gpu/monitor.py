@@ -24,10 +24,10 @@ class GPUSnapshot:
 
 
 class GPUMonitor:
-    """Reads the GPUs of this host; thread-safe. `get_gpu_monitor` returns the one of this process.
+    """Reads the GPUs of this host; thread-safe. `get_gpu_monitor` returns the monitor of this process.
 
-    With a Corral server on this host it sees what the server sees, and takes what the server has allocated for not
-    available. Without one it asks the driver. Without a driver nothing raises: there is nothing to see, and one line in
+    With a Corral server on this host it reads the server's listing, and GPUs that the server has allocated count as not
+    available. Without a server it asks the driver. Without a driver nothing raises: there are no GPUs, and one line in
     the log says why.
     """
 
@@ -40,13 +40,13 @@ class GPUMonitor:
         self._recording_on = False
 
     def is_available(self) -> bool:
-        """Whether there are GPUs here that can be read."""
+        """Return whether this host has GPUs that can be read."""
         return self.query_gpus() is not None
 
     def query_gpus(self, use_cache: bool = True) -> GPUSnapshot | None:
-        """The GPUs now, or as they were at most 5 s ago; None when there are none to be seen.
+        """Return the GPUs now, or from at most 5 s ago; None if there are none.
 
-        `use_cache=False` always looks anew, and the cache then holds what it saw.
+        `use_cache=False` always reads anew and puts the result into the cache.
         """
         use_cache = flag(use_cache, "use_cache")
         with self._lock:
@@ -60,10 +60,11 @@ class GPUMonitor:
         return snapshot
 
     def get_available_gpus(self, min_memory_mb: int | None = None, max_utilization: int = 50) -> list[int]:
-        """Indices of the GPUs with this much free memory and at most this utilization (percent), best score first.
+        """Return the indices of the GPUs with this much free memory and at most this utilization (percent), best score
+        first.
 
-        A GPU is not available when it could not be read, or when a job, a lease or an administrator has it. It looks
-        anew: what was free some seconds ago may be somebody's by now.
+        A GPU is not available if it could not be read, or if a job, a lease or an administrator has it. It always reads
+        anew: a GPU that was free some seconds ago may be taken by now.
         """
         min_memory_mb = optional(whole, min_memory_mb, "min_memory_mb", "8000")
         most_percent = number(max_utilization, "max_utilization", "50")
@@ -72,7 +73,7 @@ class GPUMonitor:
         return [gpu.index for gpu in by_score(gpus) if why_not(gpu, min_memory_mb, most_percent) is None]
 
     def get_gpu_info(self, gpu_index: int) -> GPUInfo | None:
-        """The GPU of this index, None when there is none."""
+        """Return the GPU of this index, or None."""
         wanted = whole(gpu_index, "gpu_index", "0")
         snapshot = self.query_gpus()
         return next((gpu for gpu in snapshot.gpus if gpu.index == wanted), None) if snapshot is not None else None
@@ -96,7 +97,7 @@ class GPUMonitor:
 
         {"monitoring_duration_seconds", "sample_count", "gpu_stats": {"0": {"name", "utilization": {"min", "max",
         "mean", "samples"}, "memory_used_mb": {"min", "max", "mean"}, "memory_usage_percent", "temperature_c",
-        "power_draw_w"}}}; what could never be read is None.
+        "power_draw_w"}}}; values that could never be read are None.
         """
         with self._lock:
             recording = self._recording if self._recording_on else None
@@ -105,9 +106,10 @@ class GPUMonitor:
         return None if recording is None else recording.stop()
 
     def get_average_utilization(self, index: int, window_seconds: float = 60) -> float | None:
-        """Mean utilisation (percent) over the last so many seconds of the recording; None when it has no reading there.
+        """Return the mean utilisation (percent) over the last `window_seconds` of the recording; None without a reading
+        there.
 
-        Of the latest recording, running or ended; it keeps 3,600 samples for this.
+        It uses the latest recording, running or ended, which keeps 3,600 samples for this.
         """
         index, window_seconds = (
             whole(index, "index", "0"),
@@ -121,12 +123,12 @@ _MONITOR = GPUMonitor()
 
 
 def get_gpu_monitor() -> GPUMonitor:
-    """The monitor of this process, the same one at every call and in every thread."""
+    """Return the monitor of this process, the same at every call and in every thread."""
     return _MONITOR
 
 
 def why_not(gpu: GPUInfo, min_memory_mb: int | None, max_utilization: float) -> str | None:
-    """Why a GPU is not available, None when it is."""
+    """Why a GPU is not available, None if it is."""
     if gpu.taken is not None:
         return gpu.taken
     if not gpu.readable:

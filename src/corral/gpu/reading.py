@@ -29,15 +29,15 @@ _TAKEN = (
 
 @dataclass
 class GPUInfo:
-    """One GPU as it was when the snapshot was taken; what could not be read is None. MB are MiB.
+    """One GPU at the time of the snapshot. Values that could not be read are None. MB are MiB.
 
     Attributes:
-        index: as nvidia-smi counts.
+        index: its index in nvidia-smi.
         score: 0.6 x free memory + 0.4 x idle utilisation, unless the site weighs them otherwise, from 0.0 to 1.0; 0.0
-            when either could not be read.
+            if either could not be read.
         uuid: the driver's name for the GPU, the same in every tool.
-        taken: why it is not to be had whatever it measures: its job, its administrator or its health; None when it is.
-        process_count: compute processes on it, None when they could not be listed.
+        taken: why it cannot be had, whatever its readings: its job, its administrator or its health; else None.
+        process_count: the number of compute processes on it; None if they could not be listed.
     """
 
     index: int
@@ -69,7 +69,7 @@ class Sight:
         self._memory_weight = site_settings().availability_memory_weight
 
     def look(self) -> list[GPUInfo] | None:
-        """Every GPU by index, None when none can be read. Says why once, and never raises."""
+        """Every GPU by index, None if none can be read. Says why once, and never raises."""
         try:
             gpus = see_through_server(self.uuids)
         except Refused as error:
@@ -80,7 +80,7 @@ class Sight:
         return gpus or None
 
     def uuids(self) -> frozenset[str]:
-        """The GPUs that the driver shows, none where it does not answer."""
+        """The GPUs that the driver shows, none if it does not answer."""
         try:
             return frozenset(device.uuid for device in self._driver.run(self._source.node, _ANSWER_TIMEOUT_S).devices)
         except BackendFailed:
@@ -95,7 +95,7 @@ class Sight:
         return [_from_sample(device, samples.get(device.uuid), self._memory_weight) for device in devices]
 
     def _complain(self, why: str) -> None:
-        """Once, until something else is to be said."""
+        """Log a warning once, until there is another one."""
         if why != self._complained:
             logger.warning("%s", why)
         self._complained = why
@@ -106,9 +106,9 @@ class Sight:
 
 
 def see_through_server(uuids_here: Callable[[], Set[str]]) -> list[GPUInfo] | None:
-    """The GPUs of this host as its server lists them, None when no server answers or it has none here.
+    """Return the GPUs of this host in its server's listing; None if no server answers or it has none here.
 
-    Raises Refused where the server has several nodes here, and `uuids_here` does not tell which is meant.
+    Raises Refused if the server has several nodes here, and `uuids_here` does not identify the right one.
     """
     try:
         with Client() as client:
@@ -123,12 +123,12 @@ def see_through_server(uuids_here: Callable[[], Set[str]]) -> list[GPUInfo] | No
 
 
 def uuids_of_driver() -> frozenset[str]:
-    """The GPUs that the driver shows this process, none where there is none that answers."""
+    """Return the UUIDs of the GPUs that the driver shows this process; none if no driver answers."""
     return Sight().uuids()
 
 
 def site_settings() -> Settings:
-    """What the site has set where that can be read here, the defaults otherwise."""
+    """Return the site's settings if they can be read here, else the defaults."""
     try:
         return load_settings(find_server_home(os.environ).config_file)
     except (Refused, OSError) as error:
@@ -137,7 +137,7 @@ def site_settings() -> Settings:
 
 
 def own_job() -> str | None:
-    """The id of the Corral job that this process belongs to, None outside of one."""
+    """Return the id of the Corral job that this process belongs to, or None."""
     return os.environ.get("CORRAL_JOB_ID") or None
 
 
@@ -165,7 +165,7 @@ def _from_row(row: DeviceRow) -> GPUInfo:
 
 
 def _availability(row: DeviceRow) -> float:
-    """As the server counts it; a server of an older version does not say."""
+    """Return the server's score of a device. A server of an older version sends none; then compute it here."""
     if row.availability is not None:
         return row.availability
     return availability_score(row.memory_free_mib, row.memory_total_mib, row.utilization_pct)

@@ -45,7 +45,7 @@ class Tally:
 
 @dataclass(slots=True)
 class GpuTally:
-    """The tallies of one GPU, and its latest utilisations with their moments (monotonic seconds)."""
+    """The tallies of one GPU, and its latest utilisations with their times (monotonic seconds)."""
 
     name: str
     utilization: Tally = field(default_factory=Tally)

@@ -1,4 +1,4 @@
-"""How many GPUs a tuning task needs, and how much memory on each. Arithmetic only."""
+"""The number of GPUs that a tuning task needs, and the memory on each. Arithmetic only."""
 
 import itertools
 import math
@@ -30,19 +30,19 @@ Combination = Mapping[str, int]
 
 
 def estimate_gpu_requirements(task_config: Mapping[str, Any]) -> tuple[int, int]:
-    """(GPUs, MB of memory on each) that the largest combination of the task's parameters needs.
+    """Return (GPUs, MB of memory on each) for the largest combination of the task's parameters.
 
     A combination's world size is tp x pp x max(dp, dcp, cp). Each may be spelled in full, short, with hyphens or
-    underscores ("tensor-parallel-size", "tp-size", "tp_size", "tp"), and be a number, a list, or
-    {"type": "choice", "values": [...]}; `parallel_config` may name them too, as one mapping or as a list of mappings,
-    each a combination of its own. Combinations that the runtime refuses do not count: SGLang wants tp to be a multiple
-    of dp, and no cp; TensorRT-LLM wants no dp.
+    underscores ("tensor-parallel-size", "tp-size", "tp_size", "tp"), and be a number, a list, or {"type": "choice",
+    "values": [...]}. `parallel_config` may name them too, as one mapping or as a list of mappings, each a combination
+    of its own. Combinations that the runtime refuses do not count: SGLang wants tp to be a multiple of dp, and no cp;
+    TensorRT-LLM wants no dp.
 
-    Memory goes by the model's size in billions of parameters, n, as its name tells it: n < 7: 8,000; n <= 13: 12,000;
-    n <= 70: 20,000; above: max(20,000, ceil(2,400 n / world size)); not told: 8,000.
+    Memory follows from the model's size in billions of parameters, n, read from its name: n < 7: 8,000; n <= 13:
+    12,000; n <= 70: 20,000; above: max(20,000, ceil(2,400 n / world size)); unknown: 8,000.
 
-    Raises Refused for sizes that are no whole numbers from 1, for what should be a mapping and is none, and when the
-    runtime takes no combination at all.
+    Raises Refused for sizes that are not whole numbers from 1, for a value that should be a mapping and is not, and if
+    the runtime takes no combination at all.
     """
     task_config = _mapping("task_config", task_config)
     runtime = str(task_config.get("base_runtime") or "").lower()
@@ -56,10 +56,10 @@ def estimate_gpu_requirements(task_config: Mapping[str, Any]) -> tuple[int, int]
 
 
 def model_billions(name: str) -> Fraction | None:
-    """Billions of parameters according to a model's name or path; None if it does not say.
+    """Return the billions of parameters according to a model's name or path; None if it has no size.
 
-    The last part of a path that tells a size counts. "8x7b" is eight times seven; in "235b-a22b" the second number is
-    the active part and does not count; "17b" is seventeen, and the "4b" of "4bit" is nothing.
+    The last part of a path with a size counts. "8x7b" is eight times seven; in "235b-a22b" the second number is the
+    active part and does not count; "17b" is seventeen, and the "4b" of "4bit" is no size.
     """
     for part in reversed(name.lower().split("/")):
         for match in _SIZE.finditer(part):

@@ -1,6 +1,6 @@
-"""Which node of a server this host is: known by its boot, as processes are, and by its GPUs where nodes share one.
+"""Finds the server's node for this host: by its boot id, and by its GPUs if nodes share a host.
 
-A name says little: a node may be called otherwise than its host, and another machine as this one.
+Names do not suffice: a node's name may differ from its host's, and another machine may have this one's name.
 """
 
 import os
@@ -14,20 +14,20 @@ from corral.model.errors import Refused
 
 
 def node_here(client: Client, uuids_here: Callable[[], Set[str]]) -> str | None:
-    """The server's node that this host is, None where it is none of them.
+    """Return the name of the server's node on this host, or None.
 
-    `uuids_here` is as for `nodes_here`; it is asked also where several nodes are on this host. Raises Refused where
-    the node cannot be told.
+    `uuids_here` is as for `nodes_here`; it is also called if several nodes are on this host. Raises Refused if the node
+    cannot be determined.
     """
     nodes = nodes_here(client, uuids_here)
     return _one_of(nodes, client.devices.list(), uuids_here()) if len(nodes) > 1 else next(iter(nodes), None)
 
 
 def nodes_here(client: Client, uuids_here: Callable[[], Set[str]]) -> list[str]:
-    """The server's nodes that are on this host.
+    """Return the names of the server's nodes on this host.
 
-    `uuids_here` tells the GPUs that the driver shows this process; it is asked where a boot is not known: a node of an
-    older version does not tell its own, and a container may not show that of this host.
+    `uuids_here` returns the GPUs that the driver shows this process. It is called if a boot id is unknown: a node of an
+    older version has none, and a container may not show that of this host.
     """
     nodes, boot = client.nodes.list(), known_boot_id()
     of_this_boot = [node.name for node in nodes if boot is not None and node.boot_id == boot]
@@ -39,7 +39,7 @@ def nodes_here(client: Client, uuids_here: Callable[[], Set[str]]) -> list[str]:
 
 
 def _one_of(nodes: Sequence[str], devices: Sequence[DeviceRow], uuids: Set[str]) -> str:
-    """Of several nodes on this host the one whose GPUs are here, or whose job this process is of."""
+    """Of several nodes on this host return the one with the GPUs here, or the one that runs this process's job."""
     holding = _holding(devices, uuids)
     meant = [node for node in nodes if node in holding]
     if len(meant) != 1 and os.environ.get("CORRAL_JOB_ID"):
@@ -56,7 +56,7 @@ def _one_of(nodes: Sequence[str], devices: Sequence[DeviceRow], uuids: Set[str])
 
 
 def _untold(nodes: Sequence[NodeRow], client: Client, uuids_here: Callable[[], Set[str]]) -> str | None:
-    """Of nodes whose boot says nothing here the one whose GPUs are here, else the one called as this host."""
+    """Of nodes with an unknown boot id return the one with the GPUs here, else the one with this host's name."""
     names = {node.name for node in nodes}
     holding = sorted(_holding(client.devices.list(), uuids_here()) & names)
     if len(holding) == 1:
@@ -65,5 +65,5 @@ def _untold(nodes: Sequence[NodeRow], client: Client, uuids_here: Callable[[], S
 
 
 def _holding(devices: Sequence[DeviceRow], uuids: Set[str]) -> set[str]:
-    """The nodes that have one of these GPUs, whole or in slices."""
+    """Return the nodes that have one of these GPUs, whole or in slices."""
     return {device.node for device in devices if device.node is not None and uuids & {device.uuid, device.parent}}

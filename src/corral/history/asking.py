@@ -1,4 +1,4 @@
-"""Answers what a device, job, node, user or project was like over a stretch of time."""
+"""Answers questions about the history of a device, job, node, user or project."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 DEFAULT_RANGE = "1h"
 
 MOST_GPUS_APART = 16
-"""Of a job with more GPUs the spread over them is told: so many lines cannot be told apart."""
+"""The most GPUs of a job with separate lines. A job with more shows the spread over them."""
 
 Group = Literal["node", "user", "project"]
-"""What has a history of its own, of all devices that it has."""
+"""Groups with a history of their own, over all their devices."""
 
 _WHERE_TO_LOOK = {
     "node": "; `corral nodes` shows the nodes",
@@ -44,7 +44,7 @@ _WHERE_TO_LOOK = {
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is to be told, and what is to be read for it: a `level`, over a `span` in the ledger's time."""
+    """The parts of an answer, and the `level` and the `span` to read for it, in the ledger's time."""
 
     names: tuple[str, ...]
     start: int
@@ -55,7 +55,7 @@ class _Asked:
 
 
 class HistoryQueries:
-    """Reads the history. Times asked for and told are of the wall clock."""
+    """Reads the history. Times of questions and answers are of the wall clock."""
 
     def __init__(self, recorder: HistoryRecorder, clock: Clock) -> None:
         self._recorder = recorder
@@ -70,10 +70,10 @@ class HistoryQueries:
         end: int | None = None,
         series: Sequence[str] = (),
     ) -> DeviceHistory:
-        """The series (all, where none is named) of a device, also of one that is gone.
+        """Return the series (all, if none is named) of a device, even of a device that is gone.
 
-        Raises NotFound for a device that nothing was ever heard of, Refused for a range or series that makes no sense,
-        and BackendFailed when the history cannot be read.
+        Raises NotFound for a device without any history, Refused for an invalid range or series, and BackendFailed if
+        the history cannot be read.
         """
         asked = self._asked(range_name, start, end, series)
         key = device_key(uuid)
@@ -109,13 +109,13 @@ class HistoryQueries:
         end: int | None = None,
         series: Sequence[str] = (),
     ) -> JobHistory:
-        """The same of what the job had of its devices; without a period from its last start to its end, or to now.
+        """Return the series of a job's devices; without a period from its last start to its end, or to now.
 
-        Of a job that was never measured the series have no points. Raises Refused and BackendFailed as `device`.
+        The series of a job that was never measured have no points. Raises Refused and BackendFailed as `device`.
         """
         asked = self._asked_of(job, range_name, start, end, series)
         found = self._recorder.job_roll_ups(job.sequence, asked.level, asked.span)
-        # It loads numpy, which a server that starts is not to wait for.
+        # Imported here: it loads numpy, and the start of a server must not wait for that.
         from corral.history.job_blocks import of_whole_job
 
         whole = of_whole_job(found, len(set(job.devices)), asked.step_s)
@@ -132,12 +132,12 @@ class HistoryQueries:
         end: int | None = None,
         series: Sequence[str] = (),
     ) -> JobGpusHistory:
-        """The same of each device of the job's last allocation, or the spread over them where they are many."""
+        """Return the series of each device of the job's last allocation, or their spread if there are many."""
         asked = self._asked_of(job, range_name, start, end, series)
         if allocation is None or not devices:
             return JobGpusHistory(job.id, asked.start, asked.end, asked.step_s, (), {})
         found = self._recorder.job_roll_ups(job.sequence, asked.level, asked.span)
-        # It loads numpy, which a server that starts is not to wait for.
+        # Imported here: it loads numpy, and the start of a server must not wait for that.
         from corral.history.job_blocks import of_devices
 
         def points_of(numbers: range) -> dict[str, tuple[HistoryPoint, ...]]:
@@ -152,9 +152,9 @@ class HistoryQueries:
         return JobGpusHistory(job.id, asked.start, asked.end, asked.step_s, gpus, spread)
 
     def monitoring(self, job: Job, allocation: Allocation, devices: Sequence[MonitoredDevice]) -> GpuMonitoring | None:
-        """The figures of what was measured while the job had this allocation, whose devices these are, each once.
+        """Return the figures of the readings during this allocation of the job. `devices` are its devices, each once.
 
-        None where nothing was, or it cannot be read now.
+        None if nothing was measured, or the history cannot be read now.
         """
         if not devices:
             return None
@@ -165,7 +165,7 @@ class HistoryQueries:
             found = self._recorder.job_roll_ups(job.sequence, level, span)
         except BackendFailed:
             return None
-        # It loads numpy, which a server that starts is not to wait for.
+        # Imported here: it loads numpy, and the start of a server must not wait for that.
         from corral.history.monitoring import monitoring_of
 
         return monitoring_of(found, allocation.attempt, devices)
@@ -187,7 +187,7 @@ class HistoryQueries:
         return _Asked(names, start, end, level, step_s, (first // step_s * step_s, last))
 
     def _points(self, found: "RollUps", asked: "_Asked") -> dict[str, tuple[HistoryPoint, ...]]:
-        # It loads numpy, which a server that starts is not to wait for.
+        # Imported here: it loads numpy, and the start of a server must not wait for that.
         from corral.history.merging import points_of
 
         return {name: points_of(found, name, asked.step_s, self._clock.shown) for name in asked.names}

@@ -1,7 +1,8 @@
-"""A block of steps as bytes and back. Pure.
+"""Packs a block of steps into bytes and back. Pure.
 
-A block is one piece after the other: what is added to it becomes a piece of its own, until all are packed anew as one.
-That one has each series apart, and of each series the buckets apart, so that no more is unpacked than is asked for.
+A block is a sequence of pieces. Steps are added to it as a piece of their own, until all are packed anew as one piece.
+That one stores each series separately, and the buckets of each series separately, so that a reader unpacks only the
+parts it needs.
 """
 
 import struct
@@ -27,13 +28,13 @@ _LARGEST = tuple(int(np.iinfo(kind).max) for kind in _INTEGERS)
 _FLOATS = ("total", "least", "most")
 _PLAIN, _DEFLATED = b"\0", b"\1"
 _LEAST_BYTES_A_STEP = 3 * 1 + 4 + 3 * 8
-"""What the columns of a step take at the least: three integers, the time that is covered, and the floats."""
+"""The least size of the columns of a step: three integers, the covered time, and the floats."""
 _SMALL = 100
-"""So few bytes are not worth compressing."""
+"""Fewer bytes than this are not worth compressing."""
 
 
 def pack(steps: RollUps, *, apart: bool = True) -> bytes:
-    """A piece of these steps, which are ordered by series and start; with each series `apart`, or in one part."""
+    """Pack steps, ordered by series and start, into a piece: with each series `apart`, or in one part."""
     if apart or not len(steps):
         parts = [(int(part.series[0]), part) for part in parts_by_series(steps)]
     else:
@@ -49,14 +50,15 @@ def pack(steps: RollUps, *, apart: bool = True) -> bytes:
 
 
 def count_pieces(data: bytes) -> int:
-    """How many pieces a block has. Raises ValueError where these bytes are none."""
+    """Return the number of pieces of a block. Raises ValueError if the bytes are no block."""
     return sum(1 for _ in _pieces(data))
 
 
 def unpack(data: bytes, series: Collection[int] | None = None, *, buckets: bool = True) -> Iterator[RollUps]:
-    """The steps of some series (None: of all) in a block: a part for each series of each piece, in order of start.
+    """Yield the steps of some series (None: of all) in a block: one part for each series of each piece, in order of
+    start.
 
-    Without `buckets` they have none, and so no quantiles. Raises ValueError where these bytes are no block.
+    Without `buckets` the steps have no buckets, and so no quantiles. Raises ValueError if the bytes are no block.
     """
     try:
         for begin, count in _pieces(data):
@@ -72,7 +74,7 @@ def unpack(data: bytes, series: Collection[int] | None = None, *, buckets: bool 
 
 
 def _pieces(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where the table of the parts of each piece begins, and how many there are."""
+    """Yield the position of each piece's table of parts, and the number of its parts."""
     if not data:
         raise ValueError("a block without anything in it")
     at = 0
@@ -90,7 +92,7 @@ def _pieces(data: bytes) -> Iterator[tuple[int, int]]:
 
 def _steps_of(part: RollUps) -> bytes:
     filled = np.bincount(part.owner, minlength=len(part))
-    # Differences are small numbers, and mostly the same one.
+    # Differences are small numbers, and mostly equal.
     whole = (_steps_between(part.start), part.count, filled)
     return b"".join(
         (
@@ -165,7 +167,9 @@ def _steps_between(column: Array) -> Array:
 
 
 def _shuffled(column: Array) -> bytes:
-    """All first bytes of the numbers, then all second ones: like bytes are together, which compresses better."""
+    """Return all first bytes of the numbers, then all second bytes: similar bytes stand together and compress
+    better.
+    """
     return column.view("u1").reshape(len(column), column.itemsize).T.tobytes()
 
 

@@ -34,7 +34,7 @@ from corral.model.errors import BackendFailed
 logger = logging.getLogger(__name__)
 
 _FORMAT = 2
-"""PRAGMA user_version of the files that this version reads. One of another format is moved away."""
+"""The PRAGMA user_version of files that this version reads. A file of another format is moved away."""
 
 _BUSY_TIMEOUT_S = 5.0
 _DAMAGED = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
@@ -54,8 +54,8 @@ _known = Table(
     Column("name", String, primary_key=True),
     Column("number", Integer, nullable=False),
 )
-"""What is asked by `corral.traces`, without a look at any block: the highest number of a job that has one."""
-# Made once: building a question takes longer than answering this one.
+"""The highest number of a job with history. `corral.traces` reads it without looking at any block."""
+# Made once: building the statement takes longer than answering it.
 _BETWEEN = (
     select(_blocks.c.start, _blocks.c.data)
     .where(
@@ -83,9 +83,9 @@ class Block(NamedTuple):
 
 
 class HistoryFile:
-    """The file, made when it is first used. One that is damaged or missing is begun anew: the old one is moved aside.
+    """The file, made on first use. A damaged or missing file is begun anew; a damaged one is moved aside.
 
-    Every call raises BackendFailed when the disk fails or is full, and then nothing was written. Safe between threads.
+    Every call raises BackendFailed if the disk fails or is full, and then nothing was written. Safe between threads.
     """
 
     def __init__(self, path: Path) -> None:
@@ -99,11 +99,11 @@ class HistoryFile:
         wanted = {"device": device, "step_s": step_s, "first": first, "last": last}
         with self.connection() as connection:
             rows = connection.execute(_BETWEEN, wanted)
-            # What a damaged row has instead of bytes is a block that cannot be read.
+            # A damaged row without bytes counts as an unreadable block.
             return [(int(start), data if isinstance(data, bytes) else b"") for start, data in rows]
 
     def knows(self, device: str) -> bool:
-        """Whether there is anything of this device."""
+        """Return whether the file has anything about this device."""
         wanted = select(_blocks.c.device).where(_blocks.c.device == device).limit(1)
         with self.connection() as connection:
             return connection.execute(wanted).first() is not None
@@ -122,14 +122,16 @@ class HistoryFile:
                 connection.execute(_KNOW, {"name": "highest_job", "number": highest_job})
 
     def forget(self, ends: Iterable[tuple[int, int]], others: Sequence[int]) -> None:
-        """Delete of each level (`step_s`) what starts before a time, and everything of levels not among `others`."""
+        """Delete, for each level (`step_s`), blocks that start before a time, and all levels that are not among
+        `others`.
+        """
         with self.connection() as connection:
             for step_s, before in ends:
                 connection.execute(delete(_blocks).where(_blocks.c.step_s == step_s, _blocks.c.start < before))
             connection.execute(delete(_blocks).where(_blocks.c.step_s.not_in(others)))
 
     def size(self) -> int:
-        """How many blocks there are."""
+        """Return the number of blocks."""
         with self.connection() as connection:
             return int(connection.execute(select(func.count()).select_from(_blocks)).scalar_one())
 
@@ -142,20 +144,20 @@ class HistoryFile:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """A transaction on the file, for what else is kept in it."""
+        """A transaction on the file, for other tables in it."""
         try:
             with self._opened().begin() as connection:
                 yield connection
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             cause = getattr(error, "orig", None) or error
             if str(getattr(cause, "sqlite_errorname", "")).startswith(_DAMAGED):
-                # Where that fails the next call finds the same file, and tries again.
+                # If that fails, the next call finds the same file and tries again.
                 with contextlib.suppress(OSError):
                     self._move_away(f"is damaged ({cause})")
             raise BackendFailed(f"{self.path}: {cause}") from error
 
     def _opened(self) -> Engine:
-        """The engine on the file that is there now: one that was deleted or replaced meanwhile is opened again."""
+        """Return the engine of the current file. A file that was deleted or replaced meanwhile is opened again."""
         with self._opening:
             return self._open()
 
@@ -197,7 +199,7 @@ def _engine(path: Path) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _set_up(connection: Any, _record: Any) -> None:
-        # What a crash of the machine takes of the last minutes is no loss that an fsync would be worth.
+        # A crash of the machine may lose the last minutes. That loss is not worth an fsync.
         for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "journal_size_limit=16777216", "cache_size=-1024"):
             connection.execute(f"PRAGMA {pragma}")
 

@@ -1,6 +1,6 @@
-"""Adds up what the devices of the pool, a node or a means of sharing are like, and what users and others hold of them.
+"""Adds up the use of devices by the pool, by node and by means of sharing, and by users and other holders.
 
-Sums by the minute and by the hour, for key figures over any stretch of time. What is lost of them is not measured.
+The sums are by the minute and by the hour, for key figures over any stretch of time. Lost sums count as not measured.
 """
 
 import threading
@@ -24,14 +24,14 @@ from corral.vendors.registry import application_errors
 WRITE_INTERVAL_S = 60.0
 
 _MOST_WAITING = 50_000
-"""So many sums wait to be written while the disk is full; what comes then is not kept."""
+"""The most sums that wait while the disk is full; later ones are dropped."""
 
 Group = tuple[str, str]
 """A kind, `POOL` or one of `KpiBy`, and a name."""
 
 
 class _Place(NamedTuple):
-    """Where a device is: its groups, and how much of a device it is."""
+    """The groups of a device, and its part of a whole device."""
 
     device: Device
     groups: tuple[Group, Group, Group]
@@ -39,7 +39,7 @@ class _Place(NamedTuple):
 
 
 class _Health(NamedTuple):
-    """What was last known of a device's errors."""
+    """The last known errors of a device."""
 
     at_fault: bool
     ecc_errors: int | None
@@ -49,7 +49,7 @@ class _Health(NamedTuple):
 class GroupUseRecorder:
     """Takes each new sample (`look`) and adds to the table every `WRITE_INTERVAL_S`.
 
-    `look` and `close` are called on one thread; what is asked comes from any.
+    `look` and `close` are called on one thread; questions come from any thread.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class GroupUseRecorder:
         self._write_at = clock.monotonic() + WRITE_INTERVAL_S
 
     def look(self) -> None:
-        """Take what is new, and write when it is time."""
+        """Take new samples, and write when it is time."""
         samples = self._latest()
         fresh, failed = self._news(samples)
         if fresh or failed:
@@ -88,7 +88,7 @@ class GroupUseRecorder:
             self.write()
 
     def write(self) -> None:
-        """Write what waits. Where that fails it waits on, and the history says that nothing is written."""
+        """Write the waiting sums. If that fails they stay, and the history reports that nothing is written."""
         try:
             with self._lock:
                 self._table.add(
@@ -102,13 +102,14 @@ class GroupUseRecorder:
             return
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write the waiting sums."""
         self.write()
 
     def of_kind(self, kind: str, first: float, last: float) -> dict[str, GroupUse]:
-        """What the groups of a kind came to from `first` up to `last`, by name. Raises BackendFailed.
+        """Return the sums of the groups of a kind from `first` up to `last`, by name. Raises BackendFailed.
 
-        To the minute, or over a longer time to the hour: what began before `last` counts, and what `first` is in.
+        The precision is a minute, or an hour over a longer time. Steps that began before `last` count, as does the step
+        with `first`.
         """
         with self._lock:
             found = self._table.sums(kind, first, last, self._clock.now())
@@ -125,7 +126,7 @@ class GroupUseRecorder:
             self._waiting[key] = use
 
     def _news(self, samples: Mapping[str, DeviceSample]) -> tuple[dict[str, float], dict[str, int]]:
-        """The devices with a new sample and how long (s) it stands for, and how many failures others have had."""
+        """Return the devices with a new sample and the seconds that it covers, and the number of failures by device."""
         fresh: dict[str, float] = {}
         failed: dict[str, int] = {}
         for uuid, sample in samples.items():
@@ -161,10 +162,10 @@ def _health(before: _Health | None, sample: DeviceSample) -> _Health:
 def group_use(
     view: View, samples: Mapping[str, DeviceSample], fresh: Mapping[str, float], failed: Mapping[str, int]
 ) -> dict[Group, GroupUse]:
-    """What new samples come to for each group.
+    """Return the sums of new samples for each group.
 
-    `fresh` has by UUID how long (s) a sample stands for, `failed` how many failures it shows. A slice is counted in the
-    device that it is cut from, but for the jobs on it.
+    `fresh` has by UUID the seconds that a sample covers, `failed` the number of failures in it. A slice counts within
+    its parent device, except for the jobs on it.
     """
     places = dict(_places(view))
     parts: dict[Group, list[GroupUse]] = defaultdict(list)
@@ -202,7 +203,7 @@ def _places(view: View) -> Iterator[tuple[str, _Place]]:
 
 
 def _means_of(view: View, device: Device) -> Means:
-    """How a device is shared now: one that a job has whole is had alone, whatever its setting."""
+    """Return how a device is shared now. A device that one job has whole is exclusive, whatever its setting."""
     allocations = [view.allocations[one] for one in view.holders.get(device.uuid, ()) if one in view.allocations]
     grants = [grant for one in allocations for grant in one.placement.grants if grant.uuid == device.uuid]
     return device.held_by(max((grant.share_milli for grant in grants), default=0))

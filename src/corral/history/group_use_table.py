@@ -1,4 +1,4 @@
-"""The table of what groups came to, by the minute and by the hour, in the file of the history."""
+"""The table with the sums of groups, by the minute and by the hour, in the file of the history."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ STEPS_S = (_MINUTE_S, _HOUR_S)
 
 _KEPT_S = {_MINUTE_S: 3 * 86_400, _HOUR_S: 366 * 86_400}
 _LONGEST_BY_MINUTE_S = 2 * 86_400
-"""What is asked of a longer time is added up from the hours."""
+"""A question about a longer time is answered from the hours."""
 
 _KINDS = (POOL, *(by.value for by in KpiBy))
 
@@ -23,7 +23,7 @@ _metadata = MetaData()
 _table = Table(
     "group_use",
     _metadata,
-    # In this order a question is one stretch of rows, what is new is written in few places, and what is old is one.
+    # In this order a question reads one range of rows, new rows go to few places, and old rows are one range.
     Column("step_s", Integer, primary_key=True, autoincrement=False),
     Column("kind", String, primary_key=True),
     Column("start", Integer, primary_key=True, autoincrement=False),
@@ -45,13 +45,13 @@ class StoredUse(NamedTuple):
 
 
 class GroupUseTable:
-    """Adds to the sums and adds them up. Every call raises BackendFailed when the disk fails or is full."""
+    """Adds to the sums and adds them up. Every call raises BackendFailed if the disk fails or is full."""
 
     def __init__(self, file: HistoryFile) -> None:
         self._file = file
 
     def add(self, rows: Iterable[StoredUse]) -> None:
-        """Add these to what there is of the same step and group; all or none."""
+        """Add these rows to the sums of the same step and group; all or none."""
         plain = [
             {"step_s": row.step_s, "kind": row.kind, "start": row.start, "name": row.name, **row.use._asdict()}
             for row in rows
@@ -61,10 +61,10 @@ class GroupUseTable:
                 connection.execute(_ADD, plain)
 
     def sums(self, kind: str, first: float, last: float, now: float) -> dict[str, GroupUse]:
-        """What the groups of a kind came to from `first` up to `last` (Unix seconds), by name.
+        """Return the sums of the groups of a kind from `first` up to `last` (Unix seconds), by name.
 
-        By the minute, or by the hour where it is longer than two days or the minutes are not kept any more. The
-        database adds up, which holds up no other thread.
+        The sums are by the minute, or by the hour if the time is longer than two days or its minutes were deleted. The
+        database adds up, which blocks no other thread.
         """
         by_minute = last - first <= _LONGEST_BY_MINUTE_S and first >= now - _KEPT_S[_MINUTE_S]
         step_s = _MINUTE_S if by_minute else _HOUR_S
@@ -82,17 +82,17 @@ class GroupUseTable:
             return {name: GroupUse._make(sums) for name, *sums in connection.execute(question)}
 
     def forget(self, now: float) -> None:
-        """Delete what is past its time."""
+        """Delete rows that are past their retention."""
         with self._connection() as connection:
             for step_s, kept_s in _KEPT_S.items():
-                # With the kind, the old rows are found without a look at all others.
+                # With the kind, the index finds the old rows without a look at all others.
                 old = and_(_table.c.step_s == step_s, _table.c.kind.in_(_KINDS), _table.c.start < now - kept_s)
                 connection.execute(delete(_table).where(old))
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
         with self._file.connection() as connection:
-            # The file may be a new one each time: it may be lost.
+            # The file may be new each time: it may have been lost.
             _metadata.create_all(connection)
             yield connection
 

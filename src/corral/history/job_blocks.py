@@ -1,6 +1,6 @@
-"""The blocks of jobs: those of jobs that came one after the other share a block, so that many short ones are few rows.
+"""The blocks of jobs. Jobs with consecutive numbers share a block, so that many short jobs need few rows.
 
-Within a block a series has a number that says of which job, launch and device it is (`first_series`).
+Within a block the number of a series identifies its job, launch and device (`first_series`).
 """
 
 import logging
@@ -20,11 +20,11 @@ from corral.history.series import SERIES, DeviceReadings
 logger = logging.getLogger(__name__)
 
 SERIES_A_PART = 16
-"""A part of a job has so many numbers for its series, of which the first are used."""
+"""The numbers reserved for the series of a part of a job; the first of them are used."""
 
 _PARTS = TOGETHER + 1
 _LAUNCHES = 1024
-"""Launches are told apart as far as the last so many."""
+"""Only this many of the last launches of a job are distinguished."""
 
 _SERIES_A_JOB = _LAUNCHES * _PARTS * SERIES_A_PART
 
@@ -36,7 +36,7 @@ _LENGTH = struct.Struct("<I")
 """Before each piece: how many bytes it has."""
 
 _MOST_PIECES = 12
-"""What is added to a block is one more piece of it; one that would have so many is packed anew, as one."""
+"""Steps are added to a block as one more piece. A block that would reach this many pieces is packed anew, as one."""
 
 _DIFFERENCES = ("series", "start", "owner", "bucket")
 """Columns that grow or stay: the differences are small, and mostly the same."""
@@ -64,19 +64,19 @@ def first_series(part: JobPart) -> int:
 
 
 def launch_and_part(series: Array) -> tuple[Array, Array]:
-    """Of which launch, and which part, these numbers of series are."""
+    """Return the launch and the part of these series numbers."""
     return series // (_PARTS * SERIES_A_PART) % _LAUNCHES, series // SERIES_A_PART % _PARTS
 
 
 def launch_number(attempt: int) -> int:
-    """The number of a launch, as `launch_and_part` tells it."""
+    """Return the number of a launch, as in `launch_and_part`."""
     return attempt % _LAUNCHES
 
 
 def job_blocks_with(
     file: HistoryFile, levels: Sequence[HistoryLevel], key: str, readings: NewJobReadings
 ) -> Iterator[Block]:
-    """The blocks, at each level, that these readings belong to, with what they have already."""
+    """Yield the blocks, at each level, that these readings belong to, together with their earlier content."""
     new = _rolled(readings, levels[0].step_s)
     for level in levels:
         new = fold(new, level.step_s)
@@ -91,9 +91,9 @@ def job_blocks_with(
 def job_roll_ups_between(
     file: HistoryFile, level: HistoryLevel, sequence: int, readings: NewJobReadings, *, span: tuple[int, int]
 ) -> RollUps:
-    """A job's roll-ups at a level, in the file and of these readings, in a span without its end.
+    """Return a job's roll-ups at a level, from the file and from these readings, in a span without its end.
 
-    Some may be of one step. `readings` may be of other jobs, too.
+    Some may be of one step. `readings` may also hold readings of other jobs.
     """
     start, end = span
     key = jobs_key(sequence)
@@ -112,9 +112,9 @@ def job_roll_ups_between(
 
 
 def of_whole_job(steps: RollUps, devices: int, step_s: int) -> RollUps:
-    """A job's roll-ups (`job_roll_ups_between`) as steps of the plain series, of all its devices.
+    """Return a job's roll-ups (`job_roll_ups_between`) as steps of the plain series, over all its devices.
 
-    Of several devices the summed series are their sum, and of the others the readings are one distribution.
+    For several devices the summed series are their sum; the other series merge the readings into one distribution.
     """
     _, part = launch_and_part(steps.series)
     series = steps.series % SERIES_A_PART
@@ -129,9 +129,9 @@ def of_whole_job(steps: RollUps, devices: int, step_s: int) -> RollUps:
 
 
 def of_devices(steps: RollUps, attempt: int, numbers: range, step_s: int) -> RollUps:
-    """What these devices of one launch read (`job_roll_ups_between`), as steps of the plain series.
+    """Return the readings of these devices in one launch (`job_roll_ups_between`), as steps of the plain series.
 
-    Of several devices the readings are one distribution, also those of the summed series.
+    For several devices all series merge the readings into one distribution, the summed ones too.
     """
     launch, part = launch_and_part(steps.series)
     wanted = (launch == launch_number(attempt)) & (part >= numbers.start) & (part < min(numbers.stop, TOGETHER))
@@ -148,14 +148,14 @@ def pack(steps: RollUps) -> bytes:
         if name in _DIFFERENCES:
             column = np.diff(column, prepend=0)
         column = column.astype(_KINDS[name])
-        # Bytes of a kind stand together.
+        # Similar bytes stand together.
         parts.append(column.view("u1").reshape(len(column), column.itemsize).T.tobytes())
     packed = zlib.compress(b"".join(parts), 6)
     return _LENGTH.pack(len(packed)) + packed
 
 
 def unpack(data: bytes) -> Iterator[RollUps]:
-    """The steps of each piece of a block. Raises ValueError where these bytes are none."""
+    """The steps of each piece of a block. Raises ValueError if these bytes are none."""
     for piece in _pieces(data):
         try:
             plain = zlib.decompress(piece)
@@ -188,12 +188,12 @@ def _pieces(data: bytes) -> list[bytes]:
 
 
 def _block(file: HistoryFile, level: HistoryLevel, key: str, start: int) -> bytes:
-    """The block that begins then, empty where there is none."""
+    """Return the block that begins at `start`, or b""."""
     return b"".join(data for _, data in file.blocks(key, level.step_s, start, start))
 
 
 def _closed(file: HistoryFile, level: HistoryLevel, key: str, start: int) -> Iterator[Block]:
-    """The block that nothing more will be added to, as one piece."""
+    """Yield a finished block as one piece, if it has more."""
     there = _block(file, level, key, start)
     pieces = _unpacked(there, f"{key} from {start} on") if there else []
     if len(pieces) > 1:
@@ -201,12 +201,12 @@ def _closed(file: HistoryFile, level: HistoryLevel, key: str, start: int) -> Ite
 
 
 def _with(there: bytes, added: RollUps, step_s: int, called: str) -> bytes:
-    """A block with more steps: as one more piece, or packed anew where it has many."""
+    """Return a block with more steps: as one more piece, or packed anew if it has many."""
     try:
         if not there or len(_pieces(there)) + 1 < _MOST_PIECES:
             return there + pack(added)
     except ValueError:
-        # Told when it is unpacked.
+        # Unpacking reports the damage.
         pass
     return pack(fold(joined([*_unpacked(there, called), added]), step_s))
 

@@ -1,4 +1,4 @@
-"""The arithmetic of key figures: from sums to a value with its unit and what it is. Pure."""
+"""The arithmetic of key figures: from sums to a value with its unit and its description. Pure."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ HOUR_S = 3600.0
 
 
 class ResponseTime(NamedTuple):
-    """How many requests were answered since the server began, and how long that took together."""
+    """The number of answered requests since the server began, and their total time."""
 
     requests: int = 0
     seconds: float = 0.0
@@ -18,10 +18,10 @@ class ResponseTime(NamedTuple):
 def key_figures(
     use: GroupUse, jobs: EndedJobSums, response: ResponseTime | None, length_s: float, *, held: bool
 ) -> dict[str, Kpi]:
-    """The twelve figures by name, over `length_s` seconds.
+    """Return the twelve figures by name, over `length_s` seconds.
 
-    `held`: the readings are of what somebody held, and not of whole devices. `response` is None where there is none of
-    a group. What was not measured is None.
+    `held` means that the readings cover only held parts of devices, not whole devices. `response` is None for groups,
+    which have none. Figures without measurements are None.
     """
     return {
         **_of_devices(use, "what was held of GPUs" if held else "the GPUs", held=held),

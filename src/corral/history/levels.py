@@ -7,7 +7,7 @@ MOST_POINTS = 1000
 """The most points of one series in an answer."""
 
 _MOST_READ = 4000
-"""The most steps of a level that are read for an answer, which bounds how long it takes: a week is told by the hour."""
+"""The most steps of a level read for an answer, which bounds its time: a week is answered by the hour."""
 
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
@@ -16,7 +16,7 @@ _STEPS_S = (
     *(1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800),
     *(HOUR_S, 2 * HOUR_S, 3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, DAY_S),
 )
-"""The steps of answers: those that a person would choose, each a multiple of the level that it is made of."""
+"""The steps of answers: usual values, each a multiple of the level that it is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ SECONDS = HistoryLevel(1, 300, HOUR_S)
 
 
 def kept_levels(retention_days: int) -> tuple[HistoryLevel, ...]:
-    """All levels, the finest first; 0 days keeps the last hour's readings and nothing else."""
+    """Return all levels, the finest first. With 0 days only the last hour's readings are kept."""
     if retention_days == 0:
         return (SECONDS,)
     return (
@@ -47,11 +47,11 @@ def kept_levels(retention_days: int) -> tuple[HistoryLevel, ...]:
 def choose(
     levels: Sequence[HistoryLevel], start: int, end: int, now: float, interval_s: float
 ) -> tuple[HistoryLevel, int]:
-    """The level to read for the time from `start` to `end`, and the step of the answer, both in seconds.
+    """Return the level to read for the time from `start` to `end`, and the step of the answer in seconds.
 
-    The step is the finest with at most `MOST_POINTS` points, and no finer than the sampling; the level is the coarsest
-    that still gives it, reaches back far enough and has not too many steps to be read. Where none reaches back so far,
-    it is the one that reaches back the farthest.
+    The step is the finest with at most `MOST_POINTS` points, and no finer than the sampling. The level is the coarsest
+    that still gives this step, reaches back far enough and has few enough steps to read. If no level reaches back far
+    enough, it is the one that reaches back farthest.
     """
     reaching = [level for level in levels if start >= now - level.kept_s] or [max(levels, key=_kept_s)]
     quick = [level for level in reaching if points(start, end, level.step_s) <= _MOST_READ] or [reaching[-1]]
@@ -64,7 +64,7 @@ def choose(
 
 
 def points(start: int, end: int, step_s: int) -> int:
-    """How many steps have a part in the time from `start` to `end`, which is not in it."""
+    """Return the number of steps that overlap the time from `start` to `end` (exclusive)."""
     return (end - 1) // step_s - start // step_s + 1
 
 

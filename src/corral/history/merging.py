@@ -1,4 +1,4 @@
-"""What waits to be written together with what is in the file: blocks to write, and points to tell."""
+"""Merges waiting readings with the content of the file: into blocks to write, and into points to answer."""
 
 import logging
 from collections import defaultdict
@@ -28,13 +28,15 @@ from corral.model.answers.history import HistoryPoint
 logger = logging.getLogger(__name__)
 
 MOST_PIECES = 8
-"""A block that has so many pieces is packed anew, as one."""
+"""A block that reaches this many pieces is packed anew, as one."""
 
 
 def blocks_with(
     file: HistoryFile, levels: Sequence[HistoryLevel], device: str, readings: Iterable[DeviceReadings]
 ) -> list[Block]:
-    """The blocks, at each level, that these readings of a device belong to, with what they have already."""
+    """Return the blocks, at each level, that these readings of a device belong to, together with their earlier
+    content.
+    """
     blocks = []
     new = roll_ups_of(tuple(readings), levels[0].step_s)
     for level in levels:
@@ -61,9 +63,10 @@ def roll_ups_between(
     series: Collection[int],
     buckets: bool = True,
 ) -> RollUps:
-    """A device's roll-ups of some series at a level, in the file and of these readings, in a span without its end.
+    """Return a device's roll-ups of some series at a level, from the file and these readings, in a span without its
+    end.
 
-    In order. Without `buckets` they have no quantiles, and are read sooner.
+    They are in order. Without `buckets` they have no quantiles, and are read faster.
     """
     start, end = span
     parts: dict[int, list[RollUps]] = defaultdict(list)
@@ -91,12 +94,12 @@ def points_of(found: RollUps, name: str, step_s: int, shown: Callable[[float], f
 
 
 def _block(file: HistoryFile, level: HistoryLevel, device: str, start: int) -> bytes:
-    """The block that begins then, empty where there is none."""
+    """Return the block that begins at `start`, or b""."""
     return b"".join(data for _, data in file.blocks(device, level.step_s, start, start))
 
 
 def _longer(there: bytes, added: RollUps) -> bytes | None:
-    """A block with more steps as one more piece, None where it has too many pieces, or cannot be read."""
+    """Return a block with more steps as one more piece; None if it has too many pieces or cannot be read."""
     try:
         return there + pack(added, apart=False) if not there or count_pieces(there) + 1 < MOST_PIECES else None
     except ValueError:
@@ -104,13 +107,13 @@ def _longer(there: bytes, added: RollUps) -> bytes | None:
 
 
 def _whole(there: bytes, added: RollUps, level: HistoryLevel, device: str, start: int) -> bytes:
-    """A block with more steps, as one piece."""
+    """Return a block with more steps, as one piece."""
     parts = _unpacked(device, start, there) if there else []
     return pack(fold(joined([*parts, added]), level.step_s))
 
 
 def _closed(file: HistoryFile, level: HistoryLevel, device: str, start: int) -> Iterator[Block]:
-    """The block that nothing more will be added to, as one piece."""
+    """Yield a finished block as one piece, if it has more."""
     there = _block(file, level, device, start)
     parts = _unpacked(device, start, there) if there else []
     if len(parts) > len({int(part.series[0]) for part in parts}):

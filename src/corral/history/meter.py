@@ -1,6 +1,6 @@
-"""Measures what is made of granted devices: used and idle time, energy, and memory, by allocation, device and hour.
+"""Measures the use of granted devices: used and idle time, energy, and memory, by allocation, device and hour.
 
-What is lost of it makes time unmetered, and changes nothing else: what was granted is told by the ledger.
+Lost measurements make time unmetered and change nothing else: the ledger knows the grants.
 """
 
 import threading
@@ -19,19 +19,19 @@ from corral.model.run_history import MeteredHour
 from corral.model.view import View
 
 KEPT_HOURS = 366 * 24
-"""Measures are kept for so long; time before is unmetered."""
+"""Measurements are kept this long; earlier time is unmetered."""
 
 WRITE_INTERVAL_S = 60.0
 
 _HOUR_MS = 3_600_000
 _MOST_WAITING = 200_000
-"""So many rows wait to be written while the disk is full; what comes then is not metered."""
+"""The most rows that wait while the disk is full; later time is unmetered."""
 
 _AT_ONCE = 5_000
 
 
 class _Part(NamedTuple):
-    """One allocation's part of a reading of a device: the time that it stands for, and what was read."""
+    """One allocation's part of a reading of a device: the time that it covers, and the values."""
 
     allocation_id: str
     uuid: str
@@ -45,7 +45,7 @@ class _Part(NamedTuple):
 class Meter:
     """Takes each new sample (`look`) and adds to the table every `WRITE_INTERVAL_S`.
 
-    `look` and `close` are called on one thread; what is asked comes from any.
+    `look` and `close` are called on one thread; questions come from any thread.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Meter:
         self._forgotten_before = 0
 
     def look(self) -> None:
-        """Take what is new, and write when it is time."""
+        """Take new samples, and write when it is time."""
         samples, since_ms = self._fresh()
         if samples:
             parts = parts_of(self._view(), samples, since_ms)
@@ -82,7 +82,7 @@ class Meter:
             self.write()
 
     def write(self) -> None:
-        """Write what waits. Where that fails it waits on, and the history says that nothing is written."""
+        """Write the waiting rows. If that fails they stay, and the history reports that nothing is written."""
         try:
             with self._lock:
                 while some := dict(islice(self._waiting.items(), _AT_ONCE)):
@@ -97,15 +97,15 @@ class Meter:
             return
 
     def close(self) -> None:
-        """Write what waits."""
+        """Write the waiting rows."""
         self.write()
 
     def hours(self, first: int, last: int) -> Iterator[Sequence[MeteredHour]]:
-        """What was measured in the hours from the first to the last, in batches. Raises BackendFailed."""
+        """Yield the measurements of the hours from `first` to `last`, in batches. Raises BackendFailed."""
         return self._merged(lambda: self._table.rows(first, last), lambda row: first <= row.hour <= last)
 
     def hours_of(self, allocations: Collection[str], first: int, last: int) -> Iterator[Sequence[MeteredHour]]:
-        """What was measured of some allocations in these hours, in batches. Raises BackendFailed."""
+        """Yield the measurements of some allocations in these hours, in batches. Raises BackendFailed."""
         first = max(first, int(self._clock.now() // 3600) - KEPT_HOURS)
         return self._merged(
             lambda: self._table.rows_of(allocations, range(first, last + 1)),
@@ -115,7 +115,7 @@ class Meter:
     def _merged(
         self, written: Callable[[], Iterator[list[MeteredHour]]], wanted: Callable[[MeteredHour], bool]
     ) -> Iterator[Sequence[MeteredHour]]:
-        """What is written and what waits, each row once. Nothing is written between the first look at both."""
+        """Yield written and waiting rows, each once. The lock keeps writes out until both have been looked at."""
         with self._lock:
             waiting = {key: row for key, row in self._waiting.items() if wanted(row)}
             batches = written()
@@ -130,10 +130,10 @@ class Meter:
         yield list(waiting.values())
 
     def _fresh(self) -> tuple[dict[str, DeviceSample], dict[str, int]]:
-        """The samples that are new, and from when on each stands for its device.
+        """Return the new samples, and for each the time from which it counts for its device.
 
-        A reading stands for the time since the one before. After a gap, and after a clock that was set back, it stands
-        for one interval of sampling: nobody knows what was between.
+        A reading covers the time since the one before. After a gap, or after the clock was set back, it covers one
+        sampling interval, because the time before is unknown.
         """
         samples: dict[str, DeviceSample] = {}
         since_ms: dict[str, int] = {}
@@ -158,10 +158,10 @@ class Meter:
 
 
 def parts_of(view: View, samples: Mapping[str, DeviceSample], since_ms: Mapping[str, int]) -> list[_Part]:
-    """What new samples say of each allocation, of which device; a sample stands for the time from `since_ms` on.
+    """Return each allocation's part of new samples. A sample covers the time from `since_ms` on.
 
-    The power of a device goes to those who hold it, all of it: by their utilization, where that is known of all of them
-    and any uses it, else by their shares.
+    The whole power of a device is divided among its holders: by their utilization if it is known of all and not all
+    zero, else by their shares.
     """
     holders: dict[str, list[JobSample]] = defaultdict(list)
     for one in job_samples(view, samples):
@@ -186,7 +186,7 @@ def parts_of(view: View, samples: Mapping[str, DeviceSample], since_ms: Mapping[
 
 
 def rows_of(part: _Part) -> Iterator[MeteredHour]:
-    """What a part comes to in each hour that it touches."""
+    """Yield the rows of a part, one for each hour that it touches."""
     begin_ms = part.begin_ms
     while begin_ms < part.end_ms:
         hour = begin_ms // _HOUR_MS
@@ -205,7 +205,7 @@ def rows_of(part: _Part) -> Iterator[MeteredHour]:
 
 
 def _weights(holders: Sequence[JobSample]) -> list[float]:
-    """Whose part of a device's power is how large; together 1."""
+    """Return each holder's fraction of a device's power; the fractions add up to 1."""
     used = [one.sample.utilization_pct for one in holders]
     known = _known(*used)
     if len(known) == len(used) and any(known):
@@ -229,7 +229,7 @@ def _sum(one: MeteredHour, other: MeteredHour) -> MeteredHour:
 
 
 def _sum_known(*values: int | None) -> int | None:
-    """The sum of those that are known, None where none is."""
+    """The sum of those that are known, None if none is."""
     known = _known(*values)
     return sum(known) if known else None
 

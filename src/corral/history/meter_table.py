@@ -1,4 +1,4 @@
-"""The table of what was measured of each device of each allocation, hour by hour, in the file of the history."""
+"""The table of measurements of each device of each allocation by hour, in the file of the history."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ _metadata = MetaData()
 _metered = Table(
     "metered",
     _metadata,
-    # Hours first, so that what is new is written in one place, and what is old deleted in one.
+    # Hours first, so that new rows are written in one place, and old rows deleted in one.
     Column("hour", Integer, primary_key=True, autoincrement=False),
     Column("allocation", String, primary_key=True),
     Column("device", String, primary_key=True),
@@ -42,23 +42,23 @@ _HOURS_A_QUESTION = 500
 
 
 class MeterTable:
-    """Adds to the rows and reads them. Every call raises BackendFailed when the disk fails or is full."""
+    """Adds to the rows and reads them. Every call raises BackendFailed if the disk fails or is full."""
 
     def __init__(self, file: HistoryFile) -> None:
         self._file = file
 
     def add(self, rows: Sequence[MeteredHour]) -> None:
-        """Add what was measured to what there is of the same hour, allocation and device; all or none."""
+        """Add the measurements to those of the same hour, allocation and device; all or none."""
         if rows:
             with self._connection() as connection:
                 connection.execute(_ADD, [dict(zip(_metered.c.keys(), row, strict=True)) for row in rows])
 
     def rows(self, first_hour: int, last_hour: int) -> Iterator[list[MeteredHour]]:
-        """Those of the hours from the first to the last, as they are when the first batch is taken."""
+        """Yield the rows of the hours from the first to the last, as of the moment when the first batch is taken."""
         yield from self._read([select(_metered).where(_metered.c.hour.between(first_hour, last_hour))])
 
     def rows_of(self, allocations: Collection[str], hours: Sequence[int]) -> Iterator[list[MeteredHour]]:
-        """Those of these allocations and hours."""
+        """Yield the rows of these allocations and hours."""
         yield from self._read(
             select(_metered).where(
                 _metered.c.hour.in_(hours[start : start + _HOURS_A_QUESTION]), _metered.c.allocation.in_(allocations)
@@ -80,7 +80,7 @@ class MeterTable:
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
         with self._file.connection() as connection:
-            # The file may be a new one each time: it may be lost.
+            # The file may be new each time: it may have been lost.
             _metadata.create_all(connection)
             yield connection
 
@@ -89,7 +89,7 @@ _READABLE = and_(
     *(func.typeof(_metered.c[name]) == "integer" for name in ("used_ms", "idle_ms")),
     *(func.typeof(_metered.c[name]).in_(("integer", "null")) for name in ("energy_mj", "memory_most_mib")),
 )
-"""A damaged row is as one that was never written: its time is unmetered."""
+"""A damaged row is ignored: its time is unmetered."""
 
 _add = insert(_metered)
 _new = _add.excluded

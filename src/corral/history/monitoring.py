@@ -13,7 +13,7 @@ _DECIMALS = 2
 
 
 def monitoring_of(steps: RollUps, attempt: int, devices: Sequence[MonitoredDevice]) -> GpuMonitoring | None:
-    """The figures of one launch from a job's roll-ups (`job_roll_ups_between`), None where it was not measured."""
+    """Return the figures of one launch from a job's roll-ups (`job_roll_ups_between`); None if it was not measured."""
     launch, part = launch_and_part(steps.series)
     duration_s, samples, stats = 0.0, 0, {}
     for number, device in enumerate(devices[:TOGETHER]):

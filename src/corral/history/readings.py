@@ -1,7 +1,7 @@
-"""From the newest samples to readings: of devices, and of the jobs, users, projects and nodes that they are of. Pure.
+"""Turns the newest samples into readings of devices, jobs, users, projects and nodes. Pure.
 
-Several devices have one history as the readings of each: their distributions are merged, and a reading covers as much
-of the time as its device is of all. `SUMMED` series are added up at each moment, and only where no part is missing.
+A group's history consists of the readings of its devices: their distributions are merged, and each reading covers the
+time divided by the number of devices. `SUMMED` series are added up at each moment, but only if no part is missing.
 """
 
 from collections import defaultdict
@@ -15,16 +15,16 @@ from corral.model.job_samples import JobSample, job_samples
 from corral.model.view import View
 
 SUMMED = ("memory_used_mib", "power_w", "ecc_errors")
-"""What several devices have together is the sum of what each has."""
+"""The series whose value for several devices is the sum over the devices."""
 
 TOGETHER = 1023
 """The part of a job's readings that its devices have together; those of a device have its number, 1022 at most."""
 
 JOBS_A_BLOCK = 32
-"""So many jobs of consecutive numbers share their blocks, so that many short ones are few rows."""
+"""The number of consecutive jobs that share their blocks, so that many short jobs need few rows."""
 
 _SETTLED_INTERVALS = 2
-"""In sums a device of a user or project is missed once it is held for so many intervals: before, it has no sample."""
+"""A sum needs a device of a user or project only after this many intervals: earlier it has no sample yet."""
 
 _IS_SUMMED = tuple(name in SUMMED for name in SERIES)
 
@@ -32,7 +32,7 @@ Values = tuple[float | None, ...]
 
 
 class JobPart(NamedTuple):
-    """Whose readings these are: a launch of a job, and which of its devices, or `TOGETHER`."""
+    """The source of readings: a launch of a job, and one of its devices, or `TOGETHER`."""
 
     sequence: int
     launch: int
@@ -41,14 +41,14 @@ class JobPart(NamedTuple):
 
 @dataclass(slots=True)
 class NewReadings:
-    """What is new since the last look: of each device and group by its key, and of each part of a job."""
+    """The readings since the last look: of each device and group by its key, and of each part of a job."""
 
     named: list[tuple[str, DeviceReadings]] = field(default_factory=list)
     jobs: list[tuple[JobPart, DeviceReadings]] = field(default_factory=list)
 
 
 class _Part(NamedTuple):
-    """What one device of several told; `covered_s` is None where that is no news."""
+    """The values of one device of several; `covered_s` is None if they are not new."""
 
     at: float
     covered_s: float | None
@@ -57,31 +57,31 @@ class _Part(NamedTuple):
 
 @dataclass(slots=True)
 class _Holdings:
-    """What a user or project holds: the parts of which something is known, and how many devices there are."""
+    """The devices of a user or project: the parts with known values, and the number of devices."""
 
     parts: list[_Part] = field(default_factory=list)
     devices: int = 0
 
 
 def device_key(uuid: str) -> str:
-    """Under what the history of a device is kept: its UUID, unless that could be taken for another kind of key."""
+    """Return the key of a device's history: its UUID, unless that looks like another kind of key."""
     return f"device:{uuid}" if ":" in uuid else uuid
 
 
 def group_key(kind: str, name: str) -> str:
-    """Under what the history of a "node", "user" or "project" is kept."""
+    """Return the key of the history of a "node", "user" or "project"."""
     return f"{kind}:{name}"
 
 
 def jobs_key(sequence: int) -> str:
-    """Under what the history of a job of this number is kept, with those that came just before and after it."""
+    """Return the key of the history of the job with this number. Jobs with nearby numbers share it."""
     return f"jobs:{sequence // JOBS_A_BLOCK}"
 
 
 def new_readings(
     view: View, samples: Mapping[str, DeviceSample], fresh: Mapping[str, float], interval_s: float
 ) -> NewReadings:
-    """The readings of the samples in `fresh`, which has by UUID how long (seconds) each stands for.
+    """Return the readings of the samples in `fresh`, which has by UUID the seconds that each covers.
 
     `samples` are the newest of all devices, which are sampled every `interval_s`.
     """
@@ -115,7 +115,7 @@ def new_readings(
 
 
 def _add_nodes(found: NewReadings, view: View, samples: Mapping[str, DeviceSample], fresh: Mapping[str, float]) -> None:
-    """A node's readings are those of its devices; of a slice they are in those of the device that it is cut from."""
+    """Add the readings of each node, which are those of its devices. A slice's are in those of its parent device."""
     for name, node in view.nodes.items():
         uuids = [device.uuid for device in node.devices if device.parent_uuid is None]
         if any(uuid in fresh for uuid in uuids):
@@ -144,7 +144,7 @@ def _add_job(found: NewReadings, rows: Sequence[JobSample], parts: Sequence[_Par
 
 
 def _merged(parts: Sequence[_Part], devices: int) -> Iterator[DeviceReadings]:
-    """The new readings of so many devices, of which `parts` are known. Sums come with the first device's."""
+    """Yield the new readings of a number of devices, of which `parts` are known. Sums come with the first device's."""
     if devices == 1:
         for part in parts:
             if part.covered_s is not None:
@@ -162,7 +162,7 @@ def _without_sums(values: Values) -> Values:
 
 
 def _sums(parts: Iterable[_Part]) -> Values:
-    """The sum of each summed series, None where a part of it is not known."""
+    """The sum of each summed series, None if a part of it is not known."""
     columns = zip(*(part.values for part in parts), strict=True)
     return tuple([_sum(column) if summed else None for column, summed in zip(columns, _IS_SUMMED, strict=True)])
 

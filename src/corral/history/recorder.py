@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WRITE_INTERVAL_S = 60.0
-"""Readings are written so often; those since then are in memory, and lost if the server is killed."""
+"""The interval of writes. Later readings are in memory, and lost if the server is killed."""
 
 _FORGET_INTERVAL_S = 600.0
 _AT_ONCE = 20
-"""The devices or groups of one transaction: whoever asks for a history meanwhile waits for no more than these."""
+"""The number of devices or groups in a transaction: a question meanwhile waits for no more than these."""
 
 
 class HistoryRecorder:
-    """Takes each new sample (`look`), and writes what it took every `WRITE_INTERVAL_S`.
+    """Takes each new sample (`look`), and writes the readings every `WRITE_INTERVAL_S`.
 
-    `look` and `close` are called on one thread; what is asked comes from any. When the disk is full or fails the
-    history alone stops, is tried again at each write, and the log says so once.
+    `look` and `close` are called on one thread; questions come from any thread. If the disk is full or fails, only the
+    history stops. Each write tries again, and the log says so once.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class HistoryRecorder:
         *,
         view: Callable[[], View] = View,
     ) -> None:
-        """`interval_s` is how often the devices are sampled; `view` tells who holds them."""
+        """`interval_s` is the sampling interval of the devices; `view` returns the holders of devices."""
         self.levels = tuple(levels)
         self.interval_s = interval_s
         self._file = file
@@ -66,7 +66,7 @@ class HistoryRecorder:
         return self._stopped
 
     def look(self) -> None:
-        """Take what is new, and write when it is time."""
+        """Take new samples, and write when it is time."""
         full = self._take()
         now = self._clock.monotonic()
         if now >= self._write_at or (full and self._stopped is None):
@@ -74,7 +74,7 @@ class HistoryRecorder:
             self.write()
 
     def write(self) -> None:
-        """Write everything that waits, and delete what is past its time."""
+        """Write all waiting readings, and delete those past their retention."""
         try:
             keys = iter([*self._waiting.named, *self._waiting.jobs])
             while some := list(islice(keys, _AT_ONCE)):
@@ -82,7 +82,7 @@ class HistoryRecorder:
                     self._file.write([block for key in some for block in self._blocks(key)], self._waiting.highest_job)
                     for key in some:
                         self._waiting.done(key)
-                # So many devices take longer to write than they are sampled apart.
+                # Writing many devices takes longer than the sampling interval.
                 self._take()
             if self._clock.monotonic() >= self._forget_at:
                 self._forget()
@@ -96,18 +96,18 @@ class HistoryRecorder:
         self._stopped = None
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write the waiting readings, and close the file."""
         self.write()
         self._file.close()
 
     def knows(self, key: str) -> bool:
-        """Whether anything was ever heard of this device or group."""
+        """Return whether this device or group has any history."""
         return key.removeprefix("device:") in self._last_at or key in self._waiting.named or self._file.knows(key)
 
     def roll_ups(self, key: str, level: HistoryLevel, span: tuple[int, int], series: Sequence[int]) -> "RollUps":
-        """What is known of some series of a device or group in a span without its end, at a level.
+        """Return the roll-ups of some series of a device or group in a span without its end, at a level.
 
-        Some may be of one step. Raises BackendFailed when the file cannot be read.
+        Some may be of one step. Raises BackendFailed if the file cannot be read.
         """
         from corral.history.merging import roll_ups_between
 
@@ -124,7 +124,7 @@ class HistoryRecorder:
             return job_roll_ups_between(self._file, level, sequence, waiting, span=span)
 
     def _take(self) -> bool:
-        """Take the new samples. Whether so much waits that it should be written."""
+        """Take the new samples. Return whether so many readings wait that they should be written."""
         fresh: dict[str, float] = {}
         samples = self._latest()
         for uuid, sample in samples.items():
@@ -135,14 +135,14 @@ class HistoryRecorder:
             fresh[uuid] = covered_s(sample.taken_at, before, self.interval_s)
         if not fresh:
             return False
-        # The view is newer than the samples: who holds a device in it, and did when it was sampled, held it all along.
+        # The view is newer than the samples: a holder both at the sample and in the view held the device all along.
         new = new_readings(self._view(), samples, fresh, self.interval_s)
         with self._lock:
             return self._waiting.add(new, len(self._last_at))
 
     def _blocks(self, key: str) -> list[Block]:
-        """What waits under this key as blocks to write."""
-        # They load numpy, which a server that starts is not to wait for.
+        """Return the readings that wait under this key as blocks to write."""
+        # Imported here: they load numpy, and the start of a server must not wait for that.
         from corral.history.job_blocks import job_blocks_with
         from corral.history.merging import blocks_with
 

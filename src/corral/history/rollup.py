@@ -1,8 +1,8 @@
 """The arithmetic of roll-ups. Pure.
 
-A step is a stretch of time of one series. Of its readings it keeps count, sum, least, most and how long they stand for,
-and how many of them were in each bucket of a DDSketch: so steps can be merged in any order and at any level, and mean,
-extremes and quantiles of what comes out are those of all the readings.
+A step is a stretch of time of one series. It keeps count, sum, least, most and covered time of its readings, and their
+counts by the buckets of a DDSketch. So steps can be merged in any order and at any level. Mean, extremes and quantiles
+of the result are those of all the readings.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -24,26 +24,27 @@ _MAPPING = LogarithmicMapping(RELATIVE_ERROR)
 _SMALLEST = 1e-6
 """Readings nearer to 0 count as 0."""
 _KEY_OF_ONE = 2000
-"""Added to the mapping's key, so that the buckets of positive numbers are positive; those of negative ones are their
-opposites, and 0 is a bucket of its own."""
+"""Added to the mapping's key, so that the buckets of positive numbers are positive. Negative numbers have the negated
+buckets, and 0 is a bucket of its own.
+"""
 
 _REMEMBERED = 16_384
-"""So many readings are known with their buckets: most readings are whole numbers, and come again."""
+"""The number of readings whose buckets are cached: most readings are whole numbers and repeat."""
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RollUps:
-    """RollUps of several series as columns of one length, ordered by series and start; and their buckets.
+    """Roll-ups of several series as columns of one length, ordered by series and start, and their buckets.
 
     Attributes:
         series: the number of the series.
         start: when the step began, Unix seconds.
-        count, total, least, most: of its readings.
-        covered_s: the time that its readings stand for.
-        owner, bucket, number: of each bucket that is not empty, the row of its step, and how many readings it has.
-            Ordered by owner and bucket.
+        count, total, least, most: count, sum, minimum and maximum of its readings.
+        covered_s: the time that its readings cover.
+        owner, bucket, number: for each bucket that is not empty, the row of its step, its key, and its number of
+            readings. Ordered by owner and bucket.
     """
 
     series: Array
@@ -77,7 +78,7 @@ def bucket_of(value: float) -> int:
 
 @lru_cache(_REMEMBERED)
 def value_of(bucket: int) -> float:
-    """The reading that stands for a bucket."""
+    """Return the representative reading of a bucket."""
     if bucket == 0:
         return 0.0
     value = float(_MAPPING.value(abs(bucket) - _KEY_OF_ONE))
@@ -91,13 +92,13 @@ def roll_ups_of(
     *,
     first_series: Sequence[int] | None = None,
 ) -> RollUps:
-    """The steps of these readings, which may be in any order; `only` of some series, where it is given.
+    """Return the steps of these readings, which may be in any order; with `only` of some series.
 
-    `first_series` has, for each reading, the number that its first series gets; 0 where it is not given.
+    `first_series` has, for each reading, the number that its first series gets; 0 if it is not given.
     """
     if not readings:
         return NO_ROLL_UPS
-    # What could not be read is a NaN here, and only here.
+    # Only here NaN stands for values that could not be read.
     table = np.array([reading.values for reading in readings], "f8")
     known = ~np.isnan(table)
     if only is not None:
@@ -116,7 +117,7 @@ def roll_ups_of(
 
 
 def joined(parts: Sequence[RollUps]) -> RollUps:
-    """All these steps one after the other, of which some may be of one series and time: `fold` merges them."""
+    """Return all these steps one after the other. Some may have the same series and time: `fold` merges them."""
     parts = [part for part in parts if len(part)]
     if not parts:
         return NO_ROLL_UPS
@@ -132,7 +133,7 @@ def fold(steps: RollUps, step_s: int) -> RollUps:
         return NO_ROLL_UPS
     start = steps.start // step_s * step_s
     if _in_order(steps.series, start):
-        # No two become one, and so the buckets stay as they are.
+        # No steps merge, so the buckets stay as they are.
         return replace(steps, start=start)
     order = np.lexsort((start, steps.series))
     series, start = steps.series[order], start[order]
@@ -157,7 +158,7 @@ def fold(steps: RollUps, step_s: int) -> RollUps:
 
 
 def selected(steps: RollUps, wanted: Array) -> RollUps:
-    """The steps where `wanted` is true."""
+    """Return the steps at which `wanted` is true."""
     if wanted.all():
         return steps
     rows = np.cumsum(wanted) - 1
@@ -177,13 +178,13 @@ def parts_by_series(steps: RollUps) -> Iterator[RollUps]:
 
 
 def of_series(steps: RollUps, number: int) -> RollUps:
-    """The steps of one series, of steps that are in order."""
+    """Return the steps of one series, from ordered steps."""
     begin, end = np.searchsorted(steps.series, (number, number + 1)).tolist()
     return part_of(steps, begin, end)
 
 
 def part_of(steps: RollUps, begin: int, end: int) -> RollUps:
-    """The steps from one row up to another, which is not in it."""
+    """Return the steps from row `begin` to row `end` (exclusive)."""
     if (begin, end) == (0, len(steps)):
         return steps
     first, last = np.searchsorted(steps.owner, (begin, end)).tolist()
@@ -193,9 +194,9 @@ def part_of(steps: RollUps, begin: int, end: int) -> RollUps:
 
 
 def in_order(parts: Sequence[RollUps], step_s: int) -> list[RollUps]:
-    """The steps of one series in parts of which each begins after the one before: those that overlap are merged.
+    """Return the steps of one series in parts that follow each other: overlapping parts are merged.
 
-    The steps of each part are in order; parts that come in order are left as they are, and cost nothing.
+    The steps of each part must be ordered. Parts that do not overlap are left as they are, at no cost.
     """
     groups: list[tuple[int, int, list[RollUps]]] = []
     for part in parts:
@@ -210,15 +211,16 @@ def in_order(parts: Sequence[RollUps], step_s: int) -> list[RollUps]:
 
 
 def quantile(steps: RollUps, q: float) -> Array:
-    """Of each step the least reading that the part `q` of its readings is not above, within `RELATIVE_ERROR`.
+    """Return for each step the least reading `r` so that a fraction `q` of its readings is at most `r`, within
+    `RELATIVE_ERROR`.
 
-    That is the one with the rank `q * count`, rounded up (nearest rank): of two readings the greater one for 0.95.
+    Its rank is `q * count`, rounded up (nearest rank): of two readings the greater one for 0.95.
     """
     if not len(steps):
         return np.empty(0)
     # A product that is whole but for its last bit is not rounded up.
     rank = np.maximum(np.ceil(q * steps.count - 1e-6), 1).astype("i8") - 1
-    # Counted over all steps in one go: a step's first bucket begins where the steps before it end.
+    # Counted over all steps at once: a step's first bucket begins where the steps before it end.
     passed = np.cumsum(steps.number)
     before = np.concatenate([[0], np.cumsum(steps.count)[:-1]])
     bucket = steps.bucket[np.searchsorted(passed, before + rank, side="right")]

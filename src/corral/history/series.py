@@ -16,18 +16,18 @@ SERIES = (
     "xid",
     "throttle",
 )
-"""What is kept. A series' number in the database is its place here: new ones come at the end, and none is taken out.
+"""The series that are kept. A series' number in the database is its place here: add new ones at the end, remove none.
 
-`throttle` is 1 while something throttles the device and 0 otherwise, so that its mean is the part of the time.
+`throttle` is 1 while the device is throttled and 0 otherwise, so that its mean is the throttled fraction of the time.
 """
 
 
 LEAST_USED_PCT = 5
-"""A device whose utilization is less is idle."""
+"""A device with less utilization is idle."""
 
 
 def readings_of(sample: DeviceSample) -> tuple[float | None, ...]:
-    """The sample's reading of each series; None is what could not be read."""
+    """Return the sample's reading of each series; None for values that could not be read."""
     return (
         sample.utilization_pct,
         sample.memory_used_mib,
@@ -44,9 +44,9 @@ def readings_of(sample: DeviceSample) -> tuple[float | None, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DeviceReadings:
-    """What one sample of a device told: each series' value, None where it could not be read.
+    """The readings in one sample of a device: each series' value, or None if it could not be read.
 
-    `covered_s` is the time before `at` that it stands for.
+    `covered_s` is the time before `at` that it covers.
     """
 
     at: float
@@ -55,9 +55,9 @@ class DeviceReadings:
 
 
 def covered_s(at: float, before: float | None, interval_s: float) -> float:
-    """The time that a reading stands for: since the one before, and never more than the interval of sampling.
+    """Return the time in seconds that a reading covers: since the one before, at most the sampling interval.
 
-    After a gap, and after a clock that was set back, it stands for one interval.
+    After a gap, or after the clock was set back, it covers one interval.
     """
     since_s = interval_s if before is None or at <= before else at - before
     return min(since_s, interval_s)

@@ -10,9 +10,9 @@ RANGES_S = {"30m": 1800, "1h": 3600, "6h": 21600, "12h": 43200, "24h": 86400, "2
 def span_of(
     range_name: str | None, start: int | None, end: int | None, *, default: str, now: float, kept_s: int
 ) -> tuple[int, int]:
-    """The span (Unix seconds, its end not in it) that a named range, or a beginning and an end, ask for.
+    """Return the span (Unix seconds, end exclusive) of a named range, or of a beginning and an end.
 
-    Nothing of it is older than what is kept, or newer than now. Raises Refused where it makes no sense.
+    It is cut to the kept time and to now. Raises Refused if the range is invalid.
     """
     if range_name is not None and (start is not None or end is not None):
         raise Refused("give range, or from and to, not both", field="range")

@@ -4,16 +4,16 @@ from corral.history.readings import JobPart, NewReadings, jobs_key
 from corral.history.series import DeviceReadings
 
 MOST_WAITING = 3000
-"""So many readings wait for each device, with those of its job, user, project and node; then the oldest half goes."""
+"""The most readings that wait per device, its job, user, project and node included. Then the oldest half is dropped."""
 
 
 class Unwritten:
-    """What was taken and is not in the file yet, by key. Bounded; not safe between threads.
+    """Readings that are not in the file yet, by key. Bounded; not safe between threads.
 
     Attributes:
         named: readings of devices, nodes, users and projects.
         jobs: readings of jobs that share their blocks.
-        highest_job: the highest number of a job of which there were readings.
+        highest_job: the highest number of a job with readings.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Unwritten:
         self._count = 0
 
     def add(self, new: NewReadings, devices: int) -> bool:
-        """Let these wait, too. Whether so many wait for so many devices that they should be written."""
+        """Add new readings. Return whether so many wait for this number of devices that they should be written."""
         for key, reading in new.named:
             self.named.setdefault(key, []).append(reading)
         for part, reading in new.jobs:
@@ -35,7 +35,7 @@ class Unwritten:
         return self._count > MOST_WAITING * devices // 2
 
     def done(self, key: str) -> None:
-        """What waits under this key is in the file."""
+        """Remove the readings under this key: they are in the file."""
         self._count -= len(self.named.pop(key, ())) + len(self.jobs.pop(key, ()))
 
     def _drop_oldest(self) -> None:

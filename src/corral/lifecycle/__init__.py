@@ -1,5 +1,5 @@
-"""What may happen to a job: each step as a pure function from a view, or a job, to the facts that result.
+"""The steps of a job: each is a pure function from a view, or a job, to the resulting facts.
 
-`by` is who causes them, a user or a `ServerPart`, and `at` is when, in Unix seconds. Server, simulator and forecasts
-take the same steps. Start reading at `starting`, then `ending`.
+`by` is the user or the `ServerPart` that causes them, and `at` is the time in Unix seconds. Server, simulator and
+forecasts take the same steps. Start reading at `starting`, then `ending`.
 """

@@ -1,4 +1,4 @@
-"""What users do with a job: cancel it, hold it, release it, have it run again."""
+"""The steps that users take with a job: cancel it, hold it, release it, run it again."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from corral.model.view import View
 
 
 def cancel(view: View, job: Job, *, by: str, at: float, reason: str | None = None) -> list[Fact]:
-    """PENDING -> CANCELLED at once; a live job -> STOPPING. Raises Conflict when it has ended."""
+    """PENDING -> CANCELLED at once; a live job -> STOPPING. Raises Conflict if it has ended."""
     reason = reason or f"cancelled by {by}"
     if job.phase is Phase.PENDING:
         first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)
@@ -28,7 +28,7 @@ def cancel(view: View, job: Job, *, by: str, at: float, reason: str | None = Non
 
 
 def requeue(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
-    """A live job is stopped and waits again; one that failed or was lost waits again. Raises Conflict otherwise."""
+    """Stop a live job and let it wait again; let a failed or lost job wait again. Raises Conflict otherwise."""
     if job.spec.kind is not JobKind.RUN:
         raise Conflict(f"job {job.id} is {_article(job.spec.kind)}; only work that Corral runs can be run again")
     if job.phase in (Phase.STARTING, Phase.RUNNING) and (why := spent(job)) is not None:
@@ -49,7 +49,9 @@ def _article(kind: JobKind) -> str:
 
 
 def hold(job: Job, held: bool, *, by: str, at: float) -> list[Fact]:
-    """Set or lift the hold of a waiting job; nothing when it already is so. Raises Conflict when it no longer waits."""
+    """Set or lift the hold of a waiting job; no facts if it is so already. Raises Conflict if the job no longer
+    waits.
+    """
     if job.phase is not Phase.PENDING:
         verb = "held" if held else "released"
         raise Conflict(f"job {job.id} is {job.phase}; only a job that waits can be {verb}")
@@ -57,9 +59,9 @@ def hold(job: Job, held: bool, *, by: str, at: float) -> list[Fact]:
 
 
 def release(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
-    """Lift the hold of a waiting job; RUNNING -> SUCCEEDED at once of a reservation. Raises Conflict otherwise.
+    """Lift the hold of a waiting job; for a reservation RUNNING -> SUCCEEDED at once. Raises Conflict otherwise.
 
-    Nothing of Corral's runs in a reservation, so that its devices are free without anything having to end first.
+    Corral runs nothing in a reservation, so its devices are free without anything having to end first.
     """
     if job.spec.kind is JobKind.RESERVE and job.phase is Phase.RUNNING:
         first = change(job, JobPatch(phase=Phase.SUCCEEDED, ended_at=at, reason=f"released by {by}"), by=by, at=at)

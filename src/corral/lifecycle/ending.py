@@ -1,4 +1,4 @@
-"""A job ends: what the end of its launch makes of it, once it has run out or was stopped."""
+"""The end of a job, from the end of its launch, by itself or after a stop."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,11 +15,11 @@ from corral.model.units import format_duration
 from corral.model.view import View
 
 INTERRUPTED = 130
-"""What a program that ends on SIGINT exits with. A person wanted it to end, so that it is not tried again."""
+"""The exit code of a program that ends on SIGINT. A person wanted the end, so it is not tried again."""
 
 
 def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, backoff: Backoff) -> list[Fact]:
-    """What a launch's end makes of its job: a terminal phase, or the queue again while attempts remain."""
+    """Turn a launch's end into the job's: a terminal phase, or the queue again while attempts remain."""
     phase, reason = _ending(job, report)
     started_at, ended_at = (measured(view, job, moment, at) for moment in (report.started_at, report.ended_at))
     ended_at = at if ended_at is None else ended_at

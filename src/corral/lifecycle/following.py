@@ -1,4 +1,4 @@
-"""Jobs that follow others: what a start or an end means for those that wait for it, and so on down the line."""
+"""Jobs that follow others: the effect of a start or an end on the jobs that wait for it, and on their own followers."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -21,13 +21,15 @@ from corral.model.phase import TERMINAL_PHASES, Phase
 from corral.model.view import View
 
 LONG_WAIT = 64
-"""A job that waits for more than so many has its list shortened by half at a time: to write the list of what is left at
-the end of each of ten thousand would fill the disk."""
+"""A list of more jobs to wait for is shortened only by half at a time: rewriting the rest at each of ten thousand ends
+would fill the disk.
+"""
 
 
 def followers(view: View, job: Job, phase: Phase, *, by: str, at: float) -> list[Fact]:
-    """What a start or an end means for the jobs that wait for it: one parent fewer, or cancelled; and so on down the
-    line.
+    """Return the effect of a start or an end on the jobs that wait for it, and on their followers in turn.
+
+    Each has one parent fewer, or is cancelled.
     """
     if job.id not in view.dependants:
         return []
@@ -54,9 +56,10 @@ def followers(view: View, job: Job, phase: Phase, *, by: str, at: float) -> list
 
 
 def _settled(view: View, child: Job, parent: Job, moved: Mapping[str, Job], informed: Collection[str]) -> Settled:
-    """How the dependencies of `child` stand with `parent` as it is now.
+    """Return the state of the dependencies of `child`, given `parent` as it is now.
 
-    Others that change in the same step are in `moved`, those of them that the child was told of in `informed`.
+    `moved` has other jobs that change in the same step; `informed` has those of them that the child already took into
+    account.
     """
     clauses = clauses_of(child.spec.after)
     if not wait_for_ends_alone(clauses):
@@ -79,7 +82,7 @@ def _settled(view: View, child: Job, parent: Job, moved: Mapping[str, Job], info
 
 
 def _to_wait_for(child: Job, settled: Settled) -> JobPatch:
-    """What changes of a job that waits on; nothing where its list is long and little shorter."""
+    """Return the changes of a job that still waits; none if its list is long and hardly shorter."""
     left = settled.waits_for
     if wait_for_ends_alone(clauses_of(child.spec.after)) and len(child.waits_for) > LONG_WAIT:
         return {"waits_for": left} if 2 * len(left) <= len(child.waits_for) else {}
@@ -93,12 +96,12 @@ def _to_wait_for(child: Job, settled: Settled) -> JobPatch:
 
 
 def follow_no_more(job: Job, lost: tuple[Dependency, Job], *, by: str, at: float) -> JobChanged:
-    """PENDING -> CANCELLED, as what the job was to follow can no longer come."""
+    """PENDING -> CANCELLED: the awaited start or end of a parent can no longer come."""
     return change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=follows_no_more(lost)), by=by, at=at)
 
 
 def follows_no_more(lost: tuple[Dependency, Job]) -> str:
-    """Why a job cannot start that depends on what can no longer come."""
+    """Return why a job cannot start that depends on an event that can no longer come."""
     term, parent = lost
     which = "whose failure it was to follow" if term.condition is Condition.NOT_OK else "which it was to follow"
     return f"job {parent.id}, {which}, {_how_it_ended(parent.phase)}"

@@ -1,4 +1,4 @@
-"""What input means for a job: it can be given once, and somebody has to send it."""
+"""The effect of a job's input: it can be given only once, and a client has to send it."""
 
 from corral.lifecycle.following import followers
 from corral.lifecycle.step import change
@@ -11,12 +11,12 @@ from corral.model.view import View
 
 
 def take(job: Job, *, by: str, at: float) -> list[Fact]:
-    """The program is about to be given its first input; nothing where it had some before."""
+    """The program is about to be given its first input; nothing if it had some before."""
     return [] if job.input_taken else [JobChanged(job.id, JobPatch(input_taken=True), at=at, by=by)]
 
 
 def spent(job: Job) -> str | None:
-    """Why a job that has run cannot run once more, None where it can: input that was taken is gone."""
+    """Return why a job that has run cannot run once more: its input was taken. None if it can."""
     if job.spec.terminal is not None:
         return "it does not run again, because its session is over"
     if job.input_taken:
@@ -25,7 +25,9 @@ def spent(job: Job) -> str | None:
 
 
 def give_up(view: View, job: Job, reason: str, *, by: str, at: float) -> list[Fact]:
-    """Nobody sends the job its input any more: PENDING -> CANCELLED, a live job -> STOPPING; nothing once it ends."""
+    """The client no longer sends the job's input: PENDING -> CANCELLED, a live job -> STOPPING; no facts once it
+    ends.
+    """
     if job.phase is Phase.PENDING:
         first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)
         return [first, *followers(view, job, Phase.CANCELLED, by=by, at=at)]

@@ -1,7 +1,7 @@
-"""What the launches of a gang's members come to for their job: one report, and who is to be stopped.
+"""Combines the reports of a gang's members: into one report for the job, and the members to stop.
 
-A gang runs when all of its members run. Once one of them has ended badly it cannot go on, so the others are stopped;
-the job ends when the last of them has ended.
+A gang runs while all of its members run. Once a member has failed it cannot go on, so the others are stopped. The job
+ends when the last member has ended.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,10 +18,10 @@ _BEGUN = frozenset({LaunchPhase.RUNNING, LaunchPhase.DEAD})
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """How a gang stands.
+    """The state of a gang.
 
     Attributes:
-        report: what its members' reports come to, as if it were one launch.
+        report: its members' reports combined, as if it were one launch.
         to_stop: ranks that must be stopped, and kept from starting, because the gang cannot go on.
     """
 
@@ -43,11 +43,11 @@ def ranked(placement: Placement, nodes: Iterable[Node]) -> Placement:
 
 
 def fold(reports: Sequence[LaunchReport], nodes: Sequence[str], *, script: bool = False) -> Gang:
-    """What the reports of all members, in the order of their ranks, mean for the job. `nodes` are theirs.
+    """Combine the reports of all members, ordered by rank. `nodes` are those of the members.
 
-    Of a member whose node is gone the report is DEAD, with the reason. The job's exit code is that of the member that
+    The report of a member whose node is gone is DEAD, with the reason. The job's exit code is that of the member that
     failed first, by the time of its end and then by rank. A member that could not be launched fails the launch of all.
-    A `script` runs at rank 0 alone: its end is the job's.
+    A `script` runs at rank 0 only: its end is the job's.
     """
     first, *_ = reports
     if len(reports) == 1:
@@ -76,7 +76,7 @@ def fold(reports: Sequence[LaunchReport], nodes: Sequence[str], *, script: bool 
 
 
 def ends_of(reports: Sequence[LaunchReport]) -> tuple[MemberEnd, ...]:
-    """How each member of a gang ended, by rank; () of what is no gang, where the job's own end says it."""
+    """Return the end of each member of a gang, by rank; () for a single launch, whose end is the job's."""
     return () if len(reports) == 1 else tuple(map(_end_of, reports))
 
 

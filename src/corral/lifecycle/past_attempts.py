@@ -1,4 +1,4 @@
-"""The attempts to run a job, told from the facts of the journal about it."""
+"""The attempts to run a job, reconstructed from its facts in the journal."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,9 +13,9 @@ from corral.model.phase import TERMINAL_PHASES, Phase
 
 
 def attempts_of(facts: Iterable[Fact]) -> tuple[RecordedAttempt, ...]:
-    """Every attempt that begins among these facts about one job, which are in the journal's order, oldest first.
+    """Return every attempt that begins among these facts about one job, in the journal's order, oldest first.
 
-    Facts from before the first allocation among them are passed over, so that the end of a long journal will do.
+    Facts before the first allocation are skipped, so the end of a long journal suffices.
     """
     teller = _Teller()
     for fact in facts:
@@ -35,7 +35,7 @@ class _Teller:
     def take(self, fact: Fact) -> None:
         match fact:
             case AllocationMade(allocation=allocation):
-                # Of work that is only simulated the start is told before.
+                # Simulated work records its start before its allocation.
                 self.attempts.append(RecordedAttempt(allocation, self._began.get("started_at")))
                 self._live, self._stop = True, JobPatch()
             case JobChanged(changes=changes) if changes.get("allocation_id") is not None:
@@ -83,7 +83,7 @@ def _ended(attempt: RecordedAttempt, phase: Phase, changes: JobPatch, at: float)
 
 
 def _sent_back(attempt: RecordedAttempt, stop: JobPatch, changes: JobPatch, at: float) -> RecordedAttempt:
-    """The attempt after the step back to the queue, with what was said when the job was told to stop, if it was."""
+    """Return the attempt after its job's return to the queue, with the reason of the stop, if there was one."""
     eviction, reason = stop.get("eviction"), stop.get("reason")
     if eviction is not None:
         how, said = AttemptEnd.PREEMPTED, _for_whom(eviction)

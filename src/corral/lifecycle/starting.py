@@ -14,10 +14,12 @@ from corral.model.phase import Phase
 from corral.model.view import View
 
 MAX_LAUNCH_FAILURES = 5
-"""So many launches in a row may fail on the machine's side before the job itself is failed."""
+"""After this many failed launches in a row on the machine's side, the job itself fails."""
 
 _LACK_FAILURES = 6
-"""What a node lacks for now is waited for as long as after so many failures: half a minute, if nothing else is set."""
+"""Waiting for a resource that a node lacks for now lasts as long as after this many failures: half a minute by
+default.
+"""
 
 
 def start(
@@ -37,7 +39,7 @@ def start(
 
 
 def running(view: View, job: Job, started_at: float | None, *, by: str, at: float) -> list[Fact]:
-    """STARTING -> RUNNING, as its supervisor reports; nothing when it runs already or has been stopped."""
+    """STARTING -> RUNNING, as its supervisor reports; nothing if it runs already or has been stopped."""
     started_at = measured(view, job, started_at, at)
     if job.phase is Phase.STARTING:
         begun = replace(job, started_at=at if started_at is None else started_at)
@@ -49,7 +51,7 @@ def running(view: View, job: Job, started_at: float | None, *, by: str, at: floa
 
 
 def start_at_once(view: View, job: Job, placement: Placement, *, by: str, at: float) -> list[Fact]:
-    """`start` and `running` in one step, for work that is not launched but simulated or forecast."""
+    """`start` and `running` in one step, for simulated or forecast work, which is not launched."""
     assert job.phase is Phase.PENDING, f"job {job.id} is {job.phase}"
     allocation = _allocation(job, placement, at)
     changes: JobPatch = {**_allocated(job, allocation), **_running(job, at)}

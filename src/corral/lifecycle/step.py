@@ -1,4 +1,4 @@
-"""What the steps of a job are made of: a change of phase, the way back to the queue, devices that are free again."""
+"""The parts of a job's steps: a change of phase, the return to the queue, devices that become free."""
 
 from dataclasses import dataclass, replace
 
@@ -37,7 +37,7 @@ def back_to_queue(job: Job, changes: JobPatch, *, by: str, at: float) -> JobChan
 
 
 def give_back(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
-    """The devices of the job are free; nothing when it has none."""
+    """The devices of the job are free; nothing if it has none."""
     if job.allocation_id is None or job.allocation_id not in view.allocations:
         return []
     eviction, lost_from = job.evicted, None
@@ -47,7 +47,7 @@ def give_back(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
 
 
 def closed_eviction(job: Job, ran_s: float, ended_at: float) -> JobPatch:
-    """What becomes of the record of an eviction once the launch that was stopped is over."""
+    """Return the changes that complete the record of an eviction once the stopped launch is over."""
     eviction = job.evicted
     if eviction is None:
         return {}

@@ -1,4 +1,6 @@
-"""A live job is stopped: for others, for what it did, or because its time limit is over. Its end is recorded later."""
+"""The stop of a live job: for others, for its own acts, or because its time limit is over. Its end is recorded
+later.
+"""
 
 from corral.lifecycle.step import change
 from corral.model.eviction import Eviction, EvictionRule
@@ -12,18 +14,20 @@ from corral.model.units import format_duration
 from corral.model.view import View
 
 OVERDUE_S = 5.0
-"""So long after its time limit and the grace a job must have ended; else the server ends it."""
+"""A job must have ended this long after its time limit and its grace; else the server ends it."""
 START_S = 60.0
 """No program takes longer to be executed, even from a slow file server."""
 
 
 def may_stop(job: Job) -> bool:
-    """Whether the job is live and nobody has told it to stop yet."""
+    """Return whether the job is live and was not told to stop yet."""
     return job.phase in (Phase.STARTING, Phase.RUNNING)
 
 
 def notice_s(job: Job) -> float:
-    """How long before it is stopped for others, or for a drained node, the job is signalled to save its work."""
+    """Return how many seconds before a stop, for others or for a drained node, the job is signalled to save its
+    work.
+    """
     saves = job.spec.checkpoint_signal is not None and job.phase is Phase.RUNNING
     return job.spec.checkpoint_grace_s if saves else 0.0
 
@@ -38,9 +42,9 @@ def stop(
     rule: EvictionRule | None = None,
     for_job_id: str | None = None,
 ) -> list[Fact]:
-    """A live job -> STOPPING, to end in `ending`; nothing when it is no longer live.
+    """A live job -> STOPPING, to end in `ending`; no facts if it is no longer live.
 
-    With a `rule` it is stopped by that for the sake of others, and of one job where that is given.
+    With a `rule` the rule stops it for the sake of others, or for one job if that is given.
     """
     if not may_stop(job):
         return []
@@ -51,7 +55,7 @@ def stop(
 
 
 def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
-    """A live job -> STOPPING, on its way back to the queue; nothing when it is no longer live."""
+    """A live job -> STOPPING, on its way back to the queue; nothing if it is no longer live."""
     if not may_stop(job):
         return []
     counted = Eviction(
@@ -82,7 +86,8 @@ def overdue(job: Job, report: LaunchReport, grace_s: float, *, by: str, at: floa
     if limit_s is None or report.age_s is None:
         return []
     if job.started_at is None:
-        # What was to say that the program runs may have been stopped by it; or it has not come so far yet.
+        # The signal may have stopped the process that reports that the program runs, or the program has not started
+        # yet.
         late_s = report.age_s - START_S - limit_s
     else:
         # A wall clock may have been set meanwhile, and a supervisor may have waited long before the program ran.

@@ -9,15 +9,15 @@ from corral.model.phase import Phase
 
 
 def may_go_on(job: Job) -> bool:
-    """Whether the job has not ended and is not about to."""
+    """Return whether the job has not ended and is not about to."""
     return not job.phase.terminal and (job.phase is not Phase.STOPPING or job.stop_reason is Phase.PENDING)
 
 
 def update(job: Job, asked: JobUpdate, *, by: str, at: float) -> list[JobUpdated]:
-    """The fact that changes it; nothing where it is so already.
+    """Return the fact that changes the job; none if it is so already.
 
-    Who may change what is for the caller to check. Raises Conflict for a job that has ended or is about to, and where
-    its state does not allow the change; Refused for a name that others wait by.
+    The caller checks permissions. Raises Conflict for a job that has ended or is about to, and if its state does not
+    allow the change; Refused for a name that other jobs wait by.
     """
     if job.phase.terminal:
         raise Conflict(f"job {job.id} has already ended ({job.phase}); there is nothing left to change")

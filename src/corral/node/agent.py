@@ -1,7 +1,7 @@
 """The agent of one host in a process of its own: serves a LocalNode on a Unix socket. Run as `corral agent`.
 
-Its settings are those of a `config.yaml` of the server's form: the home's own, or another that is named. It ends on
-SIGTERM; what it launched runs on, and the next agent of the same home takes it over.
+Its settings are in a `config.yaml` of the server's form: the home's own, or the given file. It ends on SIGTERM; its
+launches run on, and the next agent of the same home takes them over.
 """
 
 import argparse
@@ -40,7 +40,7 @@ BROKEN = 70
 """Exit status after a broken invariant: EX_SOFTWARE of sysexits.h."""
 
 MOST_CONNECTIONS = 64
-"""Each has a thread; a server needs a few, and one for each log that it reads or submission that it inspects."""
+"""The most connections. Each has a thread; a server needs a few, and one for each log read or submission inspected."""
 
 _GREETING_S = 1.0
 _LOCK_S = 3.0
@@ -51,17 +51,17 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """What an agent is told as it is started.
+    """The options of an agent.
 
     Attributes:
         home: the directory for its records, logs and scratch; one agent a home.
-        socket: where it answers.
-        mock: a file with mock devices, in place of those of this host.
-        node: what the node is called; None is the host's name.
+        socket: the path of its socket.
+        mock: a file with mock devices, in place of this host's.
+        node: the node's name; None is the host's name.
         config: the file of settings; None is the home's own.
-        server_home: where jobs find their server; None is the agent's home.
-        address: where members of a gang reach this host.
-        parent_pid: it ends when this process, its parent, does.
+        server_home: the home by which jobs find their server; None is the agent's home.
+        address: the address at which members of a gang reach this host.
+        parent_pid: the agent ends when this process, its parent, does.
     """
 
     home: str
@@ -75,7 +75,7 @@ class AgentOptions:
 
 
 def _nothing() -> None:
-    """What is called where there is nothing to do."""
+    """Do nothing; a default callback."""
 
 
 class AgentServer:
@@ -196,7 +196,9 @@ class AgentServer:
 
 
 def _hung_up(connection: socket.socket) -> bool:
-    """Whether who called waits no longer: what they have given up by now, perhaps to try it elsewhere, is not done."""
+    """Return whether the caller has closed the connection. Its call is then skipped: the caller may have tried
+    elsewhere.
+    """
     try:
         return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
@@ -204,7 +206,7 @@ def _hung_up(connection: socket.socket) -> bool:
 
 
 def _listener(path: Path) -> socket.socket:
-    """A socket that this user and root alone may connect to. Raises Refused where it cannot be there."""
+    """A socket that this user and root alone may connect to. Raises Refused if it cannot be there."""
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
         raise Refused(
             f"{path} is longer than the {SOCKET_PATH_BYTES} bytes that a socket's path may have", field="socket"
@@ -213,7 +215,7 @@ def _listener(path: Path) -> socket.socket:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.is_socket():
-            # A former agent's: who holds the lock of the home is its only one.
+            # A former agent's socket: the holder of the home's lock is its only agent.
             path.unlink()
         listener.bind(str(path))
         path.chmod(0o600)
@@ -238,7 +240,8 @@ def run(options: AgentOptions) -> int:
             node = LocalNode(
                 home,
                 settings,
-                # Where nothing runs nothing is measured, and a wall clock that was set since the boot can be believed.
+                # With no running launch nothing is being timed, so a wall clock that was set since the boot can be
+                # trusted.
                 SystemClock(home.clock_file, anew=not home.launches.is_dir() or not any(home.launches.iterdir())),
                 mock=None if options.mock is None else Path(options.mock),
                 name=options.node,
@@ -253,7 +256,7 @@ def run(options: AgentOptions) -> int:
 
 
 def _serve_node(node: LocalNode, options: AgentOptions, settings: Settings) -> None:
-    """Serve the node; with what a mock file says is wrong with it, and what is to become of it without a server."""
+    """Serve the node, with the faults of a mock file, and with its isolation rule for times without a server."""
 
     def switch_off() -> None:
         node.power_off()
@@ -279,14 +282,14 @@ def _serve_node(node: LocalNode, options: AgentOptions, settings: Settings) -> N
 
 def _serve(server: AgentServer) -> None:
     server.stop_at(signal.SIGTERM, signal.SIGINT)
-    # What is alive now lives until the end: no collection need look at it again.
+    # Objects that are alive now live until the end: no collection need look at them again.
     gc.collect()
     gc.freeze()
     server.serve()
 
 
 def _die_with(parent_pid: int | None) -> None:
-    """End when the parent does. Raises BackendFailed where it has already."""
+    """End when the parent does. Raises BackendFailed if it has already."""
     if parent_pid is not None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent_pid:
@@ -294,7 +297,7 @@ def _die_with(parent_pid: int | None) -> None:
 
 
 def _crash(failure: threading.ExceptHookArgs) -> None:
-    """A thread failed in a way that nobody foresaw. End at once: the next agent reconciles."""
+    """End at once after an unexpected error in a thread: the next agent reconciles."""
     thread = failure.thread.name if failure.thread is not None else "unknown"
     log.critical("the %s thread broke; the agent ends, its jobs run on", thread, exc_info=failure.exc_value)
     os._exit(BROKEN)

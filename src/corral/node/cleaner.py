@@ -1,7 +1,7 @@
-"""Cleaning up after launches, when nothing more urgent is to be done.
+"""Cleans up after launches, when nothing more urgent is to be done.
 
-Removing a directory can take longer than all else that a short job costs, because a journalling file system makes it
-wait for the flushes of others. Whatever is left here when an agent ends is found by the next one.
+Removing a directory can take longer than all other work for a short job, because a journalling file system makes it
+wait for the flushes of others. The next agent finds all that is left when an agent ends.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Making devices ready for their tenants, and releasing them after the last one."""
+"""Makes devices ready for their tenants, and releases them after the last tenant."""
 
 import logging
 import threading
@@ -15,16 +15,16 @@ from corral.vendors.sharing_driver import SharingDriver
 log = logging.getLogger(__name__)
 
 Then = Callable[[CorralError | None], None]
-"""What follows once all devices of a launch are ready, or given what failed."""
+"""Called once all devices of a launch are ready, or with the failure."""
 
 DriverOf = Callable[[Device, int], SharingDriver]
-"""The driver by which a job has so many milli-GPU of a device."""
+"""Returns the driver for a job with this many milli-GPU of a device."""
 
 
 class DeviceSetup:
     """Prepares devices through the drivers of their means. Safe from any thread.
 
-    What takes programs of a vendor's is done on threads of its own, in order for each device, so that a device that is
+    Drivers that run a vendor's programs work on threads of their own, in order for each device. So a device that is
     being released is made ready for its next tenant afterwards.
     """
 
@@ -41,7 +41,7 @@ class DeviceSetup:
         self._queues.close()
 
     def enter(self, launch: Launch, then: Then) -> None:
-        """Make the devices of a launch ready, then call `then`: at once where that takes no program.
+        """Make the devices of a launch ready, then call `then`: at once if no program is needed.
 
         A device that is gone, or whose driver does not take the newcomer, is a failure.
         """
@@ -75,7 +75,7 @@ class DeviceSetup:
         countdown.done(_failure_of(partial(self._driver(use).prepare, use.device)))
 
     def environment(self, launch: Launch) -> dict[str, str]:
-        """Variables that the means of sharing adds for a launch. Raises Refused where a limit cannot be named."""
+        """Variables that the means of sharing adds for a launch. Raises Refused if a limit cannot be named."""
         variables: dict[str, str] = {}
         for use in launch.uses:
             variables.update(self._driver(use).environment(use.device, use.newcomer))
@@ -91,7 +91,9 @@ class DeviceSetup:
                     self._release(use.device, self._driver(use))
 
     def restore(self, launches: Collection[Launch]) -> None:
-        """Take over what a former agent made ready for these launches, and release what nobody has any more."""
+        """Take over the devices that a former agent prepared for these launches, and release devices without
+        tenants.
+        """
         with self._lock:
             before = {uuid: use for uses in self._tenants.values() for uuid, use in uses.items()}
             self._tenants = {launch.id: {use.device.uuid: use for use in launch.uses} for launch in launches}

@@ -1,7 +1,7 @@
-"""Inspects files of users, from the server's side: a process of its own is asked, and given up at a deadline.
+"""Inspects files of users, from the server's side: it asks a process of its own, and gives that up at a deadline.
 
-Whatever a user does to a file that is inspected, or to the process that inspects it, costs the server no more than
-the time until the deadline.
+Whatever a user does to an inspected file, or to the inspecting process, costs the server at most the time until the
+deadline.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ DEADLINE_S = 3.0
 TAKEN_WITHIN_S = 1.0
 """A process that has not taken an order by then is stopped or dead, and replaced."""
 _UP_WITHIN_S = 20.0
-"""So long one that is new may take: it starts, and on a busy host would otherwise be replaced before it ever has."""
+"""The time for a new process to start; on a busy host a shorter one would replace it before it is ever up."""
 _QUERIES_IN_AN_ORDER = 100
 _MOST_ANSWER_BYTES = 4 * 1024 * 1024
 _READ_BYTES = 64 * 1024
@@ -34,9 +34,9 @@ log = logging.getLogger(__name__)
 
 
 class HostFileInspector:
-    """Looks at files on this host, for those who may read them. Safe from any thread.
+    """Inspects files on this host with the rights of their users. Safe from any thread.
 
-    Only root can read as somebody else; any other server reads as its own user, as whom it runs every job.
+    Only root can read as another user; any other server reads as its own user, who also runs every job.
     """
 
     def __init__(self, *, deadline_s: float = DEADLINE_S) -> None:
@@ -63,7 +63,7 @@ class HostFileInspector:
                 self._worker = None
 
     def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
-        """What was found with the rights of `who`; what took too long, or could not be asked, is left out."""
+        """Return the findings with the rights of `who`, without those that took too long or could not be asked."""
         until = time.monotonic() + self._deadline_s
         found: dict[FileQuery, FileFacts] = {}
         for order in _orders(dict.fromkeys(queries)):
@@ -101,10 +101,10 @@ class HostFileInspector:
 
 
 class InProcessFileInspector:
-    """Inspects files in this very process, for who brings all the files that are inspected."""
+    """Inspects files in this same process, for callers that provide all inspected files."""
 
     def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
-        """As `HostFileInspector.inspect`, whoever `who` is."""
+        """As `HostFileInspector.inspect`, for any `who`."""
         return {query: read_facts(query) for query in queries}
 
 
@@ -113,7 +113,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._up_by = time.monotonic() + _UP_WITHIN_S
-        """Until then it may be starting; the past once it has taken an order."""
+        """The time until which it may be starting; in the past once it has taken an order."""
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         with theirs:
@@ -132,7 +132,9 @@ class _Worker:
         return self._process.pid
 
     def ask(self, queries: list[FileQuery], who: Credentials | None, until: float) -> bytes | None:
-        """What was answered until then, a line for each query; None when nobody took the order. Raises OSError."""
+        """Return the answers until the deadline, a line for each query; None if the order was not taken. Raises
+        OSError.
+        """
         now = time.monotonic()
         order = json.dumps({"queries": queries, "who": who, "within_s": until - now}).encode()
         if len(order) > MOST_ORDER_BYTES:
@@ -145,7 +147,7 @@ class _Worker:
             finally:
                 os.close(theirs)
             if not sent or _read(mine, 1, taken_until) != TAKEN:
-                # Where the time was too short for an order to be taken, nothing is wrong with whoever should take it.
+                # If the time was too short to take an order, the worker is not at fault.
                 return b"" if taken_until == until <= time.monotonic() else None
             self._up_by = now
             return _read(mine, _MOST_ANSWER_BYTES, until)
@@ -153,7 +155,7 @@ class _Worker:
             os.close(mine)
 
     def _send(self, order: bytes, pipe: int, until: float) -> bool:
-        """Whether the order was sent."""
+        """Return whether the order was sent."""
         room = select.poll()
         try:
             room.register(self._socket, select.POLLOUT)
@@ -162,7 +164,7 @@ class _Worker:
                     socket.send_fds(self._socket, [order], [pipe], socket.MSG_NOSIGNAL)
                     return True
         except (OSError, ValueError):
-            # Somebody else found it dead, and has closed the socket.
+            # Another thread found it dead, and has closed the socket.
             return False
         return False
 
@@ -174,7 +176,7 @@ class _Worker:
 
 
 def _read(pipe: int, most_bytes: int, until: float) -> bytes:
-    """What comes until the pipe is closed, so much has come, or the time is up."""
+    """Return the bytes until the pipe is closed, `most_bytes` have come, or the time is up."""
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
     pieces: list[bytes] = []
@@ -189,7 +191,7 @@ def _read(pipe: int, most_bytes: int, until: float) -> bytes:
 
 
 def _orders(queries: Sequence[FileQuery] | dict[FileQuery, None]) -> Iterator[list[FileQuery]]:
-    """The queries in portions that fit into a message; one that does not fit alone is not known."""
+    """Yield the queries in portions that fit into a message; a query that does not fit alone is left out."""
     order: list[FileQuery] = []
     size = 0
     for query in queries:
@@ -206,7 +208,7 @@ def _orders(queries: Sequence[FileQuery] | dict[FileQuery, None]) -> Iterator[li
 
 
 def _facts(line: bytes) -> FileFacts | None:
-    """What an answer says; None where it is not valid: the user as whom the child runs may have changed it."""
+    """Decode an answer; None if it is invalid: the user that the child runs as may have changed it."""
 
     def read() -> FileFacts | None:
         plain = json.loads(line)

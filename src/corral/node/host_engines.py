@@ -33,7 +33,7 @@ def find_host_engine(
     `allocations` are the ids of those that the ledger has on each node.
     """
     if mock is not None and read_mock_cluster(mock).named:
-        # A server of one host needs nothing of what spawns agents and speaks to them.
+        # A server of one host needs no code that spawns agents and speaks to them.
         from corral.node.mock_nodes import MockNodes
 
         return MockNodes(home, mock, _containers(settings))
@@ -41,15 +41,15 @@ def find_host_engine(
 
 
 def _containers(settings: Settings) -> DockerSite:
-    """What jobs in containers may be. All nodes are on this host, so that its Docker is that of all of them."""
+    """Return the rules for jobs in containers. All nodes are on this host and share its Docker."""
     return replace(docker_site(settings), no_docker=no_docker)
 
 
 def former_name(home: Home, allocations: Mapping[str, Iterable[str]]) -> str | None:
-    """What this host was called when it started the jobs that it still runs, None where that is its name.
+    """Return the name that this host had when it started jobs that still run; None if it is the present name.
 
-    A host may be renamed under them, as by DHCP. The records of their launches are then below this home, though the
-    ledger has them on a node of another name: under the new name they would be taken for lost.
+    A host may be renamed while they run, as by DHCP. Their records are then below this home, though the ledger has them
+    on a node of another name: under the new name they would count as lost.
     """
     name = host_node().name
     others = [other for other, ids in allocations.items() if any(_on_record(home, one) for one in ids)]
@@ -94,10 +94,10 @@ class _ThisHost:
         return None
 
     def attend(self, jobs: PodJobs) -> None:
-        """Nobody makes pods here."""
+        """Do nothing: there are no pods here."""
 
     def watch(self, joined: Joined, left: Left) -> None:
-        """It neither comes nor goes."""
+        """Do nothing: this host neither comes nor goes."""
 
     def close(self) -> None:
         self._node.close()

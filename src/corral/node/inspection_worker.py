@@ -1,4 +1,4 @@
-"""The worker process that inspects files of users: it forks a child for each order, which becomes the user and may die.
+"""The process that inspects files of users: for each order it forks a child, which becomes the user and may die.
 
 An order is a JSON object in one message, with the pipe for its answer attached. The first byte into the pipe says that
 the order was taken; then the child writes the answers, one a line. The process ends when the server does.
@@ -26,7 +26,7 @@ MOST_ORDER_BYTES = 128 * 1024
 TAKEN = b"+"
 _MOST_CHILDREN = 64
 _MOST_OF_A_USER = 16
-"""A child that hangs in the kernel cannot be killed; so many of them may wait there."""
+"""The most children of a user that may wait: a child that hangs in the kernel cannot be killed."""
 _MEMORY_BYTES = 1024**3
 _FILES = 32
 _ANSWER_FD = 3
@@ -42,10 +42,10 @@ def main(server_fd: int) -> None:
     server = socket.socket(fileno=server_fd)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    # Where it fails nothing is inspected: each child tries it again.
+    # If it fails nothing is inspected: each child tries it again.
     with contextlib.suppress(OSError):
         leave_login()
-    # What is loaded on first use is loaded here, for all children.
+    # Modules that are loaded on first use are loaded here, for all children.
     read_facts(FileQuery(program=sys.executable, model="/", variables=(("PATH", os.defpath),)))
     gc.collect()
     gc.freeze()
@@ -60,7 +60,7 @@ def main(server_fd: int) -> None:
 
 
 def _take(server: socket.socket, children: "_Children", poll: select.poll) -> bool:
-    """Take an order; False when the server has gone."""
+    """Take an order; False if the server is gone."""
     message, pipes, _, _ = socket.recv_fds(server, MOST_ORDER_BYTES, 1)
     if not message:
         return False
@@ -80,7 +80,7 @@ class _Children:
         self._children: dict[int, tuple[int, float, int | None]] = {}
 
     def pause_ms(self) -> int | None:
-        """Until the next deadline of a child that was not killed yet."""
+        """Return the milliseconds until the next deadline of a child that was not killed yet."""
         deadlines = [deadline for _, deadline, _ in self._children.values() if deadline < float("inf")]
         return max(0, int((min(deadlines) - time.monotonic()) * 1000) + 1) if deadlines else None
 
@@ -103,7 +103,7 @@ class _Children:
         poll.register(handle, select.POLLIN)
 
     def tend(self, poll: select.poll, ready: list[int]) -> None:
-        """Reap who has ended, and kill who is late."""
+        """Reap ended children, and kill late ones."""
         for handle in ready:
             if handle in self._children:
                 pid, _, _ = self._children.pop(handle)
@@ -118,7 +118,7 @@ class _Children:
 
 
 def _answer(order: dict[str, Any], pipe: int, parent: int) -> NoReturn:
-    """What the child does: with the user's rights alone, no open file but the pipe, and low limits."""
+    """The whole work of the child: with only the user's rights, no open file but the pipe, and low limits."""
     try:
         os.dup2(pipe, _ANSWER_FD)
         os.closerange(_ANSWER_FD + 1, _MOST_DESCRIPTORS)
@@ -153,11 +153,11 @@ def _limit(within_s: float) -> None:
 
 
 def _facts(query: FileQuery) -> Any:
-    """The plain form of what is found, None where reading fails."""
+    """Return the plain form of the findings; None if reading fails."""
     try:
         return to_plain(read_facts(query))
     except Exception:
-        # A user's files may bring about anything, a lack of memory too: what they say is then not known.
+        # A user's files may cause any error, even a lack of memory: the findings are then unknown.
         return None
 
 

@@ -1,4 +1,4 @@
-"""What the site offers of what was found on this host."""
+"""The part of this host's resources that the site offers."""
 
 import logging
 import os
@@ -21,13 +21,13 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Makes of a node as it was found the one that jobs run on.
+    """Turns a node as found into the node that jobs run on.
 
     Attributes:
-        drivers: how its devices are shared.
-        host_means: who holds jobs to their CPUs and memory here.
-        scratch: where jobs leave their files.
-        name: what the node is called, None being as it was found.
+        drivers: the drivers that share its devices.
+        host_means: the levels at which limits on CPUs and memory are enforced here.
+        scratch: the directory of jobs' scratch files.
+        name: the node's name; None keeps the name as found.
     """
 
     settings: Settings
@@ -54,7 +54,7 @@ class Inventory:
 
 
 def _size_mib(directory: Path) -> int:
-    """The size of the file system that a directory is on, 0 where it cannot be told."""
+    """Return the size in MiB of the file system of a directory, or 0 if it is unknown."""
     try:
         status = os.statvfs(directory)
     except OSError:

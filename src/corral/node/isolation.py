@@ -1,4 +1,6 @@
-"""An agent that its server has not called for long: its jobs may run again elsewhere, and so it may end them here."""
+"""The isolation of an agent that its server has not called for long. Its jobs may run again elsewhere, so it may end
+them here.
+"""
 
 import logging
 import threading
@@ -10,7 +12,7 @@ from corral.model.units import format_duration
 log = logging.getLogger(__name__)
 
 _LOOKS = 20
-"""How often it is looked, within the time that counts as isolation."""
+"""The number of checks within the time that counts as isolation."""
 
 
 class IsolationWatch:
@@ -39,7 +41,7 @@ class IsolationWatch:
     def _run(self) -> None:
         while not self._closing.wait(self._after_s / _LOOKS):
             called_s = self._called_s
-            # Told once for each last call: one that came and grew old between two looks is not overlooked.
+            # Done once for each last call, so that a call that came and grew old between two checks is not overlooked.
             if time.monotonic() - called_s >= self._after_s and called_s != self._ended_call_s:
                 reason = f"its node has not heard from its server for {format_duration(self._after_s)} (on_isolation)"
                 log.warning("the server has not called for %s: what runs here is ended", format_duration(self._after_s))

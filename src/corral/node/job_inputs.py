@@ -1,4 +1,4 @@
-"""Input for what runs on this host: passed on to its supervisors."""
+"""Passes input for launches on this host to their supervisors."""
 
 import base64
 import binascii
@@ -47,12 +47,14 @@ class JobInputs:
         self._ask(launch_id, resize_request(size.rows, size.columns))
 
     def _ask(self, launch_id: str, request: bytes) -> tuple[int, bool] | None:
-        """The supervisor's answer, None where there is none to ask. Raises BackendFailed where it does not answer."""
+        """Return the supervisor's answer, or None if there is none to ask. Raises BackendFailed if it does not
+        answer.
+        """
         try:
             directory = os.open(self._launches / launch_id, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return None
-        # What is asked is connected: the kernel lets nobody else answer.
+        # The socket is connected: the kernel accepts answers from no other.
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
             asking.settimeout(ANSWER_WITHIN_S)
             try:

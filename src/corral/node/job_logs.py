@@ -28,7 +28,9 @@ _JOB_ID = re.compile(r"\d{1,20}(_\d{1,20})?")
 
 
 class JobLogs:
-    """The directory of logs. What a job may have put in its log's place is neither followed nor waited for."""
+    """The directory of logs. A job may put another file in its log's place: links are not followed, and no read
+    blocks.
+    """
 
     def __init__(self, directory: Path, now: Callable[[], float] = time.time) -> None:
         """`now` is the host's time as its supervisors count it."""
@@ -36,9 +38,8 @@ class JobLogs:
         self._now = now
 
     def read(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
-        """A piece of at most `max_bytes`, and of no more than MOST_BYTES; `mark` is of which job (`log_mark`).
-
-        The log of another job is none. Raises BackendFailed, Refused.
+        """Return a piece of at most `max_bytes`, and of no more than MOST_BYTES; `mark` identifies the job
+        (`log_mark`).
         """
         path = self._path(job_id, rank)
         if not 0 <= offset <= _LAST_BYTE:
@@ -64,9 +65,9 @@ class JobLogs:
         return LogChunk(base64.b64encode(data).decode(), max(found.st_size, offset + len(data)))
 
     def written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
-        """The byte from which on it was written in the last `ago_s` seconds, or a little earlier.
+        """Return the byte from which on it was written in the last `ago_s` seconds, or a little earlier.
 
-        None where it is not known when what was written, or that is another job's. Raises BackendFailed, Refused.
+        None if the times of the text are unknown, or the log is another job's. Raises BackendFailed, Refused.
         """
         path = self._path(job_id, rank)
         try:
@@ -76,7 +77,7 @@ class JobLogs:
         return None if is_of_another(str(path), mark) else start
 
     def note(self, job_id: str, rank: int, line: str) -> None:
-        """Write a line to the end of a member's log, where there is one; what fails is logged alone."""
+        """Write a line to the end of a member's log, if it has one; errors are only logged."""
         path = self._path(job_id, rank)
         try:
             size = append_note(str(path), line)
@@ -86,7 +87,7 @@ class JobLogs:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 
     def tell(self, job_id: str, lines: Sequence[str], owner: tuple[int, int] | None, *, rank: int = 0) -> None:
-        """Write lines to the end of a member's log, which is made for `owner` (uid, gid) where there is none yet."""
+        """Write lines to the end of a member's log, which is made for `owner` (uid, gid) if it is missing."""
         path = self._path(job_id, rank)
         try:
             mark_end(str(path), self._now(), append_lines(str(path), lines, owner))
@@ -94,7 +95,7 @@ class JobLogs:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 
     def own(self, job_id: str, rank: int, mark: str) -> None:
-        """Have a member's log be that of this job (`log_mark`): what another job has left under its name goes aside.
+        """Make a member's log that of this job (`log_mark`): another job's log under its name is moved aside.
 
         Raises BackendFailed, Refused.
         """
@@ -105,7 +106,7 @@ class JobLogs:
             raise BackendFailed(f"cannot write the log {path}: {error.strerror}") from None
 
     def append(self, job_id: str, rank: int, output: bytes) -> None:
-        """Write what a member has written elsewhere to the end of its log, which is made where there is none.
+        """Write a member's output from elsewhere to the end of its log, which is made if it is missing.
 
         Raises BackendFailed, Refused.
         """

@@ -1,8 +1,8 @@
-"""Files that tell a site's own dcgm-exporter which jobs are on which GPU: what its `--hpc-job-mapping-dir` reads.
+"""Files that tell a site's own dcgm-exporter which jobs are on which GPU, for its `--hpc-job-mapping-dir`.
 
-A file for each device that jobs hold, named by the device's index, has the ids of these jobs, one a line. That of a
-free device is removed, because some versions of dcgm-exporter leave out a GPU whose file is empty. Jobs on a slice are
-told of the whole device: a slice is known there by a number that Corral does not read.
+Each device with jobs has a file named by its index, with the ids of these jobs, one a line. The file of a free device
+is removed, because some versions of dcgm-exporter leave out a GPU whose file is empty. Jobs on a slice are listed for
+the whole device: the exporter knows a slice by a number that Corral does not read.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ _INDEX = re.compile(r"\d{1,6}", re.ASCII)
 _JOB_IDS = re.compile(rb"(\d{1,20}(_\d{1,20})?\n)*")
 _MOST_BYTES = 1024 * 1024
 _DRAFT = ".corral-draft"
-"""The exporter passes over what is not named by a number."""
+"""A draft's name is no number, so the exporter ignores it."""
 
 
 class JobMapping:
-    """The files in one directory, which is made where there is none; with None there are no files.
+    """The files in one directory, which is made if it is missing; with None there are no files.
 
-    A directory that others can write to, and a symbolic link to one, is refused: what is in the way is logged, once,
+    A directory that others can write to, and a symbolic link to a directory, are refused. The obstacle is logged once
     and keeps no job from starting. Files of another form are left as they are. Safe from any thread.
     """
 
@@ -40,7 +40,7 @@ class JobMapping:
         self._trouble = ""
 
     def restore(self, launches: Collection[Launch]) -> None:
-        """Replace what is known by these launches, and have all files say that."""
+        """Replace the known launches by these, and update all files."""
         with self._lock:
             self._launches = {launch.id: launch for launch in launches}
             self._attempt(self._write_all)
@@ -94,10 +94,12 @@ def _indices(launch: Launch) -> frozenset[int]:
 
 @contextlib.contextmanager
 def _opened(directory: Path) -> Iterator[int]:
-    """A descriptor of the directory, in which nobody but root and this user can change anything. Raises OSError."""
+    """A context with a descriptor of the directory, in which only root and this user can change anything. Raises
+    OSError.
+    """
     with contextlib.suppress(FileExistsError):
         directory.mkdir()
-        # The exporter may be another user's, and a server's own files are not for others (its umask).
+        # The exporter may run as another user, and the server's umask would hide its files from others.
         directory.chmod(0o755)
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -112,7 +114,7 @@ def _opened(directory: Path) -> Iterator[int]:
 
 
 def _is_ours(fd: int, name: str) -> bool:
-    """Whether the file is one that is written here, and not another's, where the setting names a wrong directory."""
+    """Return whether the file was written here. It may be another's if the setting names a wrong directory."""
     with contextlib.suppress(OSError):
         file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=fd)
         try:
@@ -125,7 +127,7 @@ def _is_ours(fd: int, name: str) -> bool:
 
 
 def _put(fd: int, name: str, text: str) -> None:
-    """Write a file in one step, for everyone to read."""
+    """Write a file in one step, readable for all users."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(_DRAFT, dir_fd=fd)
     file = os.open(_DRAFT, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=fd)

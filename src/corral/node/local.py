@@ -1,10 +1,10 @@
 """The node agent in this process: `LocalNode` puts together what is done on this host.
 
-node_launches      what runs here              unknown_launches   what the ledger does not know of it
-device_setup       devices made ready          resource_files     scratch directories
-job_mapping        which jobs are on which GPU, for other tools
-sampler, news      what is told of the host
-notification_runner    commands of users whose jobs have ended
+node_launches        running launches            unknown_launches   running launches that are not in the ledger
+device_setup         devices made ready          resource_files     scratch directories
+job_mapping          which jobs are on which GPU, for other tools
+sampler, news        reports about the host
+notification_runner  commands of users whose jobs have ended
 """
 
 import logging
@@ -84,9 +84,9 @@ REFRESH_TIMEOUT_S = 2.0
 class LocalNode:
     """Implements `corral.ports.node.NodeAgent` on this host. After `close` the jobs run on.
 
-    `name` is what the node is called, None being as the host or the mock file says. `server_home` is where jobs find
-    their server, `home` unless it is another. `address` is where the members of a gang reach this host. Raises
-    BackendFailed where nothing can be launched here, Refused for a bad mock file.
+    `name` is the node's name; None takes that of the host or the mock file. `server_home` is the home by which jobs
+    find their server, by default `home`. `address` is the address at which the members of a gang reach this host.
+    Raises BackendFailed if nothing can be launched here, Refused for a bad mock file.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class LocalNode:
         # After all that may be refused, because it starts a process.
         heard = HeardLaunches(self._news.launch_changed)
         self._notifications = NotificationRunner(home, self._logs.tell, {**self._paths})
-        # What is told of a runner is news of the launch whose container it looks after.
+        # An event of a runner concerns the launch whose container it looks after.
         listener = self._notifications.beside(lambda launch_id: heard.add(launch_id.removeprefix(CONTAINER)))
         processes = _started(home, settings, clock, listener)
         self._launches = self._make_launches(processes, home, heard)
@@ -154,11 +154,11 @@ class LocalNode:
 
     @property
     def source(self) -> str:
-        """What reads the devices: nvml, nvidia-smi or mock."""
+        """The name of the devices' reader: nvml, nvidia-smi or mock."""
         return self._source.name
 
     def close(self) -> None:
-        """Stop everything but the jobs, and answer whoever waits for news."""
+        """Stop everything but the jobs, and answer waiting questions for changes."""
         self._news.close()
         for watch in self._watches:
             watch.close()
@@ -173,16 +173,16 @@ class LocalNode:
         self._source.close()
 
     def end_all(self, reason: str) -> None:
-        """Have everything that runs here end, and tell it in the logs of the jobs."""
+        """End all launches here, and write the reason into the logs of the jobs."""
         for launch_id in self._launches.stop_all(reason):
             with suppress(CorralError):
                 self.note(job_of(launch_id), member_of(launch_id)[1], reason)
 
     def power_off(self) -> None:
-        """Kill all that runs here, and let it leave no word of how it ended: what a mock host does that is gone."""
+        """Kill all processes here without a report of their end, as a mock host does that disappears."""
         self._launches.kill_all(self._processes.alive)
 
-    # What is told
+    # Reports
 
     def news(self, after: int, timeout_s: float) -> News:
         return self._news.since(after, timeout_s)
@@ -196,10 +196,10 @@ class LocalNode:
         reports = tuple(self._launches.report(checked_launch_id(launch_id)) for launch_id in launch_ids)
         return Reports(self._clock.now(), reports)
 
-    # What is done
+    # Work
 
     def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
-        # One at a time: a server that got no answer asks again while the first is still at it.
+        # One at a time: a server without an answer asks again while the first call is still running.
         with self._reconciling:
             unknown = self._unknown.end(self._launches.restore(allocated))
             self._devices.restore(allocated)
@@ -367,7 +367,7 @@ def _warn(*warnings: str | None) -> None:
 
 
 def docker_site(settings: Settings) -> DockerSite:
-    """What jobs in containers may ask for on hosts with these settings."""
+    """Return the rules for jobs in containers on hosts with these settings."""
     docker = settings.docker
     return DockerSite(docker.host_paths, docker.networks, docker.any_user, docker.max_processes)
 
@@ -396,6 +396,8 @@ def _started(home: Home, settings: Settings, clock: SystemClock, on_event: Calla
 
 
 def _allow_many_files() -> None:
-    """A running job takes a descriptor. After the zygote stands, so that its jobs keep the limit that was set."""
+    """Raise the limit of open files, as each running job takes one. Call it after the zygote's start: jobs keep the old
+    limit.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

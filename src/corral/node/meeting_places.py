@@ -1,4 +1,4 @@
-"""Where the members of a gang meet: ports of rank 0's host that were free when they were asked for."""
+"""Meeting places of the members of a gang: ports of rank 0's host that were free when they were requested."""
 
 import secrets
 import socket
@@ -20,7 +20,7 @@ class MeetingPlaces:
         self._places: dict[str, Rendezvous] = {}
 
     def of(self, launch_id: str) -> Rendezvous:
-        """The same for the same launch until it is forgotten. Raises BackendFailed when no port is free."""
+        """The same for the same launch until it is forgotten. Raises BackendFailed if no port is free."""
         with self._lock:
             if launch_id not in self._places:
                 port = self._free_port(besides=())

@@ -1,4 +1,4 @@
-"""What a mock file says is wrong with one of its nodes: it answers nobody, or it is switched off."""
+"""Faults of a node in a mock file: it does not answer, or it is switched off."""
 
 import logging
 import threading
@@ -14,7 +14,9 @@ LOOK_INTERVAL_S = 0.2
 
 
 class MockFaults:
-    """Reads the file again whenever it changes. `switch_off` is called once, when it says that the node is gone."""
+    """Reads the file again whenever it changes. `switch_off` is called once, when the file says that the node is
+    gone.
+    """
 
     def __init__(self, path: Path, name: str | None, switch_off: Callable[[], None]) -> None:
         self._file = ChangingMockFile(path)
@@ -30,7 +32,7 @@ class MockFaults:
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more, and let whoever waits go."""
+        """Stop looking, and release waiting callers."""
         self._closing.set()
         self._answers.set()
 
@@ -47,7 +49,7 @@ class MockFaults:
             if (cluster := self._file.read_if_changed()) is not None:
                 self._take(cluster.node(self._name))
         except Refused as error:
-            # Of a bad edit the source warns.
+            # The source warns about a bad edit.
             log.debug("%s", error)
             self._answers.set()
 

@@ -28,7 +28,7 @@ class MockNodes:
     remarks = ()
 
     def __init__(self, home: Home, path: Path, containers: Containers | None = None) -> None:
-        """`containers` are what jobs may run in. Raises Refused for a bad file."""
+        """`containers` are the rules for containers of jobs. Raises Refused for a bad file."""
         self.traits = EngineTraits("mock", containers=containers)
         self._file = ChangingMockFile(path)
         self._cluster = self._file.read()
@@ -42,7 +42,9 @@ class MockNodes:
         return str(self._spawner.home_of(node).log_of(job_id, rank))
 
     def start(self) -> dict[str, NodeAgent]:
-        """The agents of all nodes; those that are not gone answer. Raises BackendFailed when one does not come up."""
+        """Return the agents of all nodes; those that are not gone answer. Raises BackendFailed if one does not come
+        up.
+        """
         self._spawner.start(self._wanted())
         return {name: self._node(name) for name in _names(self._cluster)}
 
@@ -55,19 +57,19 @@ class MockNodes:
         return ()
 
     def departed(self, node: str) -> NodeAgent | None:
-        """Nobody: the agent ends with its node."""
+        """Return None: the agent ends with its node."""
         return None
 
     def attend(self, jobs: PodJobs) -> None:
-        """Nobody makes pods here."""
+        """Do nothing: there are no pods here."""
 
     def watch(self, joined: Joined, left: Left) -> None:
-        """Follow the file, and look after the agents, on a thread. Nodes that are added and removed are told."""
+        """Follow the file and keep the agents running, on a thread. Report added and removed nodes."""
         self._thread = threading.Thread(target=self._run, args=(joined, left), name="mock-nodes", daemon=True)
         self._thread.start()
 
     def pid(self, name: str) -> int:
-        """The process of a node's agent. Raises KeyError where none was started."""
+        """The process of a node's agent. Raises KeyError if none was started."""
         return self._spawner.pid(name)
 
     def close(self) -> None:
@@ -120,7 +122,7 @@ class MockNodes:
         left(name)
         node = self._nodes.pop(name)
         if self._spawner.lives(name):
-            # Nobody will ask for its jobs again: they are ended, as those of a node that comes back without them are.
+            # Its jobs will never be asked for again: they are ended, like those of a node that comes back without them.
             with suppress(CorralError):
                 node.reconcile((), ())
         node.close()

@@ -1,4 +1,4 @@
-"""What a node has to tell, kept until it is asked for: long polls wait here for something new."""
+"""Changes of a node, kept until they are read: long polls wait here for new ones."""
 
 import threading
 import uuid as uuids
@@ -10,10 +10,10 @@ from corral.ports.node import News, ServiceLost
 
 
 class NewsBuffer:
-    """Collects news from any thread, and hands them to one reader, which may ask for the same news twice.
+    """Collects changes from any thread, and gives them to one reader, which may ask for the same changes twice.
 
-    Every piece of news has a number. Launches and services are kept until the reader names a later number; of the
-    inventory and each device's samples the newest is kept for good.
+    Every change has a number. Launches and services are kept until the reader names a later number. Of the inventory
+    and of each device's samples, the newest is always kept.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -28,11 +28,11 @@ class NewsBuffer:
         self._services_lost: dict[ServiceLost, int] = {}
 
     def inventory(self) -> Node | None:
-        """The node as it was told last, None before the first look."""
+        """The last reported inventory; None before the first look."""
         return None if self._node is None else self._node[1]
 
     def sampled(self, node: Node | None, samples: Sequence[DeviceSample]) -> None:
-        """A `corral.telemetry.sampler.Listener`: the inventory, None where it is as before, and new samples."""
+        """A `corral.telemetry.sampler.Listener`: the inventory, None if it is as before, and new samples."""
         with self._changed:
             self._sequence += 1
             if node is not None:
@@ -74,7 +74,7 @@ class NewsBuffer:
             )
 
     def close(self) -> None:
-        """Let whoever waits go."""
+        """Release waiting callers."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""Commands that run inside launches of this host, and who still asks after them."""
+"""Commands that run inside launches of this host, and the time of the last question about each."""
 
 import base64
 import binascii
@@ -16,10 +16,10 @@ from corral.runtimes.process.job_input import LARGEST_OFFSET, PORTION_BYTES
 log = logging.getLogger(__name__)
 
 UNHEARD_S = 10.0
-"""A command that no server asks after for so long is ended: the server has gone, and with it whoever wanted it."""
+"""A command without questions for this long is ended: the server is gone, and the user's connection with it."""
 
 MOST = 64
-"""So many run on a host at once: each has a process and some descriptors."""
+"""The most commands that run on a host at once: each has a process and some descriptors."""
 
 _LOOK_S = 1.0
 
@@ -30,7 +30,7 @@ class NodeExecutions:
     def __init__(self, execute: Callable[[str, InnerCommand], Execution]) -> None:
         self._execute = execute
         self._lock = threading.Lock()
-        # One at a time for a launch, whose supervisor is met at one place; few locks serve all launches.
+        # One at a time for a launch, whose supervisor has one socket; few locks serve all launches.
         self._doors = tuple(threading.Lock() for _ in range(MOST))
         self._known: dict[str, Execution | None] = {}
         self._heard_at: dict[str, float] = {}
@@ -118,11 +118,11 @@ class NodeExecutions:
             self._watch.start()
 
     def _end_unheard(self) -> None:
-        """While there are any, end those that nobody asks after."""
+        """While there are commands, end those without questions."""
         while not self._closed.wait(_LOOK_S):
             with self._lock:
                 before = time.monotonic() - UNHEARD_S
-                # Whoever began one that has not begun yet still waits for that.
+                # The caller of a command that has not begun yet still waits for its start.
                 begun = {exec_id for exec_id, execution in self._known.items() if execution is not None}
                 gone = [one for one, heard_at in self._heard_at.items() if one in begun and heard_at < before]
                 if not self._known:

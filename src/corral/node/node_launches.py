@@ -1,4 +1,4 @@
-"""What runs on this host: started once its devices are ready, stopped, reported, forgotten."""
+"""The launches of this host: started once their devices are ready, stopped, reported, forgotten."""
 
 import contextlib
 import logging
@@ -20,24 +20,24 @@ from corral.runtimes.process.runtime import CONTAINER
 log = logging.getLogger(__name__)
 
 DEFAULT_RUNTIME = "process"
-"""The runtime that keeps records on disk: a launch that is not known here is one of its."""
+"""The runtime that keeps records on disk: an unknown launch counts as one of its."""
 
 MakeReady = Callable[[Launch, Callable[[CorralError | None], None]], None]
-"""Makes the devices of a launch ready, then calls what is given, with what failed."""
+"""Makes the devices of a launch ready, then calls the function, with the failure if there was one."""
 
 Complete = Callable[[Launch], Launch]
-"""Writes down what the launch holds and adds what only its node knows. Raises BackendFailed, Refused."""
+"""Writes down a launch's resources and adds facts that only its node knows. Raises BackendFailed, Refused."""
 
 
 class HeardLaunches:
-    """Launches that a runtime had something to tell of: each had a record then, which it may have lost since."""
+    """Launches of which a runtime has reported an event. Each had a record then, which it may have lost since."""
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
         self._on_change = on_change
         self._launch_ids: set[str] = set()
 
     def add(self, launch_id: str) -> None:
-        """A runtime has something to tell of this launch."""
+        """Take in an event of a runtime about this launch."""
         self._launch_ids.add(launch_id)
         self._on_change(launch_id)
 
@@ -76,7 +76,7 @@ class NodeLaunches:
         self._preparing: set[str] = set()
         self._failed: dict[str, LaunchReport] = {}
         self._claimed: set[str] = set()
-        """Launches that a supervisor is known to have had: one of them without a record has lost it."""
+        """Launches that a supervisor is known to have had; without a record, it was lost."""
         self._stopped_for: dict[str, str] = {}
         """Why launches were stopped that no server has asked to stop."""
         self._heard = heard
@@ -99,7 +99,7 @@ class NodeLaunches:
                 raise failure
             complete = self._complete(launch)
             with self._lock:
-                # Else it was given up while its devices were made ready, and nobody would ever look for it.
+                # Otherwise it was given up while its devices were made ready, and would never be looked for.
                 known = self._known.get(launch.id)
                 if known is not None:
                     # Its time limit may have been changed meanwhile.
@@ -113,14 +113,14 @@ class NodeLaunches:
 
     def _fail(self, launch: Launch, error: CorralError) -> None:
         never_runs = True
-        # Where even that fails nobody was asked to run it, so that nobody can claim it either.
+        # If even that fails, no supervisor was asked to run it, so none can claim it.
         with contextlib.suppress(BackendFailed):
             never_runs = self._runtimes[launch.runtime].declare_lost(launch.id)
         if never_runs:
             self._failed[launch.id] = failed_launch(launch.id, error)
 
     def stop(self, launch_id: str) -> None:
-        """End it; one that nobody has claimed yet never runs. Raises BackendFailed."""
+        """End it; a launch that is not claimed yet never runs. Raises BackendFailed."""
         runtime = self._runtime_of(launch_id)
         known = runtime.report(launch_id).phase is not LaunchPhase.UNKNOWN
         if known or not runtime.declare_lost(launch_id, ran=launch_id in self._claimed):
@@ -128,7 +128,9 @@ class NodeLaunches:
         self._on_change(launch_id)
 
     def signal(self, launch_id: str, name: str) -> None:
-        """Send a signal such as "B:USR1" to the processes that it is for. Raises Refused for what is none."""
+        """Send a signal such as "B:USR1" to the processes that it is meant for. Raises Refused for an invalid
+        signal.
+        """
         try:
             sent = CheckpointSignal.parse(name)
             number = signal.Signals[f"SIG{sent.name}"]
@@ -142,7 +144,7 @@ class NodeLaunches:
         signal_listed(meant(), meant, number)
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:
-        """Run a command inside a launch. Raises Conflict where it does not run, Refused, BackendFailed."""
+        """Run a command inside a launch. Raises Conflict if it does not run, Refused, BackendFailed."""
         phase = self.report(launch_id).phase
         if phase is not LaunchPhase.RUNNING:
             raise Conflict(f"launch {launch_id} is {phase}, and only what runs takes a command")
@@ -158,7 +160,7 @@ class NodeLaunches:
         runtime.set_time_limit(launch_id, time_limit_s)
 
     def report(self, launch_id: str) -> LaunchReport:
-        """What is known of it; one whose record cannot be read is UNKNOWN, for that reason."""
+        """Return its report; a launch whose record cannot be read is UNKNOWN, with the reason."""
         if launch_id in self._failed:
             return self._failed[launch_id]
         try:
@@ -190,9 +192,9 @@ class NodeLaunches:
         return never_ran
 
     def forget(self, launch_id: str) -> Callable[[], None]:
-        """It is over, and the ledger has it. What is returned removes its records, for when there is time.
+        """Forget a launch that is over and in the ledger. Return a function that removes its records, for a quiet time.
 
-        It may raise BackendFailed.
+        The function may raise BackendFailed.
         """
         with self._lock:
             launch = self._known.pop(launch_id, None)
@@ -207,15 +209,15 @@ class NodeLaunches:
 
     @staticmethod
     def _remove_records(launch_id: str, runtimes: Collection[Runtime]) -> None:
-        """Remove what these keep of a launch that is over."""
+        """Remove the records that these runtimes keep of a launch that is over."""
         for runtime in runtimes:
             if runtime.report(launch_id).phase.over:
                 runtime.forget(launch_id)
 
     def restore(self, allocated: Collection[Launch]) -> dict[str, Runtime]:
-        """Replace what is known by these launches; those on record that are not among them, with their runtimes.
+        """Replace the known launches by these. Return recorded launches that are not among them, with their runtimes.
 
-        An allocated one that was never claimed is declared lost; watches, which are kept in memory, are begun again.
+        An allocated launch that was never claimed is declared lost. Watches, which are kept in memory, begin again.
         """
         with self._lock:
             self._known = {launch.id: launch for launch in allocated}
@@ -239,11 +241,11 @@ class NodeLaunches:
             elif runtime.report(launch.id).phase is LaunchPhase.UNKNOWN:
                 runtime.declare_lost(launch.id, ran=launch.id in self._claimed)
         if limit_s is not None:
-            # It may be another than at the launch, and nobody may have been here to hear of it.
+            # The limit may differ from that at the launch, and no agent may have been running to learn of the change.
             runtime.set_time_limit(launch.id, limit_s)
 
     def origins(self) -> tuple[Origin, ...]:
-        """By what the processes of each job here are known, the job that came first first."""
+        """Return the marks of the processes of each job here, the oldest job first."""
         known = dict(self._known)
         recorded = {name: None for runtime in self._runtimes.values() for name in runtime.launches()}
         return tuple(
@@ -256,7 +258,7 @@ class NodeLaunches:
         )
 
     def running(self, launch_ids: Collection[str]) -> tuple[str, ...]:
-        """Those of these launches that run."""
+        """Return those of these launches that run."""
         return tuple(name for name in launch_ids if self.report(name).phase is LaunchPhase.RUNNING)
 
     def stop_all(self, reason: str) -> tuple[str, ...]:
@@ -269,13 +271,13 @@ class NodeLaunches:
         return live
 
     def kill_all(self, alive: Callable[[ProcessIdentity], bool]) -> None:
-        """Kill every process of what Corral started here, supervisors first, as a host does that loses its power."""
+        """Kill every process that Corral started here, supervisors first, as a host does that loses its power."""
         runtime, containers = self._runtimes[DEFAULT_RUNTIME], self._runtimes.get("container")
         with_containers = () if containers is None else containers.launches()
         for name in (*runtime.launches(), *(CONTAINER + launch_id for launch_id in with_containers)):
             _kill(partial(_of_launch, runtime, name, alive))
         if containers is not None:
-            # Their processes descend from Docker, not from who looks after them.
+            # Their processes descend from Docker, not from the runners.
             for launch_id in with_containers:
                 _kill(partial(containers.pids, launch_id))
 
@@ -301,7 +303,7 @@ def _kill(list_them: Callable[[], Iterable[int]]) -> None:
 
 
 def _uid_of(job: Job) -> int | None:
-    """Whose the job's processes are that Corral starts, or that a session starts; None for an adopted one."""
+    """Return the user of the job's processes that Corral or a session starts; None for an adopted process."""
     match job.spec.kind:
         case JobKind.ADOPT:
             return None

@@ -1,10 +1,10 @@
-"""Runs what users want to have run when their jobs have ended: each once, as its user, a few at a time.
+"""Runs the commands that users request for the end of their jobs: each once, as its user, a few at a time.
 
-    notifications/ID.json  what is to be run, or runs
-    notifications/ID.log   what it says, until that is in the job's log
-    notifications/ID.done  it was run, and is not run again
+  notifications/ID.json  the command, waiting or running
+  notifications/ID.log   its output, until that is in the job's log
+  notifications/ID.done  it was run, and is not run again
 
-It is launched under a supervisor, as a job is: so it has a time limit, all its processes end with it, and it outlives
+Each is launched under a supervisor, as a job is. So it has a time limit, all its processes end with it, and it outlives
 this agent, whose successor finds it again. A launch is claimed once, so that a crash at any point runs nothing twice.
 """
 
@@ -41,31 +41,33 @@ from corral.wire import from_plain, to_plain
 log = logging.getLogger(__name__)
 
 AT_ONCE, AT_ONCE_OF_USER = 8, 2
-"""So many run at the same time, of all users and of one."""
+"""The most that run at the same time, of all users and of one."""
 
 WAITING_OF_USER = 8
-"""So many of a user are taken beyond those that run; more are to be asked for again."""
+"""The most of a user that wait beyond those that run; further ones must be requested again."""
 
 OUTPUT_BYTES = 4096
-"""So much of the end of what it says is kept."""
+"""The number of bytes kept of the end of its output."""
 
 KILL_GRACE_S = 5.0
 CPU_MILLI, HOST_MEMORY_MIB = 1000, 1024
-"""What it may have of the host, where a cgroup can hold it to that: its job's part is others' by now."""
+"""Its limits on the host, if a cgroup can enforce them: the resources of its job are given to others by now."""
 
 LOOK_AGAIN_S = 5.0
 KEPT_S = 7 * 86400.0
-"""How long it is remembered that something was run: a server that was killed as it asked may ask again."""
+"""The time for which it is remembered as run: a server that was killed during its request may ask again."""
 
 _MOST_BYTES = 64 * 1024 * 1024
 _OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 
 Tell = Callable[[str, Sequence[str], tuple[int, int] | None], None]
-"""Writes lines into the log of a job, which is made for this owner where there is none."""
+"""Writes lines into the log of a job, which is made for this owner if it is missing."""
 
 
 class NotificationRunner:
-    """The notifications of one host. `take` may be called from any thread; all else is done on one of its own."""
+    """The notifications of one host. `take` may be called from any thread; all other work is done on a thread of its
+    own.
+    """
 
     def __init__(self, home: Home, tell: Tell, paths: Mapping[str, str]) -> None:
         """`paths` are variables that only the node knows."""
@@ -82,7 +84,7 @@ class NotificationRunner:
         self._processes: ProcessLaunches | None = None
 
     def beside(self, on_event: Callable[[str], None]) -> Callable[[str], None]:
-        """A listener for launches that takes those of notifications here, and hands all others on."""
+        """Return a listener for launches that takes those of notifications, and passes all others on."""
 
         def heard(launch_id: str) -> None:
             if launch_id.startswith(NO_JOB):
@@ -93,7 +95,7 @@ class NotificationRunner:
         return heard
 
     def start(self, processes: ProcessLaunches) -> None:
-        """Go on with what an earlier agent was asked for. Raises BackendFailed when the directory cannot be made."""
+        """Continue the requests to an earlier agent. Raises BackendFailed if the directory cannot be made."""
         self._processes = processes
         try:
             self._directory.mkdir(mode=0o700, exist_ok=True)
@@ -104,14 +106,14 @@ class NotificationRunner:
         self._wake.set()
 
     def close(self) -> None:
-        """Begin nothing more; what runs, runs on."""
+        """Begin nothing more; running commands go on."""
         self._closing = True
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
     def take(self, notification: Notification) -> bool:
-        """As `corral.ports.node.NodeAgent.notify`. Raises BackendFailed when it cannot be written down."""
+        """As `corral.ports.node.NodeAgent.notify`. Raises BackendFailed if it cannot be written down."""
         name = checked_notification_id(notification.id)
         with self._lock:
             if name in self._waiting or name in self._running or self._path(name, "done").exists():
@@ -142,7 +144,7 @@ class NotificationRunner:
         sync_directory(str(self._directory))
 
     def _left(self) -> dict[str, Notification]:
-        """What was taken and is not known to be over, the oldest first. What makes no sense is removed."""
+        """Return the requests that are not known to be over, the oldest first. Invalid files are removed."""
         found: dict[str, Notification] = {}
         others: list[Path] = []
         oldest = time.time() - KEPT_S
@@ -177,7 +179,7 @@ class NotificationRunner:
                 self._forget(launch_id.removeprefix(NO_JOB))
 
     def _start_next(self) -> bool:
-        """Begin as many as may run now. True when one could not be begun, and is to be tried again."""
+        """Begin as many as may run now. Return whether one could not be begun and must be tried again."""
         assert self._processes is not None
         of_user = Counter(one.user for one in self._running.values())
         failed = False
@@ -218,7 +220,7 @@ class NotificationRunner:
             groups=one.groups if become else None,
             time_limit_s=one.time_limit_s,
             kill_grace_s=KILL_GRACE_S,
-            # The supervisor keeps the beginning in one half of it and the end in the other.
+            # The supervisor keeps the beginning of the output in one half and the end in the other.
             log_max_bytes=2 * OUTPUT_BYTES,
             rlimits={f"RLIMIT_{name}": soft for name, soft in one.rlimits},
             cpu_milli=CPU_MILLI,
@@ -236,7 +238,7 @@ class NotificationRunner:
                 log.warning("notification %s cannot be looked at: %s", name, error.strerror)
 
     def _account(self, one: Notification, state: LaunchState) -> list[str]:
-        """What it said, and how it ended."""
+        """Return its output, and how it ended, in lines."""
         record = state.exit
         if record is None:
             return [f"it may not have run: {state.message}" if state.message else "it may not have run"]
@@ -249,7 +251,7 @@ class NotificationRunner:
         return [*self._output(one.id), how]
 
     def _output(self, name: str) -> list[str]:
-        """The last lines of what it said."""
+        """Return the last lines of its output."""
         try:
             fd = open_regular(str(self._path(name, "log")), os.O_RDONLY)
         except OSError:
@@ -261,7 +263,7 @@ class NotificationRunner:
         return data.decode(errors="backslashreplace").splitlines()
 
     def _end(self, one: Notification, lines: list[str]) -> None:
-        """It is over: tell its job, and remember no more of it than that."""
+        """Finish it: write into its job's log, and remember only that it was run."""
         become = os.geteuid() == 0 and one.uid is not None and one.gid is not None
         owner = (one.uid, one.gid) if become and one.uid is not None and one.gid is not None else None
         self._tell(one.job_id, [f"notify: {line}" for line in lines], owner)
@@ -288,7 +290,7 @@ class NotificationRunner:
 
 
 def _taken(path: Path) -> Notification | None:
-    """What a file says that was asked for, None where that makes no sense. Raises OSError where the disk does."""
+    """Read a requested notification from a file; None if it is invalid. Raises OSError if the disk fails."""
 
     def read(data: bytes) -> Notification:
         one = from_plain(Notification, json.loads(data))
@@ -306,7 +308,7 @@ def _taken(path: Path) -> Notification | None:
 
 
 def _changed_at(path: Path) -> float:
-    """When a file was last changed, in Unix seconds; 0 of one that is gone."""
+    """Return when a file was last changed, in Unix seconds; 0 if it is gone."""
     try:
         return path.lstat().st_mtime
     except OSError:
@@ -314,7 +316,7 @@ def _changed_at(path: Path) -> float:
 
 
 def _remove(path: Path) -> None:
-    """Remove what a job may have put there, too: nothing of it keeps an agent from starting."""
+    """Remove a path, even one that a job has made; errors do not keep an agent from starting."""
     try:
         remove_tree(str(path))
     except FileNotFoundError:

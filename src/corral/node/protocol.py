@@ -1,9 +1,9 @@
-"""What server and agent say to each other: frames of JSON, and the calls of `corral.ports.node.NodeAgent`.
+"""The protocol between server and agent: frames of JSON, and the calls of `corral.ports.node.NodeAgent`.
 
-A frame is its length, four bytes with the highest first, and so many bytes of JSON. The agent greets whoever connects
-with `{"corral-agent": VERSION, "node": NAME}`, or with an error. Then one call follows the other:
-`{"call": "stop", "arguments": {"launch_id": "4.1"}}` is answered with `{"result": ...}` or with
-`{"error": "Refused", "message": ..., "field": ...}`, named by the class that is raised again on the other side.
+A frame is its length, four bytes with the highest first, and that many bytes of JSON. The agent greets a new connection
+with `{"corral-agent": VERSION, "node": NAME}`, or with an error. Then one call follows the other: `{"call": "stop",
+"arguments": {"launch_id": "4.1"}}` is answered with `{"result": ...}` or with `{"error": "Refused", "message": ...,
+"field": ...}`, named by the class that is raised again on the other side.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from corral.ports.node import NodeAgent
 from corral.wire import from_plain, to_plain
 
 VERSION = 1
-"""Counts the changes by which an older side would misunderstand a newer one."""
+"""The version of the protocol: it grows with changes that an older side would misunderstand."""
 
 GREETING = "corral-agent"
 
@@ -37,7 +37,7 @@ _ERRORS: Mapping[str, type[CorralError]] = {
 
 
 class BadFrame(Exception):
-    """What was sent is no frame of this protocol; the connection is of no more use."""
+    """The received bytes are no frame of this protocol; the connection is no longer usable."""
 
 
 class Closed(Exception):
@@ -46,7 +46,7 @@ class Closed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One call: how its arguments and its result are read, by the type hints of the port."""
+    """One call, with the readers of its arguments and its result, by the type hints of the port."""
 
     name: str
     parameters: Mapping[str, Any]
@@ -74,7 +74,7 @@ def _method(name: str, function: Callable[..., Any]) -> Method:
 
 
 LOCAL = frozenset({"close"})
-"""What each side does for itself."""
+"""Calls that each side handles itself."""
 
 METHODS: Mapping[str, Method] = {
     name: _method(name, function)
@@ -84,13 +84,15 @@ METHODS: Mapping[str, Method] = {
 
 
 def plain_error(error: CorralError) -> dict[str, Any]:
-    """An error as an answer; one of a class that the other side does not know goes by the nearest that it does."""
+    """Return an error as an answer. A class that the other side does not know is replaced by its nearest known base
+    class.
+    """
     name = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _ERRORS)
     return {"error": name, "message": str(error), "field": getattr(error, "field", None)}
 
 
 def error_of(answer: Mapping[str, Any]) -> CorralError | None:
-    """The error that an answer brings, None where it is none."""
+    """Return the error in an answer, or None."""
     if "error" not in answer:
         return None
     kind, message, field = (
@@ -102,7 +104,7 @@ def error_of(answer: Mapping[str, Any]) -> CorralError | None:
 
 
 def send(connection: socket.socket, message: Mapping[str, Any], until: float | None = None) -> None:
-    """Send a frame. Raises OSError, TimeoutError at `until` (time.monotonic), and BadFrame for one too large."""
+    """Send a frame. Raises OSError, TimeoutError at `until` (time.monotonic), and BadFrame if it is too large."""
     data = json.dumps(message, separators=(",", ":")).encode()
     if len(data) > MAX_FRAME_BYTES:
         raise BadFrame(f"a message of {len(data)} bytes is larger than the {MAX_FRAME_BYTES} that one may have")
@@ -126,7 +128,7 @@ def receive(connection: socket.socket, until: float | None = None) -> dict[str, 
 
 
 def _read(connection: socket.socket, length: int, until: float | None, *, may_end: bool = False) -> bytes:
-    # It grows as it comes: what is announced takes no memory.
+    # It grows as bytes come: an announced length alone takes no memory.
     data = bytearray()
     while len(data) < length:
         connection.settimeout(_left_s(until))

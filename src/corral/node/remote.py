@@ -37,7 +37,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PATIENCE_S = 10.0
-"""An agent answers within milliseconds, and within seconds where its disk is busy."""
+"""The time limit of an answer: an agent answers within milliseconds, and within seconds if its disk is busy."""
 
 SLICES_S = 120.0
 """A vendor's tool is run twice, each time for a minute at most."""
@@ -46,14 +46,15 @@ RECONCILE_S = 30.0
 """It looks at everything that jobs have left."""
 
 _MOST_IDLE = 4
-"""So many connections are kept for the next calls."""
+"""The most connections kept for later calls."""
 
 
 class RemoteNode:
-    """Implements `corral.ports.node.NodeAgent` through a socket. Safe from any thread, each call on a connection alone.
+    """Implements `corral.ports.node.NodeAgent` through a socket. Safe from any thread, each call on a connection of its
+    own.
 
-    A call that is not answered within `patience_s` (and what it takes by its nature) raises NodeUnreachable; so does
-    one to an agent that is not there. The next call connects anew.
+    A call without an answer within `patience_s` (plus the call's own time) raises NodeUnreachable; so does a call to a
+    missing agent. The next call connects anew.
     """
 
     def __init__(self, path: Path, *, patience_s: float = PATIENCE_S) -> None:
@@ -142,7 +143,7 @@ class RemoteNode:
         return self._call(SLICES_S, NodeAgent.change_slices, uuid, change)
 
     def close(self) -> None:
-        """Close the connections; the agent goes on. Calls that wait fail when they are answered, or late."""
+        """Close the connections; the agent goes on. Waiting calls fail at their answer or their deadline."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

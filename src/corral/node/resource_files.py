@@ -1,7 +1,7 @@
-"""What jobs leave in the scratch directories of this host: their resource files, while they run, and all the rest.
+"""Files of jobs in the scratch directories of this host: their resource files, while they run, and all the rest.
 
-Each job's `resource.txt` says what it holds here, for tools that read such files. The ledger is the truth; what
-differs from it is written again.
+Each job's `resource.txt` lists its resources here, for tools that read these files. The ledger is authoritative; files
+that differ from it are written again.
 """
 
 import logging
@@ -32,14 +32,16 @@ class ResourceFiles:
         """By job, then by launch: members of a gang on one node share a directory."""
 
     def write(self, launch: Launch) -> None:
-        """Have the job's file say what this launch holds, beside other members of it. Raises BackendFailed."""
+        """Add this launch's resources to the job's file, beside other members of the job. Raises BackendFailed."""
         with self._placing:
             members = self._launches.setdefault(launch.job.id, {})
             members[launch.id] = launch
             self._put(members, kept_text(launch.job.spec.env))
 
     def drop(self, launch_id: str, job_id: str) -> None:
-        """A launch is over: the file is removed with the last member. What fails is logged, and `compare` mends it."""
+        """Remove a launch that is over; the file goes with the last member. Errors are logged, and `compare` mends
+        them.
+        """
         with self._placing:
             members = self._launches.get(job_id, {})
             members.pop(launch_id, None)
@@ -50,20 +52,20 @@ class ResourceFiles:
                 _attempt(partial(drop, self._scratch, job_id))
 
     def tidy(self, job_id: str) -> None:
-        """Remove what the job left, unless it has been launched again. Raises BackendFailed."""
+        """Remove the job's files, unless it was launched again. Raises BackendFailed."""
         with self._placing:
             aside = None if job_id in self._launches else set_aside(self._scratch, job_id)
         if aside is not None:
             remove(self._scratch, aside)
 
     def restore(self, launches: Collection[Launch]) -> tuple[str, ...]:
-        """Replace what is known by these launches, and mend the files: what differed, a sentence each."""
+        """Replace the known launches by these, and mend the files. Return the differences, a sentence each."""
         with self._placing:
             self._launches = {}
         return self.compare(launches)
 
     def compare(self, launches: Collection[Launch]) -> tuple[str, ...]:
-        """Compare the files with these launches and those that came since: what differs, a sentence each.
+        """Compare the files with these launches and later ones. Return the differences, a sentence each.
 
         Files that are missing or differ are written again, those of jobs that are over are removed.
         """
@@ -84,7 +86,7 @@ class ResourceFiles:
         return tuple(differences)
 
     def leftovers(self, kept: Collection[str]) -> list[Callable[[], None]]:
-        """What is to be done so that nothing stays of jobs that are over; `kept` are those that are to run again."""
+        """Return the steps that remove the files of jobs that are over; `kept` are jobs that are to run again."""
         kernels, aside = left(self._scratch)
         with self._placing:
             over = [job_id for job_id in kernels if job_id not in self._launches and job_id not in kept]

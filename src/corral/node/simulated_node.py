@@ -41,14 +41,14 @@ class SimulatedNode:
     """Implements `corral.ports.node.NodeAgent` over a simulated runtime, which outlives it.
 
     Attributes:
-        obstacle: what keeps anything from being started, such as a full disk.
-        delay_s: how long each call takes.
+        obstacle: why nothing can be started, such as a full disk.
+        delay_s: the time that each call takes.
         notes: lines that were written into logs, with their job and rank.
-        notifications: what was to be run, by id; of each user at most `most_notifications`.
-        signals: what was sent to which launch.
-        commands: that run inside launches, by their ids.
-        processes: the process table, as far as anybody asks for it.
-        samples: of devices, by UUID, as they are asked for before a start.
+        notifications: requested notifications, by id; of each user at most `most_notifications`.
+        signals: the signals sent, with their launches.
+        commands: commands inside launches, by their ids.
+        processes: the process table, as far as it is used.
+        samples: the samples of devices, by UUID, that are read before a start.
     """
 
     def __init__(self, runtime: SimulatedRuntime, clock: Clock, *, answer_within_s: float = ANSWER_WITHIN_S) -> None:
@@ -69,15 +69,15 @@ class SimulatedNode:
         self._news = NewsBuffer(clock)
 
     def fall_silent(self) -> None:
-        """Answer no call any more; what runs here runs on."""
+        """Answer no call any more; running work goes on."""
         self._answers.clear()
 
     def answer_again(self) -> None:
-        """Answer; who waits is answered, too."""
+        """Answer again, waiting callers too."""
         self._answers.set()
 
     def restart(self) -> None:
-        """The agent ends and another comes: what was in its memory is gone."""
+        """End the agent and start another: its memory is lost."""
         self._news = NewsBuffer(self._clock)
         self._answers.set()
 
@@ -201,7 +201,7 @@ class SimulatedNode:
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         self._called()
         found = InProcessFileInspector().inspect(queries, who)
-        # Its programs are simulated, too: none of them need be there.
+        # Its programs are simulated, too: none of them need exist.
         found |= {query: FileFacts(start=FOUND) for query in queries if query.start is not None}
         return tuple(FileFinding(query, to_plain(facts)) for query, facts in found.items())
 

@@ -1,4 +1,4 @@
-"""Agents for the nodes of a mock cluster, all on this host: forked from one process that has everything loaded.
+"""Starts agents for the nodes of a mock cluster, all on this host: forked from one process with everything loaded.
 
 That process reads options from its socket, forks an agent for each, and answers with a descriptor of it. When the
 server closes the socket or dies, it ends, and the agents with it; their jobs run on.
@@ -34,7 +34,7 @@ START_S = 60.0
 
 _LOOK_AGAIN_S = 0.02
 _GREETING_S = 1.0
-"""An agent of an earlier server that hangs has not greeted by then; the new one comes in its place."""
+"""The time limit for the greeting of an earlier server's agent; after it a new agent takes its place."""
 _END_S = 10.0
 _OPTIONS_BYTES = 64 * 1024
 _LOG_TAIL_BYTES = 2048
@@ -76,9 +76,9 @@ class AgentSpawner:
             )
 
     def start(self, names: Iterable[str]) -> dict[str, Path]:
-        """The sockets of these nodes' agents, which answer; those that live already are left as they are.
+        """Start these nodes' agents and return their sockets; living agents are left as they are.
 
-        Raises Refused for a name that cannot name a directory, BackendFailed when an agent does not come up.
+        Raises Refused for a name that cannot name a directory, BackendFailed if an agent does not come up.
         """
         wanted = tuple(names)
         for name in wanted:
@@ -96,15 +96,15 @@ class AgentSpawner:
         return Home(Home(self._server_home).nodes / name)
 
     def socket_of(self, name: str) -> Path:
-        """Where the agent of this node answers, or will."""
+        """Return the path of the socket of this node's agent."""
         return self.home_of(name).root / "agent.sock"
 
     def lives(self, name: str) -> bool:
-        """Whether the agent of this node was started and has not ended."""
+        """Return whether the agent of this node was started and has not ended."""
         return name in self._agents and not self._agents[name].ended()
 
     def pid(self, name: str) -> int:
-        """The process of a node's agent. Raises KeyError where none was started."""
+        """The process of a node's agent. Raises KeyError if none was started."""
         return self._agents[name].pid
 
     def end(self, name: str) -> None:
@@ -172,7 +172,7 @@ def _signal(agent: _Agent, number: signal.Signals) -> None:
 
 
 def _reap(agent: _Agent) -> None:
-    """Wait for the end of an agent; one that hangs is killed."""
+    """Wait for the end of an agent; kill it if it hangs."""
     if not agent.ended(_END_S):
         _signal(agent, signal.SIGKILL)
         agent.ended(_END_S)
@@ -191,8 +191,8 @@ def _last_words(home: Path) -> str:
 
 
 def serve_forks(server: socket.socket) -> None:
-    """Fork an agent for each message until the server has gone; the agents notice that this process ends."""
-    # What an agent loads when it needs it is loaded here, for all of them.
+    """Fork an agent for each message until the server is gone; the agents notice the end of this process."""
+    # Modules that an agent loads on first use are loaded here, for all of them.
     import yaml  # noqa: F401
 
     import corral.telemetry.mock  # noqa: F401
@@ -220,7 +220,7 @@ def _fork_agent(server: socket.socket, message: bytes) -> tuple[int, int]:
         if pid == 0:
             server.close()
             os.close(release)
-            # One that ended before it was opened would be reaped, and could not say why any more.
+            # An agent that ended before it was opened would be reaped, and its reason lost.
             os.read(held, 1)
             os.close(held)
             _become(replace(from_plain(AgentOptions, json.loads(message)), parent_pid=parent_pid))

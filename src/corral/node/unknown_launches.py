@@ -1,4 +1,4 @@
-"""Launches that run here although the ledger knows nothing of them: they are ended, and others wait for that."""
+"""Launches that run here without being in the ledger: they are ended, and other work waits for their end."""
 
 import logging
 import threading
@@ -21,8 +21,10 @@ Step = Callable[[], None]
 
 
 class UnknownLaunches:
-    """Ends launches on a thread that lives as long as there are any. Which devices they have is known of none of
-    them for sure, so that all that needs devices waits for all of them. `clean_up` has a step done in time.
+    """Ends launches on a thread that lives as long as there are any.
+
+    It is not certain which devices they have, so all work that needs devices waits for all of them. `clean_up` runs a
+    step at a quiet time.
     """
 
     def __init__(self, clean_up: Callable[[Step], None]) -> None:
@@ -49,7 +51,7 @@ class UnknownLaunches:
         return tuple(at_work)
 
     def then(self, step: Step) -> None:
-        """Take a step once none of them is left: at once where there is none."""
+        """Run a step once none of them is left: at once if there is none."""
         with self._lock:
             if self._ending:
                 self._waiting.append(step)
@@ -57,7 +59,7 @@ class UnknownLaunches:
         step()
 
     def close(self) -> None:
-        """End the thread; what waits is not done."""
+        """End the thread; waiting steps are not run."""
         self._closing.set()
 
     def _run(self) -> None:
@@ -73,7 +75,7 @@ class UnknownLaunches:
                 for launch_id in over:
                     runtime, _ = self._ending.pop(launch_id)
                     self._clean_up(partial(runtime.forget, launch_id))
-                # Whoever adds one after the last has gone starts a thread of its own: this one must not go on then.
+                # A launch added after the last one is gone starts a new thread, so this one must not go on.
                 if self._ending:
                     continue
                 steps, self._waiting = self._waiting, []
@@ -83,7 +85,7 @@ class UnknownLaunches:
 
 
 def _runs(launch_id: str, runtime: Runtime) -> bool:
-    """Whether anything of it runs, or may. One that nobody has claimed is declared lost, so that it never does."""
+    """Return whether anything of it runs, or may. An unclaimed launch is declared lost, so that it never runs."""
     try:
         phase = runtime.report(launch_id).phase
         return phase in _AT_WORK or (phase is LaunchPhase.UNKNOWN and not runtime.declare_lost(launch_id))

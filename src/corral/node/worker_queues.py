@@ -1,4 +1,4 @@
-"""Steps that wait for slow programs, off the caller's thread: one after the other per key, several keys at once."""
+"""Steps that wait for slow programs, off the caller's thread: in order per key, several keys at once."""
 
 import logging
 import queue
@@ -12,7 +12,7 @@ from corral.model.errors import CorralError
 log = logging.getLogger(__name__)
 
 WORKERS = 8
-"""So many steps are done at once, each on a thread that is started when it is first needed."""
+"""The number of steps done at once, each on a thread that is started when first needed."""
 
 _CLOSE_S = 5.0
 
@@ -20,7 +20,7 @@ Step = Callable[[], None]
 
 
 class WorkerQueues:
-    """A key, such as a device's UUID, names what must not be worked on twice at a time."""
+    """Runs steps on threads. Steps with the same key, such as a device's UUID, never run at the same time."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[Step]] = {}
@@ -30,7 +30,7 @@ class WorkerQueues:
         self._closing = False
 
     def put(self, key: str, step: Step) -> None:
-        """Have it done after what was put before under this key. A CorralError that it raises is logged."""
+        """Run a step after the earlier ones under this key. A CorralError that it raises is logged."""
         with self._lock:
             begins = key not in self._waiting
             self._waiting.setdefault(key, deque()).append(step)
@@ -40,7 +40,7 @@ class WorkerQueues:
                     self._add_worker()
 
     def close(self) -> None:
-        """Begin no more, and wait a while for what was begun; whoever comes next finds what it left."""
+        """Begin no more steps, and wait a while for running ones; the next agent finds the rest."""
         self._closing = True
         deadline = time.monotonic() + _CLOSE_S
         for _ in self._threads:

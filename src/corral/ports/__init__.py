@@ -1,5 +1,5 @@
-"""The Protocols between the pure rooms and the edges. Who decides knows these, never what stands behind them.
+"""The Protocols between the pure rooms and the edges. Code that decides knows these, never the implementations.
 
-Start with `node`, all that is done on a host, and `ledger`, the truth.
-`runtime`, `telemetry` and `host` are what a node agent itself stands on. `replaying` is how a simulation is asked for.
+Start with `node`, all work on a host, and `ledger`, the authoritative state. A node agent itself builds on `runtime`,
+`telemetry` and `host`. `replaying` is the request for a simulation.
 """

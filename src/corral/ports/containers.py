@@ -1,4 +1,4 @@
-"""What containers a site runs, as its engine says."""
+"""The containers that a site runs, by its engine."""
 
 from typing import Protocol
 
@@ -26,12 +26,12 @@ class Containers(Protocol):
     def reach_daemons(self) -> bool: ...
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
-        """The container of each of a job's members, with the site's default image where none is asked for.
+        """Return the container of each of a job's members, with the site's default image if none is requested.
 
-        Raises Refused where there is none or it would be of no use, and Forbidden for what the site does not allow.
+        Raises Refused if there is none or it would be of no use, and Forbidden if the site does not allow it.
         """
         ...
 
     def tolerations(self, container: Container, request: Request) -> tuple[Toleration, ...]:
-        """Taints of nodes that do not keep such a job off."""
+        """Return the taints of nodes that such a job tolerates."""
         ...

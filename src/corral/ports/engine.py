@@ -1,4 +1,4 @@
-"""Where nodes come from: this machine, a mock cluster, a Kubernetes cluster."""
+"""The source of nodes: this machine, a mock cluster, or a Kubernetes cluster."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ Left = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class FeedNews:
-    """What a feed tells of its nodes. A node that none of the three names was neither heard nor missed.
+    """A feed's report about its nodes. A node that is in none of the three has neither answered nor failed to.
 
     Attributes:
-        news: of nodes of which something is new, by name.
-        quiet: nodes that answer, and of which nothing is new.
+        news: the changes of nodes, by name.
+        quiet: nodes that answer, without changes.
         silent: nodes that do not answer, each with why nothing starts there: a sentence without its full stop.
     """
 
@@ -28,29 +28,29 @@ class FeedNews:
 
 
 class NodeFeed(Protocol):
-    """Tells the news of many nodes by one long poll, so that none of them needs a thread of its own."""
+    """Reports the changes of many nodes by one long poll, so that no node needs a thread of its own."""
 
     def news(self, timeout_s: float) -> FeedNews:
-        """Wait until there is something new of any node, or the time is up. What was told once is not told again.
+        """Wait for changes of any node, or until the time is up. Each change is reported once.
 
-        Raises CorralError while who tells it, such as the API server of a cluster, does not answer: its nodes are
-        silent then, and are never taken for gone.
+        Raises CorralError while the source, such as the API server of a cluster, does not answer. Its nodes are then
+        silent, and never count as gone.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EngineTraits:
-    """What an engine's nodes are like.
+    """The properties of an engine's nodes.
 
     Attributes:
-        source: what reads their devices: "nvml", "mock", "kubernetes".
-        here: whether the devices are this machine's own, so that other servers on it are to be warned.
-        feed: tells the news of all its nodes; None where each agent is asked for its own.
-        max_threads: so many threads act on its nodes at a time; None gives each node threads of its own, which a node
-            needs that may hang alone.
-        least_sample_interval_s: its devices are not read more often than so, whatever the site says.
-        containers: what containers jobs run in there; None where they are processes.
+        source: the reader of their devices: "nvml", "mock", "kubernetes".
+        here: whether the devices are this machine's own; then other servers on it must be warned.
+        feed: reports the changes of all its nodes; None if each agent reports its own.
+        max_threads: the most threads that act on its nodes at a time. None gives each node threads of its own,
+            as needed if a single node may hang.
+        least_sample_interval_s: the shortest sampling interval of its devices, whatever the settings say.
+        containers: the containers of its jobs; None if jobs are processes.
     """
 
     source: str
@@ -62,22 +62,22 @@ class EngineTraits:
 
 
 class NodeEngine(Protocol):
-    """Brings nodes with their agents, and tells which come and go."""
+    """Brings nodes with their agents, and reports nodes that come and go."""
 
     @property
     def traits(self) -> EngineTraits: ...
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What whoever starts the server is to know of these nodes, once it has started: sentences."""
+        """Return remarks about these nodes for the person who starts the server, once it has started: sentences."""
         ...
 
     def log_path(self, node: str, job_id: str, rank: int) -> str | None:
-        """The file of a member's log, on its node; None where logs are no files. Also of a node that has left."""
+        """The file of a member's log, on its node; None if logs are no files. Also of a node that has left."""
         ...
 
     def start(self) -> Mapping[str, NodeAgent]:
-        """The agent of each node, by name. Raises CorralError, such as BackendFailed where no cluster answers."""
+        """Return the agent of each node, by name. Raises CorralError, such as BackendFailed if no cluster answers."""
         ...
 
     def on_record(self) -> Collection[str]:
@@ -85,23 +85,26 @@ class NodeEngine(Protocol):
         ...
 
     def at_work(self) -> Collection[str]:
-        """What a ledger has outside of its home, also one that is lost, once this was started: words for a person."""
+        """Return what belongs to a ledger outside of its home, even a lost ledger, once this was started: words for a
+        person.
+        """
         ...
 
     def departed(self, node: str) -> NodeAgent | None:
-        """Speaks for a node that the cluster has no more: how its launches have ended, what they wrote, and that they
-        are forgotten. None where nobody can. It asks for each report anew, and nothing starts by it.
+        """Return an agent for a node that the cluster no longer has: for ends, logs and forgetting of its launches.
+
+        None if that is impossible. The agent reads each report anew and starts nothing.
         """
         ...
 
     def attend(self, jobs: PodJobs) -> None:
-        """Pods that others make there become these jobs. Told before any node is brought together with the ledger."""
+        """Turn pods of others into these jobs. Called before any node is reconciled with the ledger."""
         ...
 
     def watch(self, joined: Joined, left: Left) -> None:
-        """Tell of nodes that come and go from `start` on, and begin with the pods of others."""
+        """Report nodes that come and go from `start` on, and begin with the pods of others."""
         ...
 
     def close(self) -> None:
-        """Let go; what runs there runs on."""
+        """Release the engine; work on its nodes goes on."""
         ...

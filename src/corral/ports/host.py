@@ -1,4 +1,4 @@
-"""What is asked of a host: its processes, and the files of its users."""
+"""Questions to a host: about its processes, and about the files of its users."""
 
 from typing import NamedTuple, Protocol
 
@@ -6,18 +6,18 @@ from corral.model.job import ProcessIdentity
 
 
 class Processes(Protocol):
-    """What control needs of the host's process table."""
+    """The host's process table, as far as control needs it."""
 
     def alive(self, process: ProcessIdentity) -> bool:
         """Whether exactly this process still runs."""
         ...
 
     def identify(self, pid: int) -> ProcessIdentity | None:
-        """The identity of a running process, None when there is none."""
+        """Return the identity of a running process, or None."""
         ...
 
     def uid(self, process: ProcessIdentity) -> int | None:
-        """The real user id that the process runs as, None when it is gone."""
+        """Return the real user id of the process, or None if it is gone."""
         ...
 
     def family(self, pid: int) -> frozenset[int]:
@@ -26,7 +26,7 @@ class Processes(Protocol):
 
 
 class Credentials(NamedTuple):
-    """Whose rights a process has."""
+    """The user and groups of a process."""
 
     uid: int
     gid: int
@@ -34,18 +34,18 @@ class Credentials(NamedTuple):
 
 
 class FileQuery(NamedTuple):
-    """What is to be found out from a user's files.
+    """A question about a user's files.
 
-    Whether a job can work in `directory`; whether the program `start` can be started; whether `file` exists; else what
-    a program brings.
+    It asks whether a job can work in `directory`, whether the program `start` can be started, whether `file` exists, or
+    else what a program brings with it.
 
     Attributes:
         program: the first word of a command, a path or a name to be looked for on PATH.
         model: directory or cached name of the model that the program is to load.
         start: as `program`, to be looked up as the start of a job does.
         file: a path, or a name that is looked for in `workdir` and then on PATH, if there is one.
-        workdir: what relative paths start from.
-        variables: those of the job's environment that say where to look, by name.
+        workdir: the directory that relative paths start from.
+        variables: variables of the job's environment with search paths, by name.
     """
 
     directory: str | None = None

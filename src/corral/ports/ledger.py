@@ -1,4 +1,4 @@
-"""What control needs of the ledger: the newest view, commits, and what is kept of jobs that are over."""
+"""The ledger as control needs it: the newest view, commits, and records of ended jobs."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Decided(Generic[T]):
-    """What a ledger operation decided: the facts to write, and the value for whoever asked."""
+    """The decision of a ledger operation: the facts to write, and the value for the caller."""
 
     facts: tuple[Fact, ...]
     value: T
@@ -36,7 +36,8 @@ class Decided(Generic[T]):
 class HeldBy:
     """Jobs whose first device is, or was at last, held by these means (`Device.held_by`).
 
-    `devices` are the UUIDs of those so shared, `parts` those of slices and replicas, all of which is no whole device.
+    `devices` are the UUIDs shared in this way. `parts` are those of slices and replicas, none of which is a whole
+    device.
     """
 
     means: Means
@@ -44,19 +45,19 @@ class HeldBy:
     parts: frozenset[str]
 
     def has(self, first: Grant) -> bool:
-        """Whether a job with this grant of its first device is one of them."""
+        """Return whether a job with this grant of its first device is among them."""
         whole = first.share_milli == MILLI_PER_DEVICE and first.uuid not in self.parts
         return whole if self.means is Means.EXCLUSIVE else first.uuid in self.devices and not whole
 
 
 @dataclass(frozen=True, slots=True)
 class JobQuery(JobFilter):
-    """A page of the jobs that the filter means, newest first, or the first ones in another order.
+    """A page of the jobs of a filter, newest first, or the first ones in another order.
 
     Attributes:
         limit: the most jobs; None is all.
-        sort: their order, None is newest first. `now` is until when the time counts of those that run.
-        held: how jobs hold their devices; None is any way, or none.
+        sort: their order; None is newest first. `now` is the end of the running time of live jobs.
+        held: how jobs hold their devices; None selects all jobs.
     """
 
     limit: int | None = None
@@ -75,7 +76,7 @@ class JournalEntry:
 
 
 class Ledger(Protocol):
-    """The truth. One writer thread, group commit; nothing is published before it is on disk."""
+    """The authoritative state. One writer thread, group commit; nothing is published before it is on disk."""
 
     @property
     def position(self) -> int:
@@ -93,16 +94,16 @@ class Ledger(Protocol):
     def commit(self, decide: Callable[[View], Decided[T]], *, user: str = SERVER, jobs: int = 1) -> "Future[T]":
         """Run `decide` on the writer's thread over the newest view, write its facts, and resolve with its value.
 
-        It waits its turn among what is to be written for others: `user` says for whom it is, and `jobs` of how many
-        jobs. What is for one user is done in order.
+        Writes of different users take turns: `user` is the user of this one, and `jobs` the number of its jobs. Writes
+        of one user are done in order.
 
-        The future resolves after the facts are on disk and the view they make is published. What `decide` raises
-        (Refused, Conflict) the future raises, and nothing is written. LedgerFailed when the disk or database fails.
+        The future resolves once the facts are on disk and their view is published. The future raises the errors of
+        `decide` (Refused, Conflict), and then nothing is written. LedgerFailed if the disk or database fails.
         """
         ...
 
     def commit_in(self, kind: type[S], decide: Callable[[S], Decided[T]], *, user: str = SERVER) -> "Future[T]":
-        """As `commit`, for a feature: `decide` is given its slice, which has all that was decided before."""
+        """As `commit`, for a feature: `decide` gets the feature's slice, with all earlier decisions."""
         ...
 
     def observe(self, observations: Sequence[Observation]) -> None:
@@ -120,28 +121,30 @@ class Ledger(Protocol):
     def skip_ids(self, number: int) -> bool:
         """Give no id up to this number: something outside of the ledger knows a job by it. Quick.
 
-        Whether one of them could have been given otherwise.
+        Return whether one of them could have been given otherwise.
         """
         ...
 
     def find_job(self, job_id: str) -> Job | None:
-        """A job in any phase, ended ones included."""
+        """Return a job in any phase, ended jobs included."""
         ...
 
     def find_jobs(self, job_ids: Collection[str]) -> tuple[Job, ...]:
-        """Those of these jobs that exist, in any phase, in no particular order."""
+        """Return those of these jobs that exist, in any phase, in no particular order."""
         ...
 
     def find_array(self, array_id: str) -> tuple[Job, ...]:
-        """The elements of an array in index order, () if there is no such array."""
+        """Return the elements of an array in index order; () if there is no such array."""
         ...
 
     def last_allocation(self, job: Job) -> Allocation | None:
-        """What the job has or had last, None when it never had anything."""
+        """Return the present or last allocation of the job; None if it never had one."""
         ...
 
     def last_allocations(self, job_ids: Collection[str]) -> Mapping[str, Allocation]:
-        """What each of these jobs has or had last, without its `gpu_info`; who never had anything is missing."""
+        """Return the present or last allocation of each of these jobs, without `gpu_info`. Jobs without any are
+        missing.
+        """
         ...
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
@@ -149,27 +152,32 @@ class Ledger(Protocol):
         ...
 
     def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
-        """What allocations with devices came to between two moments (Unix seconds), live ones as if given back then."""
+        """Return the allocations with devices between two moments (Unix seconds). Live ones count up to the second
+        moment.
+        """
         ...
 
     def held(
         self, since: float, until: float, *, job_id: str | None = None, limit: int | None = None
     ) -> Iterator[HeldAllocation]:
-        """The allocations with devices that `allocated` sums, oldest first, of one job or of all; at most `limit`."""
+        """Yield the allocations with devices that `allocated` sums, oldest first, of one job or of all; at most
+        `limit`.
+        """
         ...
 
     def ended_jobs(self, since: float, until: float, by: KpiBy | None = None) -> Mapping[str | None, EndedJobSums]:
-        """What jobs came to that ended from `since` up to `until` (Unix seconds), by user, project, queue or node.
+        """Return the sums of jobs that ended from `since` up to `until` (Unix seconds), by user, project, queue or
+        node.
 
-        By `KpiBy.MEANS` the keys are "UUID SHARE_MILLI" of a job's first device. None is of jobs without devices; where
-        `by` is None, the only key is "".
+        By `KpiBy.MEANS` the keys are "UUID SHARE_MILLI" of a job's first device. The key None is for jobs without
+        devices; with `by` None the only key is "".
         """
         ...
 
     def journal(
         self, *, job_id: str | None = None, after: int = 0, limit: int | None = None
     ) -> tuple[JournalEntry, ...]:
-        """Facts in order, of one job or of all."""
+        """Return facts in order, of one job or of all."""
         ...
 
     def latest_entries(self, job_id: str, limit: int) -> tuple[JournalEntry, ...]:
@@ -177,18 +185,18 @@ class Ledger(Protocol):
         ...
 
     def close(self) -> None:
-        """Finish what was accepted, then stop."""
+        """Finish accepted work, then stop."""
         ...
 
 
 @dataclass(slots=True)
 class CommitFigures:
-    """What the ledger's thread counts of its transactions; any thread may read.
+    """Counts of the ledger's thread about its transactions; any thread may read.
 
     Attributes:
-        seconds: how long each took, to the disk.
-        facts: how many each wrote.
-        failures: how many the disk did not take; what an operation itself made impossible is not counted.
+        seconds: the time of each, until it was on disk.
+        facts: the number of facts in each.
+        failures: the number of transactions that the disk refused, without those that an operation made impossible.
     """
 
     seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
@@ -198,7 +206,7 @@ class CommitFigures:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSums:
-    """How many experiments a task has, how many succeeded, and the best one with its score."""
+    """The number of a task's experiments and of the successful ones, and the best one with its score."""
 
     experiments: int = 0
     succeeded: int = 0
@@ -223,7 +231,8 @@ class ExperimentStore(Protocol):
     def picked(
         self, task_id: str, paths: Sequence[tuple[str, ...]], *, after: int, limit: int
     ) -> Mapping[str, tuple[Any, ...]]:
-        """Of the experiments that `of_task` has, by id what stands at these paths of the metrics; None for nothing.
+        """Return, by id of the experiments in `of_task`, the values at these paths of the metrics; None for missing
+        values.
 
         Experiments without metrics are missing.
         """
@@ -234,7 +243,7 @@ class ExperimentStore(Protocol):
         ...
 
     def sums(self, task_id: str | None = None) -> Mapping[str, ExperimentSums]:
-        """Sums by task, of one or of all; a task without experiments is missing."""
+        """Return the sums by task, of one or of all; a task without experiments is missing."""
         ...
 
 
@@ -242,7 +251,7 @@ class TokenStore(Protocol):
     """Tokens by the digest of their secret. Looking costs no disk; safe from any thread."""
 
     def find(self, digest: str) -> Token | None:
-        """The token whose secret has this SHA-256, also one that is over; None when there is none."""
+        """Return the token whose secret has this SHA-256, expired ones included, or None."""
         ...
 
     def all(self) -> tuple[Token, ...]:
@@ -254,7 +263,7 @@ class TokenStore(Protocol):
         ...
 
     def revoke(self, token_ids: Collection[str], at: float) -> None:
-        """Let these be good for nothing from now on. Raises LedgerFailed when that may be forgotten at a restart."""
+        """Let these be good for nothing from now on. Raises LedgerFailed if that may be forgotten at a restart."""
         ...
 
     def used(self, token_id: str, at: float) -> None:

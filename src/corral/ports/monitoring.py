@@ -1,4 +1,4 @@
-"""What control needs of the history: the figures of one run of a job."""
+"""The history as control needs it: the figures of one run of a job."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from corral.model.job import Job
 
 
 class MonitoredDevice(NamedTuple):
-    """A device of a job: what it is called in the figures, its model, and its memory; None is not known."""
+    """A device of a job: its label in the figures, its model, and its memory; None if unknown."""
 
     label: str
     name: str | None
@@ -17,4 +17,4 @@ class MonitoredDevice(NamedTuple):
 
 
 JobMonitoring = Callable[[Job, Allocation, Sequence[MonitoredDevice]], GpuMonitoring | None]
-"""What was measured while a job had an allocation, whose devices are these, each once; None where that is nothing."""
+"""Returns the figures of a job's allocation on these devices, each once; None if nothing was measured."""

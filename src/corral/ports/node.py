@@ -1,6 +1,6 @@
-"""All that is done on a host: the node agent, in this process or behind a socket.
+"""All work on a host: the node agent, in this process or behind a socket.
 
-Whatever goes in or out is a value that `corral.wire` encodes. Nothing else of a host is known to who decides.
+Every argument and result is a value that `corral.wire` encodes. The deciding code knows nothing else of a host.
 """
 
 from collections.abc import Mapping
@@ -28,16 +28,16 @@ class ServiceLost:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What happened on a node since it was asked last.
+    """The changes on a node since the last question.
 
     Attributes:
-        sequence: to be given when the next news are asked for.
-        epoch: differs after each start of the agent: what it held in memory is gone, and it must be reconciled.
+        sequence: the number to pass with the next question.
+        epoch: differs after each start of the agent: its memory is then lost, and it must be reconciled.
         now: the host's clock as the news were sent, Unix seconds.
-        node: the inventory, None where it is as it was told before.
-        samples: the newest of each device that was sampled since.
-        launches: ids of launches whose report is new.
-        services_lost: of the launches that are not forgotten, those whose device's sharing service has died.
+        node: the inventory; None if it has not changed.
+        samples: the newest sample of each device that was sampled since.
+        launches: ids of launches with a new report.
+        services_lost: launches, not forgotten yet, whose device's sharing service has died.
     """
 
     sequence: int
@@ -51,7 +51,7 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether work can be started: chosen devices as they are now, and what is in the way on the host (a full disk)."""
+    """Whether work can start: the present state of chosen devices, and obstacles on the host (a full disk)."""
 
     samples: tuple[DeviceSample, ...]
     obstacle: str | None = None
@@ -67,12 +67,12 @@ class Reports:
 
 @dataclass(frozen=True, slots=True)
 class Reconciled:
-    """What a node that was brought together with the ledger says of itself.
+    """The result of reconciling a node with the ledger.
 
     Attributes:
-        remarks: what was amiss, a sentence each.
-        unknown: launches that the ledger had no more; they are being ended, and nothing new starts on their devices
-            before they are.
+        remarks: the faults that were found, a sentence each.
+        unknown: launches that the ledger no longer had. They are being ended, and nothing starts on their devices
+            before that.
     """
 
     remarks: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class Reconciled:
 
 @dataclass(frozen=True, slots=True)
 class ProcessFound:
-    """A process of a host: who it is, whose, and it with all its living descendants."""
+    """A process of a host: its identity, its user, and all its living descendants."""
 
     identity: ProcessIdentity
     uid: int
@@ -90,7 +90,7 @@ class ProcessFound:
 
 @dataclass(frozen=True, slots=True)
 class LogChunk:
-    """A piece of a log. `data` is base64; `size_bytes` is the log's length by now, None where there is no log."""
+    """A piece of a log. `data` is base64; `size_bytes` is the log's length by now, None if there is no log."""
 
     data: str
     size_bytes: int | None
@@ -98,11 +98,11 @@ class LogChunk:
 
 @dataclass(frozen=True, slots=True)
 class InputTaken:
-    """How far a launch has taken its input.
+    """The progress of a launch's input.
 
     Attributes:
-        offset: so many bytes; the next one to send has this number.
-        open: it takes more; not after its input has ended, or once nothing reads it any more.
+        offset: the number of bytes taken, which is the number of the next byte to send.
+        open: whether it takes more; False after its input has ended, or once nothing reads it any more.
     """
 
     offset: int
@@ -111,7 +111,7 @@ class InputTaken:
 
 @dataclass(frozen=True, slots=True)
 class ExecOutput:
-    """A piece of what a command in a launch has written: `corral.ports.runtime.InnerOutput`, its bytes as base64."""
+    """A piece of the output of a command in a launch: `corral.ports.runtime.InnerOutput`, its bytes as base64."""
 
     sequence: int
     stdout: str = ""
@@ -122,7 +122,7 @@ class ExecOutput:
 
 @dataclass(frozen=True, slots=True)
 class FileFinding:
-    """What was found out for one question about files: the plain data of a `corral.preflight.file_facts.FileFacts`."""
+    """The answer to one question about files: the plain data of a `corral.preflight.file_facts.FileFacts`."""
 
     query: FileQuery
     facts: Mapping[str, Any]
@@ -130,12 +130,12 @@ class FileFinding:
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """Where the members of a gang meet: rank 0's host, and ports that were free there.
+    """The meeting place of a gang's members: rank 0's host, and ports that were free there.
 
     Attributes:
         port: for the job's own use, MASTER_PORT.
-        srun_port: where a script's `srun` meets the members.
-        secret: by which these know each other; nobody else has it.
+        srun_port: the port at which a script's `srun` meets the members.
+        secret: the secret by which `srun` and members authenticate each other.
     """
 
     address: str
@@ -146,12 +146,12 @@ class Rendezvous:
 
 @dataclass(frozen=True, slots=True)
 class SliceChange:
-    """A change of the slices of a device that an administrator asks for.
+    """An administrator's request to change the slices of a device.
 
     Attributes:
-        profile, count: so many more slices are cut; without a profile all are given up.
-        in_use: jobs have some of its slices.
-        apply: it is done, not only shown.
+        profile, count: the number of slices of this profile to add; without a profile all slices are removed.
+        in_use: whether jobs have some of its slices.
+        apply: whether to do it, not only show it.
     """
 
     profile: str | None = None
@@ -163,8 +163,8 @@ class SliceChange:
 class NodeAgent(Protocol):
     """One host. Every call may be repeated, and none waits for a device, a daemon or a job.
 
-    Raises BackendFailed when the host cannot do it, and of its kinds NodeUnreachable when the agent does not answer
-    within the call's deadline: whether it was done is not known then.
+    Raises BackendFailed if the host cannot do it. Its subclass NodeUnreachable means that the agent did not answer
+    within the call's deadline: the call may have been carried out.
     """
 
     def news(self, after: int, timeout_s: float) -> News:
@@ -179,11 +179,10 @@ class NodeAgent(Protocol):
         ...
 
     def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
-        """Take over what the ledger says is on this node, end what it does not know, and tidy up after what is over.
+        """Take over the ledger's state of this node, end launches unknown to the ledger, and clean up after ended ones.
 
-        An allocated launch that was never claimed is declared lost; the others are held to the time limits they have
-        here. `waiting` are the ids of jobs that ran before
-        and are to run again: their scratch is kept.
+        An allocated launch that was never claimed is declared lost. The others are held to the time limits given here.
+        `waiting` are the ids of jobs that ran before and are to run again: their scratch is kept.
         """
         ...
 
@@ -192,7 +191,7 @@ class NodeAgent(Protocol):
         ...
 
     def launch(self, launch: Launch) -> None:
-        """Make the devices ready, then start the work. What becomes of it is told by `reports`."""
+        """Make the devices ready, then start the work. `reports` has its progress."""
         ...
 
     def stop(self, launch_id: str) -> None:
@@ -200,7 +199,7 @@ class NodeAgent(Protocol):
         ...
 
     def signal(self, launch_id: str, name: str) -> None:
-        """Send a `CheckpointSignal`, written as its one word, to those processes of the launch that it is for."""
+        """Send a `CheckpointSignal`, written as its one word, to the processes of the launch that it is meant for."""
         ...
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
@@ -208,7 +207,7 @@ class NodeAgent(Protocol):
         ...
 
     def reports(self, launch_ids: tuple[str, ...]) -> Reports:
-        """What is known of these launches now."""
+        """Return the present reports of these launches."""
         ...
 
     def declare_lost(self, launch_id: str, ran: bool) -> bool:
@@ -220,11 +219,13 @@ class NodeAgent(Protocol):
         ...
 
     def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
-        """Compare the resource files of jobs with what they hold: what is amiss, a sentence each; it is mended."""
+        """Compare the resource files of jobs with their allocations and mend them. Return the faults, a sentence
+        each.
+        """
         ...
 
     def process(self, pid: int) -> ProcessFound | None:
-        """A running process, None when there is none of that number."""
+        """Return a running process, or None if there is none of that number."""
         ...
 
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
@@ -232,33 +233,37 @@ class NodeAgent(Protocol):
         ...
 
     def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
-        """The byte of the log of a member from which on it was written in the last `ago_s` seconds, or a little
-        earlier; None where it is not known when what was written. `mark` is as of `read_log`.
+        """Return the byte of a member's log from which on it was written in the last `ago_s` seconds, or a little
+        earlier.
+
+        None if the times of the text are unknown. `mark` is as of `read_log`.
         """
         ...
 
     def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
         """Give a launch input from byte `offset` on, as much as it takes now; `data` is base64, of 64 KiB at most.
 
-        What it had before is passed over, so that a call may be repeated. With `end` its input ends after these bytes.
-        None where it takes no input: it has not begun, has ended, or was launched without.
+        Bytes that it already had are skipped, so that a call may be repeated. With `end` its input ends after these
+        bytes. None if it takes no input: it has not begun, has ended, or was launched without.
         """
         ...
 
     def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
-        """Set the size of a launch's terminal, which tells its programs; nothing where it has none (any more)."""
+        """Set the size of a launch's terminal and notify its programs. Does nothing if it has no terminal (any
+        more).
+        """
         ...
 
     def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
-        """Run a command inside a launch that runs. Once for each `exec_id`, which the caller makes up.
+        """Run a command inside a running launch, once for each `exec_id`, which the caller chooses.
 
-        A command that nobody asks after for `corral.node.node_executions.UNHEARD_S` is ended. Raises Conflict where the
-        launch does not run, Refused where it takes no command.
+        A command without questions for `corral.node.node_executions.UNHEARD_S` is ended. Raises Conflict if the launch
+        does not run, Refused if it takes no command.
         """
         ...
 
     def write_exec(self, exec_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
-        """Give the command input, as `write_input`; None where there is no such command (any more)."""
+        """Give the command input, as `write_input`; None if there is no such command (any more)."""
         ...
 
     def resize_exec(self, exec_id: str, size: TerminalSize) -> None:
@@ -270,7 +275,7 @@ class NodeAgent(Protocol):
         ...
 
     def end_exec(self, exec_id: str) -> None:
-        """Nobody wants it any more: it is ended with all that it has started, and forgotten."""
+        """End the command with all processes that it has started, and forget it: its caller is gone."""
         ...
 
     def note(self, job_id: str, rank: int, line: str) -> None:
@@ -278,25 +283,27 @@ class NodeAgent(Protocol):
         ...
 
     def notify(self, notification: Notification) -> bool:
-        """Run a notification once, as soon as there is a place for it; what it says goes into its job's log.
+        """Run a notification once, as soon as there is room for it. Its output goes into its job's log.
 
-        True once it is written down, or was before: then it is run, also by the next agent, and never again. False
-        when as many of its user's wait here as may.
+        True once it is recorded, now or earlier: then it runs once, even if the agent restarts. False if too many of
+        its user's notifications wait here.
         """
         ...
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
-        """What was found out with the rights of `who`, None being the agent's own; what took too long is left out."""
+        """Return the findings with the rights of `who`; None means the agent's own. Questions that took too long are
+        left out.
+        """
         ...
 
     def change_slices(self, uuid: str, change: SliceChange) -> SlicePlan:
-        """Cut slices of a device or give them up, or show how: the plan, and whether it was carried out.
+        """Cut or remove slices of a device, or show how. Return the plan and whether it was carried out.
 
-        Raises Refused where the device has no room for them, Forbidden where the site lets nobody change slices, and
-        BackendFailed when the vendor's program fails.
+        Raises Refused if the device has no room for them, Forbidden if the site lets nobody change slices, and
+        BackendFailed if the vendor's program fails.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the host; what runs there runs on."""
+        """Release the host; work on it goes on."""
         ...

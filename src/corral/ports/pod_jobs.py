@@ -1,4 +1,4 @@
-"""Jobs for pods that others made, as those ask for them who bind these pods."""
+"""Jobs for pods that others made, as the code that binds these pods needs them."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -17,17 +17,17 @@ class PodJobs(Protocol):
         ...
 
     def find(self, job_id: str) -> Job | None:
-        """A job in any phase; None where there is none."""
+        """Return a job in any phase, or None."""
         ...
 
     def ended(self, limit: int) -> Sequence[Job]:
-        """At most so many of the last jobs that have ended, those for pods among them."""
+        """Return at most `limit` of the last ended jobs, those for pods among them."""
         ...
 
     def submit(self, submission: Submission, pods: tuple[PodRef, ...], user: str) -> "Future[str]":
-        """Have these pods wait as one job of a user, a member each; its id, once on disk.
+        """Let these pods wait as one job of a user, one member each. Resolves with its id, once on disk.
 
-        Raises Refused, Forbidden, Conflict, LedgerFailed, here or by the future.
+        Raises Refused, Forbidden, Conflict, LedgerFailed, directly or by the future.
         """
         ...
 
@@ -40,5 +40,5 @@ class PodJobs(Protocol):
         ...
 
     def follow(self, changed: Callable[[str], None]) -> None:
-        """Have it told, on the ledger's thread, of each job whose phase has changed. It must return at once."""
+        """Call `changed` on the ledger's thread for each job whose phase has changed. It must return at once."""
         ...

@@ -1,4 +1,4 @@
-"""What is checked: the workload of a job, the place where it would run, and the findings about the two."""
+"""The inputs and results of a check: a job's workload, the place where it would run, and the findings."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +18,9 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem: what it is, why, and the fix, which can be copied. `rule` is the name of the rule that found it."""
+    """One problem: its description, its cause, and a fix that can be copied. `rule` is the name of the rule that found
+    it.
+    """
 
     effect: Effect
     rule: str
@@ -29,19 +31,19 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is known about a job's program. None is not known: rules that need it find nothing.
+    """The known facts about a job's program. None means unknown: rules that need the fact find nothing.
 
     Attributes:
         runtime: CUDA version of the runtime that the program brings.
         framework: "vllm", "sglang", "torchrun", "paddle", or another.
-        dtype: of weights and arithmetic, as `precision.canonical` names it.
+        dtype: the type of weights and arithmetic, as `precision.canonical` names it.
         quantization: method of the weights ("awq", "gptq", "fp8", ...).
         world_size: devices that the program will use on one node.
-        tensor_parallel, heads: over how many devices each layer is split, and the attention heads that it has.
+        tensor_parallel, heads: the number of devices that each layer is split over, and of its attention heads.
         need_mib: memory per device without which it does not start.
         want_mib: memory per device for the context and batch it asks for.
         fitting_context: the longest context, in tokens, that would fit instead.
-        memory_fraction: of the device's memory that the program takes for itself.
+        memory_fraction: the fraction of the device's memory that the program takes for itself.
         allocator: value of Paddle's FLAGS_allocator_strategy.
     """
 
@@ -61,14 +63,14 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a job would run; None is not known.
+    """The place where a job would run. None means unknown.
 
     Attributes:
         vendor: the maker of the device, as `corral.vendors` names it.
-        cuda: version that the driver supports; derived from `driver` when only that is known.
-        devices: granted on one node.
-        share_milli, memory_mib: granted on each device; memory None is not limited.
-        device_memory_mib: of each device in all.
+        cuda: the version that the driver supports; derived from `driver` if only that is known.
+        devices: the number of devices granted on one node.
+        share_milli, memory_mib: the grant on each device; None is unlimited memory.
+        device_memory_mib: the whole memory of each device.
     """
 
     model: str = "the device"

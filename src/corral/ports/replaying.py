@@ -1,4 +1,4 @@
-"""How control has the past run again: what is asked, and who does it, away from the server's own threads."""
+"""The request for a replay of past jobs, and its execution away from the server's own threads."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from corral.model.errors import CorralError
 from corral.model.fact import SiteArranged
 
 CONFIGURED = "configured"
-"""In place of a policy: each queue under its own, as the settings have it."""
+"""Stands for a policy: each queue has its own, as in the settings."""
 
 
 class ReplayStopped(CorralError):
@@ -19,14 +19,14 @@ class ReplayStopped(CorralError):
 
 @dataclass(frozen=True, slots=True)
 class ReplayOrder:
-    """What to run again, and on which site.
+    """The jobs to run again, and the site.
 
     Attributes:
         policies: POLICY, POLICY/BACKFILL or `CONFIGURED`.
-        since, until: which jobs: those that were there in this time (Unix seconds, by the ledger's clock).
-        now: until when those ran that still run.
-        nodes, site: as they are now.
-        placement: the weights by which the site ranks nodes.
+        since, until: selects the jobs that were there in this time (Unix seconds, by the ledger's clock).
+        now: the end of the run time of jobs that still run.
+        nodes, site: the present nodes and site.
+        placement: the site's weights for ranking nodes.
         usage_half_life_s, availability_memory_weight: as `corral.model.view.View` has them.
     """
 
@@ -45,13 +45,13 @@ class ReplayRunner(Protocol):
     """Runs one replay at a time."""
 
     def run(self, order: ReplayOrder, progress: Callable[[int, int], None], wanted: Callable[[], bool]) -> ReplayResult:
-        """The result; `progress` is told how many jobs are done, of how many.
+        """Return the result. `progress` is called with the number of finished jobs and of all jobs.
 
-        Returns soon after `wanted` has become false, or `stop` was called. Raises ReplayStopped then, Refused for what
-        cannot be replayed, and BackendFailed where it takes too much time or memory, or breaks.
+        Returns soon after `wanted` becomes false, or `stop` is called. Raises ReplayStopped then, Refused for an order
+        that cannot be replayed, and BackendFailed if it takes too much time or memory, or breaks.
         """
         ...
 
     def stop(self) -> None:
-        """End what runs, and run nothing more. Safe from any thread."""
+        """End the running replay, and run no other. Safe from any thread."""
         ...

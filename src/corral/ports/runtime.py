@@ -1,4 +1,4 @@
-"""What runs work on a host."""
+"""The runtime of work on a host."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,13 +9,13 @@ from corral.model.terminal import TerminalSize
 
 @dataclass(frozen=True, slots=True)
 class InnerCommand:
-    """A command to run inside what runs already.
+    """A command to run inside a running launch.
 
     Attributes:
         words: the program and its arguments.
-        terminal: it runs at one of this size, None without.
-        term: the kind of that terminal (TERM), "" for as the job has it.
-        stdin: it is sent input; without it and without a terminal its input is empty.
+        terminal: the size of its terminal; None without a terminal.
+        term: the kind of that terminal (TERM); "" for the job's own.
+        stdin: whether it is sent input; without it and without a terminal its input is empty.
     """
 
     words: tuple[str, ...]
@@ -26,13 +26,13 @@ class InnerCommand:
 
 @dataclass(frozen=True, slots=True)
 class InnerOutput:
-    """The next piece of what a command has written, or how it has ended.
+    """The next piece of a command's output, or its end.
 
     Attributes:
-        sequence: counts the pieces; that of the last one where there is nothing new.
-        stdout: at a terminal all of it.
-        stderr: what it wrote to standard error.
-        exit_code: as of a shell; None while it runs, or not all of its output has been given.
+        sequence: the number of the piece; that of the last one if there is no new one.
+        stdout: its output; at a terminal all of it.
+        stderr: its error output.
+        exit_code: as a shell's; None while it runs, or until all of its output has been returned.
         message: why it could not be started, or was ended.
     """
 
@@ -47,11 +47,13 @@ class Execution(Protocol):
     """A command that runs inside a launch. No call waits for it."""
 
     def write(self, offset: int, data: bytes, *, end: bool) -> tuple[int, bool]:
-        """Give it input from byte `offset` on, as much as it takes now: what it has had, and whether it takes more."""
+        """Give it input from byte `offset` on, as much as it takes now. Return the bytes taken so far, and whether it
+        takes more.
+        """
         ...
 
     def read(self, after: int) -> InnerOutput:
-        """The piece after that of this number. It may be asked for again until the next one is."""
+        """Return the piece after that of this number. It can be read again until the next one is read."""
         ...
 
     def resize(self, size: TerminalSize) -> None:
@@ -78,21 +80,21 @@ class Runtime(Protocol):
         ...
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Hold work that has not ended to this limit, counted from its start, and no longer to the one it came with.
+        """Hold running work to this limit, counted from its start, in place of its earlier limit.
 
-        Where it has run longer it ends now, timed out. Nothing where there is no such launch, or it is being stopped.
+        Work that has run longer ends now, timed out. Does nothing if there is no such launch, or it is being stopped.
         """
         ...
 
     def report(self, launch_id: str) -> LaunchReport:
-        """What is known of the launch now."""
+        """Return the present report of the launch."""
         ...
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """Take the launch's claim so that it can never run. False when a supervisor had it first.
+        """Take the launch's claim so that it can never run. False if a supervisor had it first.
 
-        Also False where that is known although the record is gone: to the caller, who then says `ran`, or from other
-        traces. What is left of the work is then ended, and the report becomes DEAD.
+        Also False if the record is gone but the launch is known to have run: from the caller's `ran`, or from other
+        traces. The rest of the work is then ended, and the report becomes DEAD.
         """
         ...
 
@@ -113,7 +115,9 @@ class Runtime(Protocol):
         ...
 
     def lineage(self, launch_id: str) -> Lineage:
-        """By what the processes of the work are known; asked for every look at the devices, so it must be quick."""
+        """Return the marks by which the work's processes are recognized. Called at every look at the devices: it must
+        be quick.
+        """
         ...
 
     def execute(self, launch_id: str, command: InnerCommand) -> Execution:

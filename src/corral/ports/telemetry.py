@@ -1,4 +1,4 @@
-"""What reads the devices of a host, and what control hears of all hosts."""
+"""The reader of a host's devices, and control's view of all hosts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,15 +16,17 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What reads the devices, for a person."""
+        """The name of the reader, for display."""
         ...
 
     def node(self) -> Node:
-        """The host's inventory. Raises BackendFailed when the driver does not answer."""
+        """The host's inventory. Raises BackendFailed if the driver does not answer."""
         ...
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
-        """One sample of each device, or of those named; a device that cannot be read has its `fault` set."""
+        """Return one sample of each device, or of the named ones. The sample of a device that cannot be read has its
+        `fault` set.
+        """
         ...
 
     def close(self) -> None:
@@ -33,7 +35,7 @@ class Source(Protocol):
 
 
 class NodeListener(Protocol):
-    """Who is told what happens on nodes, on a thread of the hub's: each call must return at once."""
+    """Gets events of nodes, on a thread of the hub's: each call must return at once."""
 
     def on_launches(self, node: str, launch_ids: tuple[str, ...]) -> None:
         """The reports of these launches are new."""
@@ -46,7 +48,7 @@ class NodeListener(Protocol):
     def on_return(self, node: str, visit: int) -> None:
         """The node is there, for the first time or again, or its agent was restarted.
 
-        Nothing starts on it until it was reconciled, which `NodeTelemetry.readmit(node, visit)` says.
+        Nothing starts on it until it was reconciled and `NodeTelemetry.readmit(node, visit)` was called.
         """
         ...
 
@@ -60,7 +62,7 @@ class NodeListener(Protocol):
 
 
 class Contact(StrEnum):
-    """How the server and a node stand: only on a node that is ready does anything start."""
+    """The state of a node for the server: work starts only on a ready node."""
 
     READY = "ready"
     RETURNING = "returning"
@@ -70,7 +72,7 @@ class Contact(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeContact:
-    """Whether a node answers. `last_seen_at` is when it last did, Unix seconds, None where it never has."""
+    """Whether a node answers. `last_seen_at` is the time of its last answer in Unix seconds, or None."""
 
     node: str
     contact: Contact
@@ -86,17 +88,19 @@ class Samples(Protocol):
 
 
 class NodeTelemetry(Samples, Protocol):
-    """What control needs of the hub, which hears all nodes."""
+    """The hub as control needs it; it follows all nodes."""
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[Observation, ...]:
-        """What samples that were asked for mean, for the ledger; `before` is the view as they were asked for.
+        """Judge samples for the ledger; `before` is the view from when the samples were requested.
 
-        A device that no node has, and one whose node is not ready, comes back unreadable.
+        A device that no node has, and a device whose node is not ready, count as unreadable.
         """
         ...
 
     def readmit(self, node: str, visit: int) -> None:
-        """The node was reconciled after this visit began: things may start there. Nothing, where it left meanwhile."""
+        """Let work start on a node that was reconciled after this visit began. Does nothing if the node left
+        meanwhile.
+        """
         ...
 
     def contacts(self) -> tuple[NodeContact, ...]:

@@ -1,4 +1,4 @@
-"""Courses side by side: what each made of the same jobs, and which jobs it made wait shorter or longer. Pure."""
+"""Compares courses of the same jobs: the runs of each course, and the jobs that wait shorter or longer in it. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,19 +8,19 @@ from corral.model.answers.replays import ReplayCourse, ReplayedGroup, ReplayedJo
 from corral.model.job import Job
 
 STEPS = 240
-"""The time of a replay is told in so many steps."""
+"""The number of steps into which the time of a replay is divided."""
 
 WAIT_QUANTILES = 51
 MOST_GROUPS = 100
 MOST_GAINED = 50
-"""Of each course so many jobs are told that wait less than in the base, and so many that wait more."""
+"""The most jobs listed for each course that wait less than in the base, and that wait more."""
 
 NO_RUN = ReplayedRun()
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """So many GPUs were allocated from `start` to `end` (Unix seconds)."""
+    """An allocation of this many GPUs from `start` to `end` (Unix seconds)."""
 
     start: float
     end: float
@@ -29,9 +29,9 @@ class Use:
 
 @dataclass(slots=True)
 class Course:
-    """What happened under one name: the run of each job by id, what was allocated, and from when to when jobs waited.
+    """The course of one policy: the run of each job by id, the allocations, and the begin and end of each wait.
 
-    `evictions` is None where nobody counted them.
+    `evictions` is None if they were not counted.
     """
 
     name: str
@@ -44,7 +44,9 @@ class Course:
 def side_by_side(
     jobs: Sequence[Job], courses: Sequence[Course], *, since: float, until: float, gpus: int
 ) -> ReplayResult:
-    """The courses of these jobs over one axis of time, which begins at `since`; the period itself ends at `until`."""
+    """Return the courses of these jobs over one axis of time, which begins at `since`; the period itself ends at
+    `until`.
+    """
     ends = [run.ended_at for course in courses for run in course.runs.values() if run.ended_at is not None]
     step_s = max(1.0, (max([until, *ends]) - since) / STEPS)
     base = 1 if len(courses) > 2 else 0
@@ -120,7 +122,7 @@ def _groups(jobs: Sequence[Job], courses: Sequence[Course], name_of: Callable[[J
 
 
 def _moved(jobs: Sequence[Job], courses: Sequence[Course], base: int) -> tuple[tuple[ReplayedJob, ...], int]:
-    """The jobs that moved most in any course, those that moved furthest first, and how many others moved at all."""
+    """Return the jobs that moved most in any course, the largest move first, and how many other jobs moved at all."""
     furthest: dict[str, float] = {}
     moved: set[str] = set()
     for course in courses:
@@ -164,5 +166,5 @@ def _quantile(ordered: Sequence[float], part: float) -> float | None:
 
 
 def _rank(part: float, count: int) -> int:
-    """The index of a quantile by the nearest rank, of so many values."""
+    """Return the index of a quantile of `count` values, by the nearest rank."""
     return max(0, ceil(part * count) - 1)

@@ -1,6 +1,6 @@
-"""Discrete-event simulation over the production planner: jobs arrive, run for as long as they take, and end.
+"""Discrete-event simulation over the production planner: jobs arrive, run for their time, and end.
 
-Time goes from event to event. The planner is given the same facts that the ledger would write.
+Time goes from event to event. The planner gets the same facts that the ledger would write.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,12 +38,12 @@ Speed = Callable[[Placement], float]
 NONE_RUN: Mapping[str, Placement] = MappingProxyType({})
 
 ROUNDS = 1_000
-"""A planner that still starts or evicts jobs after so many plans for one time will never stop doing so."""
+"""A planner that still starts or evicts jobs after this many plans for one time will never stop."""
 
 
 @dataclass(slots=True)
 class SimulatedWork:
-    """A job with what only the simulator knows: how much work it is, and how fast it runs on which devices.
+    """A job with facts that only the simulator knows: the amount of its work, and its speed on each device model.
 
     `amount` is in seconds at speed 1. The simulator updates `done`, and the times in Unix seconds.
     """
@@ -74,7 +74,7 @@ class _Run:
 
 
 def inventory(nodes: Iterable[Node]) -> list[Delta]:
-    """The facts for nodes whose devices are all readable, healthy and idle."""
+    """Return the facts for nodes whose devices are all readable, healthy and idle."""
     deltas: list[Delta] = []
     for node in nodes:
         deltas.append(NodeObserved(node))
@@ -89,8 +89,8 @@ def inventory(nodes: Iterable[Node]) -> list[Delta]:
 class Engine:
     """One simulated cluster. While jobs wait, it also plans at multiples of `tick_s`, for policies with time slices.
 
-    It goes from `begin` up to `until` (Unix seconds), where these are given: earlier jobs come at the beginning, and
-    what has not ended then stays as it is.
+    It runs from `begin` to `until` (Unix seconds), if they are given: earlier jobs arrive at the beginning, and jobs
+    that have not ended by then stay as they are.
     """
 
     planner: Planner
@@ -167,7 +167,7 @@ class Engine:
         return max(now, min(times))
 
     def _break_and_repair(self, now: float) -> list[Delta]:
-        """Devices fail or are repaired; a job on a failed device loses what it has done and waits again."""
+        """Let devices fail or recover. A job on a failed device loses its progress and waits again."""
         deltas: list[Delta] = []
         while self._troubles and self._troubles[0].at <= now:
             trouble = heappop(self._troubles)
@@ -233,7 +233,7 @@ class Engine:
         return run
 
     def _put_back(self, job_id: str, now: float, eviction: Evict | None = None) -> list[Fact]:
-        """Stop a job, for another or because its device failed; it keeps what it has done, and waits again."""
+        """Stop a job, for another or because its device failed; it keeps its progress, and waits again."""
         work, run = self._works[job_id], self._leave(job_id, now)
         work.done += (now - run.since) * run.speed
         work.served_s += now - run.since

@@ -1,6 +1,6 @@
-"""Nodes that fail in the ways nodes do, and the way from a server to one of them.
+"""Nodes that fail as real nodes do, and the connection from a server to one of them.
 
-Nothing here waits: a call to a node that is silent fails at once, and time passes by a clock that is set by hand.
+Nothing here waits: a call to a silent node fails at once, and time passes by a clock that is set by hand.
 """
 
 import random
@@ -20,18 +20,18 @@ from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim.witness import Witness
 
 LINGER = 0.3
-"""The part of launches that do not end when they are told to, but only when they are killed."""
+"""The fraction of launches that ignore an order to end and must be killed."""
 
 IN_HAND = ("launch", "stop", "declare_lost", "forget")
-"""Calls that an agent may have taken in as it was stopped, and does as soon as it goes on."""
+"""Calls that an agent may have received as it was stopped, and carries out when it goes on."""
 
 
 class WitnessedRuntime(SimulatedRuntime):
-    """Simulated work of which a witness is told, and of which some takes its time to end.
+    """Simulated work that reports to a witness. Some of it ends only late.
 
     Attributes:
-        lingers: whether some of it does, at present.
-        is_late: what is launched at present was to begin before the node fell silent.
+        lingers: whether some of it ends late, at present.
+        is_late: whether present launches were ordered before the node fell silent.
     """
 
     def __init__(self, node: str, clock: Clock, witness: Witness) -> None:
@@ -67,7 +67,7 @@ class WitnessedRuntime(SimulatedRuntime):
             self._end_stopped(launch_id)
 
     def kill_lingering(self) -> None:
-        """The grace is over: what was told to stop ends."""
+        """The grace is over: stopped work that lingers ends."""
         lingering, self._lingering = self._lingering, set()
         for launch_id in sorted(lingering):
             self._end_stopped(launch_id)
@@ -82,10 +82,10 @@ class WitnessedRuntime(SimulatedRuntime):
 
 
 class FaultyNode(SimulatedNode):
-    """A node with devices; it can fall silent, lose calls or their answers, restart its agent and lose its power.
+    """A node with devices. It can fall silent, lose calls or their answers, restart its agent and lose its power.
 
     Attributes:
-        silent: it answers nobody; what runs here runs on.
+        silent: it does not answer; its work goes on.
         sick: devices that have failed, by UUID.
     """
 
@@ -102,7 +102,7 @@ class FaultyNode(SimulatedNode):
         self.sample_all()
 
     def sample_all(self) -> None:
-        """Sample every device, and tell of the node."""
+        """Sample every device, and report the node."""
         self.samples = {device.uuid: self._sample(device.uuid) for device in self.inventory.devices}
         self.show(self.inventory, tuple(self.samples.values()))
 
@@ -111,7 +111,7 @@ class FaultyNode(SimulatedNode):
         self._mishap = (call, how)
 
     def speak(self) -> None:
-        """Answer again, and go on doing so. What was in hand when it fell silent is done first."""
+        """Answer again from now on. Calls received when it fell silent are carried out first."""
         in_hand, self._in_hand = self._in_hand, []
         self.runtime.is_late = True
         for call in in_hand:
@@ -120,14 +120,14 @@ class FaultyNode(SimulatedNode):
         self._mishap, self.silent = None, False
 
     def restart_agent(self) -> None:
-        """Another agent comes: what the former had in memory and in hand is gone."""
+        """Replace the agent: the old agent's memory and its received calls are lost."""
         self._in_hand.clear()
         self._mishap = None
         self.restart()
         self.sample_all()
 
     def lose_power(self) -> None:
-        """All work here ends, and nothing tells how."""
+        """End all work here without a report of its end."""
         for launch_id in self.runtime.running():
             self.runtime.die(launch_id)
         self.restart_agent()
@@ -161,7 +161,7 @@ class FaultyNode(SimulatedNode):
 
 
 class Cable:
-    """Carries the calls of one server, until that is killed: at once, or after so many more calls."""
+    """Carries the calls of one server until that is killed: at once, or after a number of further calls."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -174,11 +174,11 @@ class Cable:
         return self._left is not None and self._left <= 0
 
     def cut_after(self, calls: int) -> None:
-        """Carry so many more calls, and then none."""
+        """Carry `calls` more calls, and then none."""
         self._left = calls
 
     def carry(self) -> None:
-        """Count a call. Raises NodeUnreachable where it is not carried."""
+        """Count a call. Raises NodeUnreachable if it is not carried."""
         with self._lock:
             self.calls += 1
             if self._left is not None:
@@ -188,7 +188,7 @@ class Cable:
 
 
 class NodeLink:
-    """Implements `corral.ports.node.NodeAgent`: one server's way to one node."""
+    """Implements `corral.ports.node.NodeAgent`: one server's connection to one node."""
 
     def __init__(self, node: FaultyNode, cable: Cable) -> None:
         self._node = node

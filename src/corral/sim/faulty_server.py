@@ -22,7 +22,7 @@ from corral.telemetry.hub import Hub
 
 PATIENCE_S = 120.0
 _HESITATION_S = 0.03
-"""Starts that were decided and are not made after so long cannot be made now."""
+"""Starts that were decided and not made within this time cannot be made now."""
 
 
 class FaultyServer:
@@ -46,17 +46,17 @@ class FaultyServer:
         self.settle()
 
     def round(self) -> None:
-        """Do once what a server does again and again."""
+        """Do once all periodic work of a server."""
         self.hub.round()
         self.core.recovery.try_again()
         self._drains.look()
         self.core.dispatcher.recheck()
-        # A change of no consequence, so that it is decided again: some time may have passed.
+        # A change without effect triggers a new decision: some time may have passed.
         self.ledger.observe([NodeObserved(node) for node in self.ledger.view().nodes.values()])
         self.settle()
 
     def hear(self) -> None:
-        """Let the hub hear what is new, and wait until that has had its effects."""
+        """Let the hub receive changes, and wait for their effects."""
         self.hub.round()
         self.settle()
 
@@ -85,7 +85,7 @@ class FaultyServer:
         self._nodes.remove(name)
 
     def close(self) -> None:
-        """Go away in an orderly way; what runs, runs on."""
+        """Stop in an orderly way; jobs go on."""
         self.core.close()
         self.hub.stop()
         self.ledger.close()
@@ -101,12 +101,12 @@ class FaultyServer:
         return self.ledger.view().version, self.cable.calls
 
     def _is_planned(self, *, for_s: float) -> bool:
-        """Whether the last plan is of this view, and all is started that can be."""
+        """Return whether the last plan is of this view, and all possible starts are made."""
         plan = self.core.controller.plan
         return plan.version == self.ledger.view().version and (not plan.starts or for_s > _HESITATION_S)
 
     def _sync(self) -> None:
-        """Let every thread finish what was put to it so far."""
+        """Wait until every thread has finished its present work."""
         done = []
         for name in self._nodes:
             worker = self._nodes.worker(name)

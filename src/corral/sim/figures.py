@@ -7,7 +7,7 @@ from typing import Any
 from corral.model.units import format_duration, format_memory, format_share
 
 Row = tuple[str, ...]
-"""What a figure is called, and its value; or its values in each of several columns."""
+"""The name of a figure and its value, or its values in several columns."""
 
 _SOON_S = 60.0
 
@@ -57,12 +57,12 @@ def text(report: Mapping[str, Any], width: int = 80) -> str:
 
 
 def _same(report: Mapping[str, Any], group: Mapping[str, Any]) -> bool:
-    """Whether another group of the report has the same figures."""
+    """Return whether another group of the report has the same figures."""
     return sum(isinstance(value, Mapping) and value.keys() == group.keys() for value in report.values()) > 1
 
 
 def _rows_of(key: str, value: Any, within: str | None = None) -> Iterator[tuple[str, str]]:
-    """The row of a figure, or those of a group: each in its own unit if it names one, else in the group's."""
+    """Return the rows of a figure or a group: each in its own unit if its name has one, else in the group's."""
     name, show = _unit_of(key)
     if not isinstance(value, Mapping):
         yield name, show(value)
@@ -105,7 +105,7 @@ def _plain(value: Any) -> str:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """The text in lines of at most so many characters, broken after commas."""
+    """Return the text in lines of at most `width` characters, broken after commas."""
     pieces = [""]
     for part in line.split(", ") if len(line) > width else [line]:
         joined = f"{pieces[-1]}, {part}" if pieces[-1] else part

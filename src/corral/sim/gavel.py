@@ -133,7 +133,7 @@ def simulate(
 
 
 def _check_cluster(trace: Sequence[GavelJob], cluster: Mapping[str, int]) -> None:
-    """Raises Refused for a model for which the trace has no speeds, and where a job could never run."""
+    """Raise Refused for a model without speeds in the trace, and if a job could never run."""
     for model in cluster:
         if model not in trace[0].throughput:
             hint = nearest(model, trace[0].throughput)

@@ -18,8 +18,9 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """What is in use and how many wait, at each time at which either changed; every run; waits by user in seconds.
-    `in_use` counts GPUs, or the CPUs of what runs without any. `names` is what to call devices, by UUID.
+    """The use and the number of waiting jobs at each change; every run; waits by user in seconds.
+
+    `in_use` counts GPUs, or CPUs for jobs without GPUs. `names` are display names of devices, by UUID.
     """
 
     times: list[float] = field(default_factory=list)
@@ -30,7 +31,7 @@ class History:
     names: dict[str, str] = field(default_factory=dict)
 
     def name(self, nodes: Sequence[Node]) -> None:
-        """Name the devices of these nodes by index, and by node where there are several."""
+        """Name the devices of these nodes by index, and by node if there are several."""
         for node in nodes:
             for device in node.devices:
                 self.names[device.uuid] = f"GPU {device.index}" if len(nodes) == 1 else f"{node.name}:{device.index}"

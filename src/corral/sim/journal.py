@@ -1,7 +1,7 @@
 """What if: the jobs recorded in a server's journal, run again under another policy or with more GPUs.
 
-The journal has no inventory. The simulated cluster has the devices that were ever allocated, with their models from the
-records of allocations. Conditions that cannot be checked (memory, compute capability, driver, labels) count as met.
+The journal has no inventory. The simulated cluster has every device that was ever allocated, with the model from the
+allocation. Conditions that cannot be checked (memory, compute capability, driver, labels) count as met.
 """
 
 import os
@@ -30,7 +30,7 @@ from corral.sim.history import History
 from corral.sim.progress import Progress, untold
 
 MEMORY_MIB = 1 << 24
-"""The memory of a device whose memory is not recorded: more than any job asks for."""
+"""The memory of a device without a record of it: more than any job requests."""
 
 HOST = 1 << 40
 """The CPU and memory of a host, likewise."""
@@ -47,9 +47,9 @@ class Faults:
 
 @dataclass(slots=True)
 class Recorded:
-    """One recorded job; `ran_s` is how long its last attempt ran, `wait_s` how long it had waited in its queue before.
+    """One recorded job; `ran_s` is the run time of its last attempt, `wait_s` its time in the queue before.
 
-    `queued_s` is what the journal says of that wait, until the last attempt was given its devices at `allocated_at`.
+    `queued_s` is that time by the journal, until the last attempt got its devices at `allocated_at`.
     """
 
     job: Job
@@ -70,9 +70,9 @@ class Recorded:
 
 
 def read_journal(url: str) -> tuple[Fact, ...]:
-    """Every fact of the ledger at `url`, in order; the server may be running.
+    """Return every fact of the ledger at `url`, in order; the server may be running.
 
-    Raises Refused where there is none, or this user may not read it.
+    Raises Refused if there is no ledger, or this user may not read it.
     """
     database = Database(url)
     if _is_forbidden(database.path):
@@ -89,7 +89,7 @@ def read_journal(url: str) -> tuple[Fact, ...]:
 
 
 def _is_forbidden(path: Path) -> bool:
-    """Whether the file may be there, and this user may not open it."""
+    """Return whether the file may exist, and this user may not open it."""
     try:
         path.stat()
     except PermissionError:
@@ -109,7 +109,9 @@ def simulate(
     history: History | None = None,
     progress: Progress = untold,
 ) -> dict[str, Any]:
-    """The recorded jobs under `policy`, on the recorded GPUs and `add_gpus` more, beside what really happened."""
+    """Simulate the recorded jobs under `policy`, on the recorded GPUs and `add_gpus` more. Report them beside the real
+    course.
+    """
     began = time.perf_counter()
     chosen = replace(policy_named(policy), backfill=backfill_named(backfill))
     jobs = recorded_jobs(facts)
@@ -150,7 +152,7 @@ def simulate_each(
     histories: Mapping[str, History],
     progress: Callable[[str], Progress] = lambda policy: untold,
 ) -> dict[str, Any]:
-    """As `simulate`; for several policies the figures of each under its name, beside what really happened."""
+    """As `simulate`; for several policies the figures of each under its name, beside the real course."""
     reports = {
         policy: simulate(
             facts,
@@ -172,10 +174,11 @@ def simulate_each(
 
 
 def recorded_jobs(facts: Iterable[Fact], now: float = 0.0) -> list[Recorded]:
-    """The jobs that have started, in order of submission; one that still runs ends with the journal, or at `now`.
+    """Return the jobs that have started, in order of submission. A job that still runs ends with the journal, or at
+    `now`.
 
-    A job counts as submitted when nothing but its queue kept it: at its begin time, say, or, by what the journal says
-    of its wait, so much later as it was held, waited for other jobs, or ran in earlier attempts.
+    A job counts as submitted when only its queue kept it from starting, for example at its begin time. By the journal's
+    record of its wait, the time in which it was held, waited for other jobs, or ran earlier attempts does not count.
     """
     jobs: dict[str, Recorded] = {}
     last = now
@@ -215,7 +218,7 @@ def _follow(one: Recorded, fact: JobChanged) -> None:
 
 
 def recorded_nodes(facts: Iterable[Fact], add_gpus: int = 0) -> list[Node]:
-    """Nodes with the devices that were ever allocated, and one with `add_gpus` more of the most common model."""
+    """Return nodes with all devices that were ever allocated, and one with `add_gpus` more of the most common model."""
     models: dict[str, dict[str, tuple[int, str]]] = {}
     for fact in facts:
         if not isinstance(fact, AllocationMade):

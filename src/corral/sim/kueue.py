@@ -1,7 +1,7 @@
 """Kueue's scheduling benchmark on Corral's real ledger, controller and dispatcher, in real time.
 
-The generator files say which workloads are created when (kubernetes-sigs/kueue, test/performance/scheduler). Kueue's
-unit is a number that counts to a quota. Here twenty units, what the largest workloads ask for, are one GPU: a large
+The generator files define when workloads are created (kubernetes-sigs/kueue, test/performance/scheduler). Kueue's unit
+is a number that counts to a quota. Here twenty units, the request of the largest workloads, are one GPU. A large
 workload takes a whole device, a medium one a quarter, a small one a twentieth, and all have to be placed. No process
 runs: a simulated launch ends when its time is over.
 """
@@ -42,14 +42,15 @@ SPARED_S = 10.0
 """No workload is evicted: all are shorter than this, and their work would be lost."""
 
 TICK_S = 0.02
+"""The interval at which the generator submits the workloads that are due, in seconds."""
+
 _LOOK_S = 0.2
-"""How often it is looked how far it is."""
-"""How often the generator submits the workloads that are due, in seconds."""
+"""The interval at which the progress is checked, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The workloads of one class that one queue gets: `count` of them, one every `interval_s`."""
+    """The workloads of one class in one queue: `count` of them, one every `interval_s`."""
 
     queue: str
     name: str
@@ -62,7 +63,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """What a generator file asks for: queues with their quotas in units, by cohort, and their workloads."""
+    """The content of a generator file: queues with their quotas in units, by cohort, and their workloads."""
 
     queues: tuple[Queue, ...]
     streams: tuple[Stream, ...]
@@ -71,7 +72,7 @@ class Generator:
 
 
 def read_generator(path: Path) -> Generator:
-    """The generator of a YAML file. Raises Refused when it is not one."""
+    """Read a generator from a YAML file. Raises Refused if the file is none."""
     import yaml
 
     try:
@@ -219,7 +220,7 @@ class TimedRuntime(SimulatedRuntime):
 
 @dataclass(slots=True)
 class Admissions:
-    """When each workload first started, and how many have ended; follows the ledger."""
+    """The first start of each workload, and the number of ended ones; follows the ledger."""
 
     started: dict[str, float] = field(default_factory=dict)
     ended: int = 0
@@ -242,9 +243,9 @@ class Admissions:
 def simulate(
     generator: Generator, *, patience_s: float = 600.0, history: History | None = None, progress: Progress = untold
 ) -> dict[str, Any]:
-    """Run the generator to the end of its last workload; times of first admission in seconds after submission.
+    """Run the generator to the end of its last workload. Times of first admission are in seconds after submission.
 
-    `history` is given what it was like, with the waits of each class of workloads.
+    `history` receives the course, with the waits of each class of workloads.
     """
     with tempfile.TemporaryDirectory(prefix="corral-kueue-") as directory:
         report = _run(generator, Path(directory), patience_s, progress)
@@ -288,7 +289,7 @@ def _arrivals(generator: Generator) -> list[tuple[float, int, Stream]]:
 
 
 def _site(generator: Generator) -> list[Observation]:
-    """As many devices as all quotas add up to, one node for each cohort."""
+    """Return a site with as many devices as all quotas together, one node for each cohort."""
     gpus = generator.units // generator.units_per_gpu
     cohorts = [queue.name for queue in generator.queues if queue.parent is None]
     observations: list[Observation] = [SiteArranged(queues=generator.queues)]
@@ -310,7 +311,7 @@ def _generate(
     jobs: dict[str, tuple[Job, Stream]],
     runtimes: dict[str, float],
 ) -> None:
-    """Submit every workload when it is due; those of one time together."""
+    """Submit every workload when it is due; workloads of one time together."""
     began, next_one = time.monotonic(), 0
     units_per_gpu = max(stream.units for _, _, stream in arrivals)
     while next_one < len(arrivals):

@@ -39,18 +39,18 @@ AT_ONCE = 4
 """The most jobs that arrive together."""
 
 GANGS = 0.5
-"""The part of jobs that are gangs, where there are two devices or more."""
+"""The fraction of jobs that are gangs, if there are at least two devices."""
 
 PASSES_AFTER_MISHAP = 0.4
-"""How often so much time passes after a node fell silent in the middle of a call that it is all but given up."""
+"""The probability that time passes after a node fell silent during a call, until it is nearly given up."""
 
 LEAVES_MEANWHILE = 0.15
-"""How often a node leaves the cluster while no server is there."""
+"""The probability that a node leaves the cluster while no server runs."""
 
 MEMORY_MIB = 81_920
 STARTED_AT = 1_700_000_000.0
 STEP_S = 5.0
-"""Time passes in such steps; all that a server does again and again it does in each."""
+"""Time passes in these steps; the server's periodic work is done in each."""
 
 SETTINGS = Settings(
     node_silent_after_s=10.0, node_gone_after_s=45.0, kill_grace_s=5.0, retry_backoff_s=0.5, retry_backoff_max_s=4.0
@@ -68,9 +68,9 @@ def simulate(
     history: History | None = None,
     progress: Progress = untold,
 ) -> dict[str, Any]:
-    """Run until so many jobs have arrived, then until the last of them has ended. `gpus` are those of each node.
+    """Run until `jobs` jobs have arrived, then until the last has ended. `gpus` are those of each node.
 
-    `guarantees_broken` has a sentence for each; there should be none. `history` receives the course.
+    `guarantees_broken` has a sentence for each broken promise; there should be none. `history` receives the course.
     """
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="corral-life-") as directory:
@@ -102,7 +102,7 @@ def simulate(
 
 @dataclass(slots=True)
 class _Life:
-    """What goes on, and what was promised."""
+    """The simulated world, and the server's promises."""
 
     home: Home
     node_count: int
@@ -129,7 +129,8 @@ class _Life:
     def go_on(self) -> None:
         """Let one event happen, and check the promises."""
         possible = self._possible_events()
-        # Each with draws of its own: what it finds is up to a server's threads, and moves nothing that comes after it.
+        # Each event has a random generator of its own: its draws depend on the server's threads and must not shift
+        # later ones.
         self.drawn += 1
         self.chance = random.Random(f"{self.seed}/{self.drawn}")
         (event,) = self.chance.choices(list(possible), [weight for weight, _ in possible.values()])
@@ -140,7 +141,9 @@ class _Life:
             self.promises.look(self.server)
 
     def _possible_events(self) -> dict[str, tuple[int, Callable[[], bool]]]:
-        """By name: how often an event is drawn, and what happens then; False where it cannot happen now."""
+        """Return by name how often an event is drawn, and its action; the action returns False if it cannot happen
+        now.
+        """
         return {
             "come": (5, self._come),
             "end": (6, self._end),
@@ -206,7 +209,7 @@ class _Life:
         try:
             self.acknowledged += self.server.service.submit(work, SOMEBODY)
         except Refused:
-            # Too few nodes are there at present for one of them.
+            # A job may need more nodes than there are at present.
             return False
         return True
 
@@ -260,7 +263,7 @@ class _Life:
     # Devices and nodes
 
     def _sicken(self) -> bool:
-        """A device fails, and so does what runs on it."""
+        """Let a device fail, with the work on it."""
         node = self._some_node()
         well = sorted({device.uuid for device in node.inventory.devices} - node.sick)
         if not well:
@@ -287,7 +290,7 @@ class _Life:
         return True
 
     def _give_up(self) -> bool:
-        """So much time passes that nodes that are silent are given up, and that is one at least."""
+        """Let enough time pass that silent nodes are given up; make one silent if none is."""
         if not any(node.silent for node in self.nodes.values()):
             self._silence()
         self._let_pass(int(SETTINGS.node_gone_after_s / STEP_S) + 1)
@@ -325,7 +328,7 @@ class _Life:
         return True
 
     def _leave(self) -> bool:
-        """A node is taken out of the cluster, but never the last one."""
+        """Take a node out of the cluster, but never the last one."""
         name = self._one_to_leave()
         if name is not None:
             self.server.leave(name)
@@ -374,7 +377,7 @@ class _Life:
         return self._replace_server()
 
     def _kill(self) -> bool:
-        """The server is killed in the middle of what it does for jobs that have just come."""
+        """Kill the server in the middle of its work for jobs that have just arrived."""
         self.server.cable.cut_after(self.chance.randint(0, 12))
         self._come()
         self.server.hear()

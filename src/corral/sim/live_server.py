@@ -24,7 +24,7 @@ PATIENCE_S = 120.0
 
 
 class QuietHub:
-    """Implements `corral.ports.telemetry.NodeTelemetry` for nodes whose devices nobody else ever uses."""
+    """Implements `corral.ports.telemetry.NodeTelemetry` for nodes whose devices only Corral uses."""
 
     def __init__(self, nodes: Mapping[str, SimulatedNode]) -> None:
         self._nodes = nodes
@@ -62,7 +62,7 @@ class QuietHub:
 
 
 class LiveServer:
-    """One server over a ledger file and nodes that outlive it. `observations` say what the nodes are like."""
+    """One server over a ledger file and nodes that outlive it. `observations` describe the nodes."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class LiveServer:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until nothing moves: the last plan is of this view and starts nothing, and nobody is on the way."""
+        """Wait until nothing changes: the last plan is of this view and starts nothing, and no work is under way."""
         deadline = time.monotonic() + PATIENCE_S
         while self._moves():
             assert time.monotonic() < deadline, "the server does not come to rest"
@@ -109,6 +109,6 @@ class LiveServer:
         )
 
     def close(self) -> None:
-        """Go away; what runs, runs on."""
+        """Stop; jobs go on."""
         self.core.close()
         self.ledger.close()

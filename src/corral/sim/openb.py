@@ -74,8 +74,8 @@ def read_trace(
 ) -> Trace:
     """Read a trace as published: CSVs of nodes and pods, and the orders by seed; each may be gzipped.
 
-    `arrivals` is "sequence", the seed's order, or "file": the pods as they stand, over and over, until 101 % arrived.
-    Raises Refused, naming option, file and line, when a file is not what it should be, or has no such seed.
+    `arrivals` is "sequence", the seed's order, or "file": the pods in file order, repeated until 101 % has arrived.
+    Raises Refused with option, file and line if a file is invalid, or has no such seed.
     """
     if arrivals not in {"sequence", "file"}:
         hint = nearest(arrivals, ["sequence", "file"])
@@ -128,16 +128,16 @@ def run_openb(
     arrivals: str = "sequence",
     policy: str = "corral",
 ) -> dict[str, Any]:
-    """Replay a trace under a policy and report what was allocated; the keys are those of `corral simulate openb`."""
+    """Replay a trace under a policy and report the allocation; the keys are those of `corral simulate openb`."""
     return replay(read_trace(nodes, pods, order, seed=seed, arrivals=arrivals), policy, seed)
 
 
 def replay(
     trace: Trace, policy: str, seed: int = 42, *, curve: list[Point] | None = None, progress: Progress = untold
 ) -> dict[str, Any]:
-    """Place the arrivals of a trace one by one; a pod that fits is never refused, one that fails is not tried again.
+    """Place the arrivals of a trace one by one. A pod that fits is never refused; a pod that fails is not tried again.
 
-    `curve` is given a point at each whole percent of capacity that has arrived.
+    `curve` receives a point at each whole percent of capacity that has arrived.
     """
     started = perf_counter()
     run = _Run(trace, policy, seed)
@@ -153,7 +153,7 @@ def replay(
 
 
 class _Run:
-    """One replay: the planner, columns of its own to measure fragmentation, and the sums for the report."""
+    """One replay: the planner, separate columns to measure fragmentation, and the sums for the report."""
 
     def __init__(self, trace: Trace, policy: str, seed: int) -> None:
         mix = target_mix(trace.pods)
@@ -173,7 +173,7 @@ class _Run:
         self._everywhere: Rows = np.arange(len(self._columns), dtype=np.intp)
 
     def arrive(self, request: Request) -> None:
-        """Submit one pod and carry out what is decided, all of it timed; then let the policy learn."""
+        """Submit one pod and carry out the decision, all of it timed; then let the policy learn."""
         number = len(self._seconds) + 1
         job = Job(str(number), number, JobSpec(user="openb", request=request), submitted_at=float(number))
         before = perf_counter()
@@ -201,7 +201,7 @@ class _Run:
 
     @property
     def arrived_pct(self) -> int:
-        """How much has been asked for so far, in whole percent of capacity, including pods that did not fit."""
+        """The requests so far in whole percent of capacity, pods that did not fit included."""
         return round(100 * self._arrived / self._capacity)
 
     def point(self) -> Point:
@@ -224,7 +224,7 @@ class _Run:
         }
 
     def _fits_somewhere(self, request: Request) -> bool:
-        """Whether the pod fits on any row, computed without the policy's caches."""
+        """Return whether the pod fits on any row, computed without the policy's caches."""
         shape = self._shapes.get(request)
         if shape is None:
             shape = self._shapes[request] = Shape(request, self._columns)
@@ -287,7 +287,7 @@ def _order(path: Traversable, seed: int, nodes: int, pods: int) -> dict[str, lis
 
 
 def _ranked(rank: int, node: Node) -> Node:
-    """The node by its place in the order, which tells it from others of the same name."""
+    """Return the node named by its place in the order, which distinguishes it from others of the same name."""
     devices = tuple(replace(device, uuid=f"GPU-{rank:06d}-{device.index}") for device in node.devices)
     return replace(node, name=f"{rank:06d}-{node.name}", devices=devices)
 

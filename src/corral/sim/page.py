@@ -38,7 +38,7 @@ class Series(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """One bar of a Gantt chart: a row, its begin and end, and what it is. The row's caption is its name where None."""
+    """One bar of a Gantt chart: a row, its begin and end, and its label. Without a caption the row shows its name."""
 
     row: str
     start: float
@@ -77,9 +77,10 @@ def lines(title: str, series: Sequence[Series], *, x_label: str, steps: bool = F
 
 
 def gantt(title: str, bars: Sequence[Bar], *, x_label: str, span: tuple[float, float] | None = None) -> str:
-    """A row for each device (or node), a bar for each job that had it; over a `span` of time that others share.
+    """Return a chart with a row for each device (or node) and a bar for each job on it, over a `span` that other charts
+    share.
 
-    Where rows are narrower than their captions, some go without.
+    If rows are narrower than their captions, some captions are left out.
     """
     rows = list(dict.fromkeys(bar.row for bar in bars))
     if not rows:
@@ -134,7 +135,7 @@ def _time_axis(low: float, high: float, height: int, x_label: str) -> str:
 
 
 def _ticks(top: float) -> list[float]:
-    """From 0 to `top` in some four to eight steps of 1, 2 or 5 times a power of ten."""
+    """Return ticks from 0 to `top` in four to eight steps of 1, 2 or 5 times a power of ten."""
     if top <= 0:
         return [0.0]
     rough = top / 8

@@ -11,9 +11,9 @@ from corral.sim.journal import recorded_jobs, recorded_nodes
 
 
 def record(facts: Sequence[Fact], history: History, *, group: Callable[[Job], str] = lambda job: job.spec.user) -> None:
-    """Add runs and waits from a journal's facts, in order; what has not ended is shown until the last fact.
+    """Add runs and waits from a journal's facts, in order. Unfinished ones are shown until the last fact.
 
-    `group` gives the name under which a job's wait is shown, by default its user's.
+    `group` returns the name under which a job's wait is shown, by default its user.
     """
     history.name(recorded_nodes(facts))
     live: dict[str, tuple[Allocation, float]] = {}

@@ -27,7 +27,7 @@ from corral.sim.progress import Progress, untold
 
 
 class PhillyJob(NamedTuple):
-    """One line of the trace: seconds from the first submission, seconds that it ran, GPUs, virtual cluster."""
+    """One line of the trace: seconds from the first submission, run time in seconds, GPUs, virtual cluster."""
 
     submitted_at: float
     run_s: float
@@ -75,7 +75,7 @@ class StartForecasts:
                 self._expected[job_id] = expected[job_id]
 
     def report(self) -> dict[str, Any]:
-        """How many forecasts were asked for and given, and their median and mean error in seconds.
+        """Return the number of forecasts requested and given, and their median and mean error in seconds.
 
         There is no forecast for a job that waits for jobs without an estimate, or that is too far back in the queue.
         """

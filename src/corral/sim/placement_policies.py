@@ -40,7 +40,7 @@ class Chooser:
         self._placer = Placer(columns, score)
 
     def choose(self, request: Request) -> RowGrant | None:
-        """The placement of one member, None when it fits nowhere."""
+        """Return the placement of one member, or None if it fits nowhere."""
         return self._placer.best(request)
 
     def learn(self, request: Request) -> None:

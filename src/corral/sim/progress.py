@@ -1,10 +1,10 @@
-"""How far a simulation is: what runs one tells whoever shows it."""
+"""The progress of a simulation, reported by the simulation to the code that shows it."""
 
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]
-"""Told often how many jobs are done with, of how many."""
+"""Called often with the number of finished jobs, and of all jobs."""
 
 
 def untold(done: int, total: int) -> None:
-    """For a simulation that nobody watches."""
+    """For a simulation whose progress is not shown."""

@@ -1,4 +1,4 @@
-"""What a server has promised, held against what truly happens on its nodes."""
+"""Compares the promises of a server with the real events on its nodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -28,7 +28,7 @@ class Promises:
         self._witness = witness
         self._nodes = nodes
         self._clock = clock
-        # A recheck finds that it is over, and what is told to stop then may take the grace.
+        # A recheck finds that its time is over, and the stop may take the whole grace.
         self._patience_s = max(HALF_BEGUN_S, settings.kill_grace_s) + RECHECK_INTERVAL_S + settings.kill_grace_s
         self._half_since: dict[str, float] = {}
         self._gone_since: dict[str, float] = {}
@@ -36,7 +36,7 @@ class Promises:
 
     @property
     def broken(self) -> list[str]:
-        """Sentences, of what the witness saw too."""
+        """The broken promises in sentences, those that the witness saw included."""
         return self._witness.broken
 
     def look(self, server: FaultyServer) -> None:
@@ -59,7 +59,7 @@ class Promises:
         self._look_at_running(view)
 
     def look_at_ends(self, ended: Sequence[Job], acknowledged: Iterable[str]) -> None:
-        """Check what became of every job, after all have ended."""
+        """Check the end of every job, after all have ended."""
         jobs = {job.id: job for job in ended}
         for job_id in acknowledged:
             if job_id not in jobs:
@@ -73,13 +73,13 @@ class Promises:
                 self.broken.append(f"{uuid} is allocated more than once: {view.allocated_milli(uuid)} milli")
 
     def _look_for_unknown(self, view: View, reached: set[str]) -> None:
-        """On a node that was reconciled nothing runs that the ledger has given up."""
+        """Check that on a reconciled node nothing runs that the ledger has given up."""
         for name, one in list(self._witness.running.items()):
             if one.node in reached and member_of(name)[0] not in view.allocations:
                 self.broken.append(f"{name} runs on {one.node}, and the ledger has given it up")
 
     def _for_too_long(self, allocations: set[str], since: Mapping[str, float], what: str) -> dict[str, float]:
-        """Since when these are so; each for which that is too long breaks a promise."""
+        """Return since when these states last. Each state that lasts too long breaks a promise."""
         now = self._clock.now()
         found = {one: since.get(one, now) for one in sorted(allocations)}
         for one, at in found.items():
@@ -88,9 +88,9 @@ class Promises:
         return found
 
     def _look_at_running(self, view: View) -> None:
-        """A job that is said to run has begun, in this attempt and with all of its members.
+        """Check that each job with phase RUNNING has begun, in this attempt and with all of its members.
 
-        Of a member on a node that was given up nobody knows, and it is taken for one that ran.
+        The state of a member on a node that was given up is unknown. It counts as having run.
         """
         for allocation in view.allocations.values():
             if view.jobs[allocation.job_id].phase is Phase.RUNNING and allocation.id not in self._given_up:
@@ -100,7 +100,7 @@ class Promises:
                         self.broken.append(f"job {allocation.job_id} is said to run, and {name} has never begun")
 
     def _runs_half(self, allocation: Allocation, view: View, reached: set[str]) -> bool:
-        """Whether a member runs that can be reached although another does not run, which the server can know of."""
+        """Return whether a reachable member runs while another does not, as far as the server can know."""
         members = {launch_id(allocation.id, rank): one.node for rank, one in enumerate(allocation.placement.members)}
         if not any(name in self._witness.running and node in reached for name, node in members.items()):
             return False
@@ -113,7 +113,7 @@ class Promises:
         )
 
     def _has_lost_a_node(self, allocation: Allocation, reached: set[str], gone: set[str]) -> bool:
-        """Whether a node is gone before its member had ended well, and nothing is to be awaited of the others."""
+        """Return whether a node is gone before its member ended well, while each other node is reached or gone, too."""
         nodes = _nodes_of(allocation)
         lost = any(
             one.node in gone and self._witness.ends.get(launch_id(allocation.id, rank)) != 0

@@ -23,15 +23,15 @@ from corral.sim.progress import Progress
 RECORDED = "recorded"
 
 TICK_S = 3600.0
-"""Time alone may let a job start: when GPU-hours of a quota are forgiven, say. So often it is looked."""
+"""The planning interval. Time alone may let a job start, as when GPU-hours of a quota expire."""
 
 DAY_S = 86400.0
 PATIENCE = 2.0
-"""A course goes on for so many times as long as the period (and a day at least) after the last recorded end."""
+"""A course ends this many lengths of the period (of a day at least) after the last recorded end."""
 
 
 class _RunsAlone(History):
-    """The runs of a course; what is in use at each moment follows from them."""
+    """The runs of a course; the use at each moment follows from them."""
 
     def note(self, at: float, allocations: Iterable[Allocation], waiting: int) -> None:
         """Nothing is kept."""
@@ -45,11 +45,12 @@ def replay(
     *,
     remembered: Sequence[PastRun] = (),
 ) -> ReplayResult:
-    """The courses of the order's policies. `facts` are all that the journal has of the jobs of the period, in order.
-    `remembered` are the runs before it: fair shares and estimates of run times stand on them.
+    """Return the courses of the order's policies.
 
-    Jobs that ran when it began have their GPUs from the beginning, for as long as they really ran on. Raises Refused
-    where no job of the period has started, or a policy is not known.
+    `facts` are all facts of the journal about the jobs of the period, in order. `remembered` are the runs before it:
+    fair shares and estimates of run times build on them. Jobs that ran when it began have their GPUs from the
+    beginning, for as long as they really ran on. Raises Refused if no job of the period has started, or a policy is
+    unknown.
     """
     there = [one for one in recorded_jobs(facts, order.now) if (one.ended_at or 0.0) > order.since]
     counted = [one for one in there if _started(one) >= order.since and one.job.submitted_at < order.until]
@@ -76,7 +77,7 @@ def replay(
 
 
 class _Simulated:
-    """The jobs of one course: those that are counted, and those that held their GPUs when it began."""
+    """The jobs of one course: the counted jobs, and those that held their GPUs when it began."""
 
     def __init__(
         self, counted: Sequence[Recorded], running: Mapping[str, Placement], holding: Sequence[Recorded]
@@ -120,12 +121,12 @@ class _Simulated:
 
 
 def _run_of(work: SimulatedWork) -> ReplayedRun:
-    # A job that is evicted at the moment of its end, or whose run time was rounded, waits no negative time.
+    # Without the maximum, a job evicted at its end, or with a rounded run time, would have a negative wait.
     return ReplayedRun(work.started_at, work.ended_at, max(0.0, work.wait_s))
 
 
 def _recorded(facts: Sequence[Fact], counted: Sequence[Recorded], order: ReplayOrder) -> Course:
-    """How it really went."""
+    """Return the real course."""
     course = Course(RECORDED)
     for one in counted:
         course.runs[one.job.id] = ReplayedRun(one.started_at, one.ended_at, one.wait_s)

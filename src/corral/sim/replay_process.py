@@ -28,7 +28,7 @@ _CHUNK = 65_536
 
 
 class ReplayProcess:
-    """One process after the other, as `corral.ports.replaying.ReplayRunner` has it."""
+    """Implements `corral.ports.replaying.ReplayRunner` with one process after the other."""
 
     def __init__(
         self, ledger_url: str, *, time_limit_s: float = TIME_LIMIT_S, command: tuple[str, ...] = _COMMAND
@@ -41,7 +41,7 @@ class ReplayProcess:
         self._stopped = False
 
     def run(self, order: ReplayOrder, progress: Callable[[int, int], None], wanted: Callable[[], bool]) -> ReplayResult:
-        """As `corral.ports.replaying.ReplayRunner` has it."""
+        """As in `corral.ports.replaying.ReplayRunner`."""
         child = self._started()
         try:
             self._tell(child, order)
@@ -60,7 +60,7 @@ class ReplayProcess:
             self._end(child)
 
     def stop(self) -> None:
-        """As `corral.ports.replaying.ReplayRunner` has it."""
+        """As in `corral.ports.replaying.ReplayRunner`."""
         with self._lock:
             self._stopped = True
             if self._child is not None:
@@ -76,7 +76,7 @@ class ReplayProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                # Nothing of the server's. One thread: more would take address space, and CPUs from jobs.
+                # No variables of the server. One thread: more would take address space, and CPUs from jobs.
                 env={"PATH": os.defpath, "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                 start_new_session=True,
             )
@@ -87,13 +87,14 @@ class ReplayProcess:
     def _tell(self, child: "subprocess.Popen[bytes]", order: ReplayOrder) -> None:
         asked = {"ledger_url": self._ledger_url, "order": to_plain(order, compact=True)}
         stdin = _pipe(child.stdin)
-        # One that has ended before it read says how by its end. The pipe stays open: the process ends with it.
+        # A process that ended before it read shows why by its exit. The pipe stays open: the process ends when it
+        # closes.
         with contextlib.suppress(BrokenPipeError):
             stdin.write(json.dumps(asked).encode() + b"\n")
             stdin.flush()
 
     def _lines(self, child: "subprocess.Popen[bytes]", wanted: Callable[[], bool]) -> Iterator[Mapping[str, Any]]:
-        """What it says, line by line, until its end. Raises ReplayStopped, BackendFailed once its time is over."""
+        """Yield its output line by line until its end. Raises ReplayStopped, and BackendFailed after the time limit."""
         ends_at = time.monotonic() + self._time_limit_s
         stdout, begun = _pipe(child.stdout), b""
         with selectors.DefaultSelector() as selector:

@@ -1,7 +1,7 @@
 """The process that runs one replay: `python -m corral.sim.replay_worker`, with an order as a line of JSON on its input.
 
-It writes lines of JSON: {"progress": [done, total]} now and then, and in the end one of {"result": ...} or
-{"refused": "why"}. It ends when its input is closed, so it does not outlive the server that started it.
+It writes lines of JSON: {"progress": [done, total]} at times, and in the end either {"result": ...} or {"refused":
+"why"}. It ends when its input is closed, so it does not outlive the server that started it.
 """
 
 import json
@@ -28,7 +28,7 @@ from corral.wire import from_plain, to_plain
 
 MEMORY_BYTES = 2 * 1024**3
 LONGEST_S = 330
-"""CPU time. The server ends it sooner by the clock; this is for one that hangs."""
+"""The limit of CPU time. The server ends it sooner by the clock; this limit is for a process that hangs."""
 
 MOST_JOBS = 20_000
 
@@ -38,7 +38,7 @@ Say = Callable[[Mapping[str, Any]], None]
 
 
 def answer(ledger_url: str, order: ReplayOrder, tell: Progress) -> ReplayResult:
-    """The replay of what the ledger has. Raises Refused and LedgerFailed."""
+    """Replay the ledger's jobs. Raises Refused and LedgerFailed."""
     database = Database(ledger_url)
     try:
         reader = Reader(database)
@@ -67,7 +67,7 @@ class _Teller:
 
 
 def _only_voice() -> Say:
-    """What writes a line of the answer. Whatever else is printed, by an order of the site's, say, goes nowhere."""
+    """Return a function that writes a line of the answer. Any other output, as of a site's own policy, is discarded."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

@@ -16,7 +16,7 @@ BARS = 4_000
 NAME_LENGTH = 8
 
 SLICES = 50
-"""Decisions a second are drawn in so many steps."""
+"""The number of steps in the plot of decisions a second."""
 
 SHOWN = 0.999
 """The part of decisions that is drawn: the longest few would flatten the rest."""
@@ -51,9 +51,10 @@ def queue_page(
     units: str = "GPUs",
     waiters: str = "user",
 ) -> str:
-    """What is in use and who waits over time, a Gantt chart, and how waits are spread; of one run or of several, named.
+    """Return a page with use and waiting jobs over time, a Gantt chart, and the spread of waits, of one run or of
+    several.
 
-    `units` is what the cluster's capacity is counted in, `waiters` whose waits a history has.
+    `units` is the unit of the cluster's capacity, `waiters` the grouping of waits in a history.
     """
     several = len(histories) > 1
     moments = [at for history in histories.values() for at in history.times]
@@ -86,7 +87,7 @@ def queue_page(
 
 
 def speed_page(report: Mapping[str, Any], seconds: Sequence[float]) -> str:
-    """How long each decision took: in the order in which they were made, and from the shortest to the longest."""
+    """Return a page with the time of each decision: in their order, and sorted by length."""
     ordered = sorted(seconds)
     ms = [1000 * second for second in ordered[: int(len(ordered) * SHOWN) or 1]]
     size = max(1, len(seconds) // SLICES)
@@ -109,7 +110,7 @@ def speed_page(report: Mapping[str, Any], seconds: Sequence[float]) -> str:
 
 
 def beside(reports: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Several reports as one, each under its name; a single one as it is."""
+    """Return several reports as one, each under its name; a single report as it is."""
     return reports if len(reports) > 1 else next(iter(reports.values()))
 
 
@@ -130,7 +131,7 @@ def _waits(histories: Mapping[str, History], unit_s: float, unit: str, waiters: 
 
 
 def _bars(history: History, unit_s: float) -> list[Bar]:
-    """A bar for each run on each device or, without devices, each node; in lanes where several share one."""
+    """Return a bar for each run on each device or, without devices, each node; in lanes if several share one."""
     ends: dict[str, list[float]] = {}
     found: list[tuple[str, int, Bar]] = []
     for run in sorted(history.runs, key=lambda one: (one.start, one.allocation.id)):
@@ -152,12 +153,12 @@ def _lane(ends: list[float], run: Run) -> int:
 
 
 def _cut(name: str) -> str:
-    """A name's end, which tells devices of one node apart."""
+    """Return a name's end, which distinguishes devices of one node."""
     return name if len(name) <= NAME_LENGTH + 1 else f"…{name[-NAME_LENGTH:]}"
 
 
 def _short(names: Sequence[str]) -> dict[str, str]:
-    """The names without the word that every UUID begins with, cut where that leaves them apart, else their ends."""
+    """Return the names without the prefix of UUIDs, cut if they stay distinct, else their ends."""
     cut = {name: name.removeprefix("GPU-")[:NAME_LENGTH] for name in names}
     return cut if len(set(cut.values())) == len(names) else {name: name[-NAME_LENGTH:] for name in names}
 

@@ -21,7 +21,7 @@ FILLED = 0.9
 """The part of the fleet's capacity that is allocated during the measurement."""
 
 FRUITLESS = 200
-"""The fleet counts as full when so many requests in a row, or as many as it has nodes, do not fit."""
+"""The fleet counts as full if this many requests in a row, or as many as it has nodes, do not fit."""
 
 SEED = 20_240_229
 
@@ -37,9 +37,9 @@ def run_scale(
 ) -> dict[str, Any]:
     """Fill a fleet to FILLED with openb's request mix, uncounted, then place `jobs` more while others depart.
 
-    The keys are those of `corral simulate scale`; times in ms, memory the peak of this process in MiB. `kept_pct` is
-    what departures hold it at, in percent of all GPUs: less than FILLED where cores or memory run out before them.
-    `taken_s` is given what each decision took.
+    The keys are those of `corral simulate scale`; times in ms, memory is the peak of this process in MiB. `kept_pct` is
+    the level that departures keep, in percent of all GPUs: less than FILLED if cores or memory run out before GPUs.
+    `taken_s` receives the time of each decision.
     """
     fleet = _Fleet(nodes, gpus_per_node, policy)
     fleet.fill()
@@ -94,7 +94,7 @@ class _Fleet:
         return self._pods[self._pick(len(self._pods))]
 
     def fill(self) -> None:
-        """Place requests until FILLED of the fleet, or of what it can hold of them, is allocated."""
+        """Place requests until FILLED of the fleet, or of its capacity for them, is allocated."""
         failed, fruitless = 0, max(FRUITLESS, len(self._columns))
         while self.allocated_milli < self.kept_milli and failed < fruitless:
             request = self.draw()
@@ -104,7 +104,7 @@ class _Fleet:
             self.kept_milli = FILLED * self.allocated_milli
 
     def place(self, request: Request) -> bool:
-        """Place a request; False when it fits nowhere."""
+        """Place a request; False if it fits nowhere."""
         found = self._chooser.choose(request)
         if found is None:
             return False

@@ -63,7 +63,7 @@ class CommittedHead:
         self.order = Order(f"{order.name}, committed", self.rank)
 
     def rank(self, job: Job, context: OrderContext) -> Rank:
-        """The head before everybody else."""
+        """Rank the first job of the queue before all others."""
         return (0.0 if job.id == self._head else 1.0, *self._rank(job, context))
 
     def watch(self, _now: float, plan: Plan) -> None:
@@ -145,7 +145,7 @@ def _run_window(
 
 
 def _waits(ran: Sequence[Sequence[SimulatedWork]]) -> dict[str, Any]:
-    """How long the jobs of all windows waited."""
+    """Return the waits of the jobs of all windows."""
     slowdowns = [sum(bounded_slowdown(work.wait_s, work.amount) for work in works) / len(works) for works in ran]
     waits = [work.wait_s for works in ran for work in works]
     return {
@@ -181,7 +181,7 @@ class PromisedStarts:
         self._starts.clear()
 
     def report(self) -> dict[str, Any]:
-        """How many jobs had a promise, how many started exactly then, how many later; the greatest delay in seconds."""
+        """Return how many jobs had a promise, started exactly then, or later; and the greatest delay in seconds."""
         late = [late_s for late_s in self._late_s if late_s > PUNCTUAL_S]
         punctual = sum(abs(late_s) <= PUNCTUAL_S for late_s in self._late_s)
         return {
@@ -193,14 +193,14 @@ class PromisedStarts:
 
 
 def _further(progress: Progress, before: int, total: int) -> Progress:
-    """Tells of a part of the work, to which `before` jobs were done, as of the whole."""
+    """Return a progress function for a part of the work, after `before` jobs, that reports on the whole."""
     return lambda done, _: progress(before + done, total)
 
 
 def _window(
     trace: Sequence[SwfJob], start: int, jobs: int, processors: int, factor: Callable[[], float]
 ) -> list[SimulatedWork]:
-    """The work of a window. Raises Refused for one that cannot be run."""
+    """Return the work of a window. Raises Refused if it cannot be run."""
     if not 0 <= start <= len(trace) - jobs:
         raise Refused(
             f"--windows: {start} + {jobs} jobs is beyond the trace, which has {len(trace)}", field="--windows"

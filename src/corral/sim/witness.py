@@ -1,4 +1,4 @@
-"""What truly happens on simulated nodes, whatever servers and ledgers think of it."""
+"""Records the real events on simulated nodes, independently of servers and ledgers."""
 
 import threading
 from collections import Counter
@@ -12,19 +12,19 @@ from corral.model.view import View
 
 @dataclass(frozen=True, slots=True)
 class RunningLaunch:
-    """A launch that runs, and where."""
+    """A running launch and its node."""
 
     node: str
     launch: Launch
 
 
 class Witness:
-    """Told of every beginning and end of work, it notes at once what must never happen. Safe from any thread.
+    """Receives every beginning and end of work, and notes forbidden events at once. Safe from any thread.
 
     Attributes:
-        view: the ledger of the server that is there, None between two servers.
-        running: what runs, by launch id.
-        ends: how launches ended: the exit code, None for what was stopped or died.
+        view: returns the view of the present server's ledger; None between two servers.
+        running: running launches, by launch id.
+        ends: the exit codes of ended launches; None for stopped or died ones.
         broken: a sentence for each promise that was broken.
     """
 
@@ -38,7 +38,7 @@ class Witness:
 
     @property
     def launches(self) -> int:
-        """How many launches have begun."""
+        """The number of launches that have begun."""
         return len(self._begun)
 
     def has_begun(self, launch_id: str) -> bool:
@@ -46,7 +46,7 @@ class Witness:
         return launch_id in self._begun
 
     def began(self, node: str, launch: Launch, *, is_late: bool = False) -> None:
-        """A launch begins to run on a node; `is_late` where its node was asked before it fell silent."""
+        """Record that a launch begins to run on a node; `is_late` if its node was asked before it fell silent."""
         with self._lock:
             self._begun[launch.id] += 1
             self.running[launch.id] = RunningLaunch(node, launch)
@@ -73,7 +73,7 @@ class Witness:
                 self.broken.append(f"{used} milli of {uuid} are used at once, by {names}")
 
     def _look_for_leftovers(self, node: str, launch: Launch, beside: list[Launch]) -> None:
-        """What the ledger has given up must have ended on a node before anything new begins there."""
+        """Check that a node runs nothing that the ledger has given up before a new launch begins there."""
         live = self.view().allocations if self.view is not None else None
         for one in beside:
             if live is not None and member_of(one.id)[0] not in live:

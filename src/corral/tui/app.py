@@ -1,4 +1,4 @@
-"""The screen of `corral top`: devices above, jobs below. It draws what `Board` knows; `Feed` and `Asker` bring news."""
+"""The screen of `corral top`: devices above, jobs below. It draws the `Board`; `Feed` and `Asker` bring changes."""
 
 import time
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from corral.tui.panes import DevicePane, JobPane, Pane
 from corral.tui.styled_lines import Line, cell, clipped_to
 
 TICK_S = 0.2
-"""So often news are looked for; what is shown changes no oftener."""
+"""The interval at which changes are looked for; the display changes no more often."""
 
 _KEYS = "Enter log  c cancel  / filter  s sort  e ended  Tab GPUs, jobs  ? help  q quit"
 _ABOUT_ROWS = 2
@@ -67,7 +67,7 @@ class TopApp(App[None]):
 
     @property
     def now(self) -> float:
-        """What time it is at the server."""
+        """The server's present time."""
         return time.time() + self.board.ahead_s
 
     def say(self, message: str) -> None:
@@ -82,7 +82,7 @@ class TopApp(App[None]):
         self.board.apply(news)
         away, second = self._feed.away(time.time()), int(time.time())
         if self._away and not away:
-            # What no event tells may have changed meanwhile.
+            # State without events may have changed meanwhile.
             self.board.look_again |= {"devices", "server"}
             self.board.sparks.forget_past()
         if news or answers or away != self._away or second != self._drawn_at:
@@ -92,7 +92,7 @@ class TopApp(App[None]):
             self._looking.ask(time.monotonic(), self.now, self.devices.on_screen())
 
     def _draw(self) -> None:
-        """Have everything drawn that may have changed; Textual sends what really has."""
+        """Redraw all parts that may have changed; Textual sends only real changes to the terminal."""
         self.devices.show(self.now)
         self.jobs.show(self.now)
         job = None if self.devices.list.has_focus else self.jobs.selected
@@ -146,7 +146,7 @@ class TopApp(App[None]):
         self._filter.focus()
 
     def action_leave(self) -> None:
-        """First what was chosen goes, then the program ends."""
+        """Drop a filter first; without one, end the program."""
         filtered = [pane for pane in (self.devices, self.jobs) if pane.choice.words]
         for pane in filtered:
             pane.choose(replace(pane.choice, words=()))
@@ -176,7 +176,7 @@ class TopApp(App[None]):
             self.board.apply([answered.value])
 
     def _pane(self) -> Pane:
-        """The one whose list the keys are for."""
+        """The pane whose list has the keys."""
         return self.devices if self.devices.list.has_focus else self.jobs
 
     def _job_at_hand(self) -> str | None:

@@ -1,4 +1,4 @@
-"""What is known of devices and jobs now, and how news change it. For one thread; it asks nobody."""
+"""The present state of devices and jobs, and the effect of changes on it. For one thread; it sends no request."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -25,18 +25,18 @@ from corral.tui.board_news import (
 from corral.tui.sparks import Sparks
 
 MOST_ENDED = 500
-"""So many jobs that have ended are kept, the newest."""
+"""The number of ended jobs that are kept, the newest."""
 
 _TOLD_BY_EVENTS = frozenset({"free", "allocated", "reserved"})
-"""States of devices that need no more words; of all others a listing has the reason."""
+"""States of devices that events describe fully; for all others a listing has the reason."""
 
 
 class Board:
     """Devices in the order of the listing, jobs by id, and sparks.
 
     Attributes:
-        jobs_version: grows when a job changes; whoever sorts them sorts again then.
-        look_again: what is to be read anew, "devices" or "server"; whoever reads it empties it.
+        jobs_version: grows when a job changes; sorted lists must then be sorted again.
+        look_again: what must be read anew, "devices" or "server"; the reader empties it.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Board:
         return any(job.phase == "PENDING" for job in self.jobs.values())
 
     def apply(self, news: Iterable[News]) -> None:
-        """Take on what is new, in its order."""
+        """Apply changes in their order."""
         for one in news:
             self._apply(one)
 
@@ -137,7 +137,7 @@ class Board:
                 self.jobs.pop(oldest, None)
 
     def _explain(self, jobs: Iterable[JobRow]) -> None:
-        """The rows may be older than what events have told since: only of jobs that still wait something is taken."""
+        """Take waits and expected starts of jobs that still wait. Other fields may be older than later events."""
         for job in jobs:
             known = self.jobs.get(job.id)
             if known is not None and known.phase == "PENDING":

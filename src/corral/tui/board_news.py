@@ -1,4 +1,4 @@
-"""What changes the board: events of the server and answers of it, decoded where nothing waits for it. Pure."""
+"""Changes of the board: the server's events and answers, decoded in the thread that receives them. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -23,7 +23,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class JobNews:
-    """The fields of a job that are new; `whole` if these are all that tell which job it is."""
+    """The new fields of a job; `whole` if they identify the job by themselves."""
 
     job_id: str
     new: Mapping[str, Any]
@@ -70,14 +70,14 @@ class JobsThatEnded:
 
 @dataclass(frozen=True, slots=True)
 class ListedDevices:
-    """All devices, read anew, with what no event tells of them."""
+    """All devices, read anew, with the facts that events do not carry."""
 
     rows: tuple[DeviceRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """How busy a device was before: moments (Unix seconds) and percent."""
+    """The earlier utilization of a device: moments (Unix seconds) and percent."""
 
     uuid: str
     points: tuple[tuple[float, float], ...]
@@ -85,7 +85,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class LookAgain:
-    """Something changed that only a listing tells: "devices" or "server"."""
+    """A change that only a listing shows: of "devices" or "server"."""
 
     what: str
 
@@ -99,7 +99,7 @@ _DEVICE_FIELDS = frozenset(field.name for field in fields(DeviceRow))
 
 
 def news_of(event: Event) -> Iterator[News]:
-    """What an event says."""
+    """Yield the changes in an event."""
     if event.topic == "alerts":
         yield LookAgain("server")
     for row in event.rows:
@@ -112,7 +112,7 @@ def news_of(event: Event) -> Iterator[News]:
 
 
 def _of_job(what: str, row: Mapping[str, Any]) -> JobNews:
-    # Decoded at once, so that a field of an event is what the same field of a listing is.
+    # Decoded here, so that a field of an event has the same type as in a listing.
     job = from_answer(JobRow, row)
     new = {name: getattr(job, name) for name in row if name in _JOB_FIELDS}
     return JobNews(job.id, new, job if what in ("submitted", "requeued") else None)

@@ -16,13 +16,13 @@ Say = Callable[[str], None]
 
 
 class Cancelling:
-    """What `c` does in the list and in a log, where what comes of it is said."""
+    """The key `c` in the list and in a log; the result is shown there."""
 
     def __init__(self, app: "TopApp") -> None:
         self._app = app
 
     def begin(self, job_id: str, say: Say) -> None:
-        """Have the server say whether the job can be cancelled by this user; if so, ask."""
+        """Ask the server whether this user can cancel the job; if so, ask the user."""
         self._ask(job_id, say, partial(self._may, job_id, say), dry_run=True)
 
     def _ask(self, job_id: str, say: Say, then: Callable[[Answered], None], *, dry_run: bool) -> None:
@@ -55,7 +55,7 @@ def _cancel(job_id: str, dry_run: bool, client: Client) -> ChangedJobs:
 
 
 def _why_not(answered: Answered) -> str | None:
-    """What the server says against it; None if nothing."""
+    """Return the server's objection, or None."""
     if answered.error is not None:
         return str(answered.error)
     changed: ChangedJobs = answered.value

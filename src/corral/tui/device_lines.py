@@ -1,4 +1,6 @@
-"""A line for each device: how busy it was and is, its memory, its state, who has it; and more words of one."""
+"""A line for each device: its past and present utilization, memory, state and holders; and more text about one
+device.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ _LONGEST_CALLED, _LONGEST_MODEL = 14, 22
 
 @dataclass(frozen=True, slots=True)
 class DeviceLayout:
-    """How many columns each part of a line has; 0 is left out."""
+    """The width of each part of a line in columns; parts of 0 are left out."""
 
     columns: int
     called: int
@@ -29,7 +31,9 @@ class DeviceLayout:
 
 
 def device_layout(columns: int, devices: Sequence[DeviceRow], several: bool) -> DeviceLayout:
-    """What fits: at 80 columns all but heat, power and model. Wider terminals get these, longer sparks and bars."""
+    """Return the layout that fits: at 80 columns all but temperature, power and model. Wider terminals also get these,
+    and longer spark lines and bars.
+    """
     longest = max((len(device_called(device, several)) for device in devices), default=1)
     called = min(_LONGEST_CALLED, max(3, longest))
     # The two bars with their numbers, the state, and the blanks between.
@@ -63,7 +67,7 @@ def device_title(layout: DeviceLayout) -> str:
 
 
 def device_line(device: DeviceRow, layout: DeviceLayout, sparks: Sparks, several: bool, now: float) -> Line:
-    """The line of one device. What is not known is a question mark, or a gap of a spark line."""
+    """Return the line of one device. Unknown values are question marks, or gaps of a spark line."""
     busy = None if device.utilization_pct is None else device.utilization_pct / 100
     used = None
     if device.memory_used_mib is not None and device.memory_total_mib:
@@ -89,7 +93,7 @@ def device_line(device: DeviceRow, layout: DeviceLayout, sparks: Sparks, several
 
 
 def about_device(device: DeviceRow, several: bool) -> str:
-    """What its line has no room for: model, why it takes no job, strangers on it."""
+    """Return the facts that its line has no room for: model, why it takes no job, processes of others on it."""
     words = [f"GPU {device_called(device, several)} {short_model(device)}, {device.state}"]
     if device.state_since is not None:
         words.append(f"since {clock_time(device.state_since)}")
@@ -107,7 +111,7 @@ def about_device(device: DeviceRow, several: bool) -> str:
 
 
 def _who(device: DeviceRow) -> str:
-    """The jobs that have it, else whose processes are on it."""
+    """Return the jobs that have it; without any, the owners of processes on it."""
     if device.holders:
         return " ".join(map(holder_words, device.holders))
     if device.pod is not None:

@@ -1,4 +1,4 @@
-"""Questions and help over what is shown."""
+"""Questions and help in a window over the lists."""
 
 import textwrap
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ HELP = (
     ("Esc, q", "back, and in the end out"),
     ("in a log", "left and right show the rest of long lines; End follows"),
 )
-"""Keys and what they do."""
+"""Keys and their effects."""
 
 
 class Dialog(ModalScreen[bool]):
@@ -57,7 +57,7 @@ class Dialog(ModalScreen[bool]):
 
 
 def question(sentence: str) -> Dialog:
-    """Asks; y is yes, and everything else no."""
+    """A question: y is yes, any other key is no."""
     return Dialog([sentence, "", "y: yes    n: no"])
 
 

@@ -1,4 +1,4 @@
-"""Hears the server, and asks it, on threads of their own. What they learn waits in queues until it is fetched."""
+"""Receives events of the server, and sends requests, on threads of their own. Results wait in queues until fetched."""
 
 import queue
 import threading
@@ -18,25 +18,25 @@ from corral.tui.sparks import MOST_STEPS, STEP_S
 TOPICS = ("jobs", "devices", "alerts", "metrics")
 
 MOST_NEWS = 20_000
-"""News that wait to be shown; while there are more, the server is not listened to."""
+"""The most changes that wait to be shown; while there are more, no events are read."""
 
 MOST_QUESTIONS = 64
-"""Questions that wait for the server; one more is not asked."""
+"""The most questions that wait for the server; a further one is refused."""
 
 MOST_WAITS = 200
-"""Waiting jobs, the oldest first, that the list tells the reason and the expected start of."""
+"""The most waiting jobs, oldest first, whose reason and expected start are listed."""
 
 _AGAIN_S = 1.0
 
 
 def read_snapshot(client: Client, at: float | None = None) -> Snapshot:
-    """All that there is; `at` is what time it is at the server, if it has just said so."""
+    """Read the whole state; `at` is the server's present time, if it has just sent it."""
     ahead_s = 0.0 if at is None else at - time.time()
     return Snapshot(client.server(), client.devices.list(), client.jobs.list(limit=None), ahead_s)
 
 
 def read_devices(client: Client) -> ListedDevices:
-    """All devices, with what no event tells of them."""
+    """Read all devices, with the facts that events do not carry."""
     return ListedDevices(client.devices.list())
 
 
@@ -46,7 +46,7 @@ def read_waits(client: Client) -> Waits:
 
 
 def read_past(client: Client, uuid: str, now: float) -> Past:
-    """How busy a device was in the last minutes by the server's clock."""
+    """Read the utilization of a device in the last minutes, by the server's clock."""
     since = now - MOST_STEPS * STEP_S
     found = client.devices.history(uuid, since=since, until=now + STEP_S, series=["utilization_pct"])
     return Past(uuid, tuple((point.t, point.mean) for point in found.series.get("utilization_pct", ())))
@@ -62,7 +62,7 @@ Connect = Callable[[], Client]
 
 
 class Feed:
-    """What happens, from a snapshot on. Goes on for as long as the program runs, with or without the server."""
+    """Events, beginning with a snapshot. It goes on as long as the program runs, with or without the server."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -74,7 +74,7 @@ class Feed:
         threading.Thread(target=self._listen, name="events", daemon=True).start()
 
     def drain(self) -> list[News]:
-        """What is new since the last call, in its order."""
+        """Return the changes since the last call, in their order."""
         found = []
         with suppress(queue.Empty):
             for _ in range(MOST_NEWS):
@@ -82,7 +82,9 @@ class Feed:
         return found
 
     def away(self, now: float) -> str:
-        """That the server does not answer, and since when; "" while it does, or is asked for the first time."""
+        """Return that the server does not answer, and since when; "" while it answers, or is asked for the first
+        time.
+        """
         if self._events is not None and self._events.connected:
             self._since = now
             return ""
@@ -115,7 +117,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of a question, and who is to hear it. One of `value` and `error` is None."""
+    """The answer to a question, and its receiver. One of `value` and `error` is None."""
 
     then: Callable[["Answered"], None]
     value: Any = None
@@ -123,7 +125,7 @@ class Answered:
 
 
 class Asker:
-    """Asks the server one question after the other, on a thread and a connection of its own."""
+    """Sends one question to the server after the other, on a thread and a connection of its own."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -134,7 +136,7 @@ class Asker:
         threading.Thread(target=self._work, name="questions", daemon=True).start()
 
     def ask(self, question: Callable[[Client], Any], then: Callable[[Answered], None]) -> bool:
-        """Have `question` asked; whoever calls `drain` hands its answer to `then`. False if too many wait."""
+        """Queue `question`; the caller of `drain` passes its answer to `then`. False if too many wait."""
         try:
             self._questions.put_nowait((question, then))
         except queue.Full:
@@ -142,7 +144,7 @@ class Asker:
         return True
 
     def drain(self) -> list[Answered]:
-        """What was answered since the last call. There are never more than were asked."""
+        """Return the answers since the last call. There are never more answers than questions."""
         found = []
         with suppress(queue.Empty):
             while True:

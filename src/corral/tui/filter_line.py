@@ -15,7 +15,7 @@ MOST_CHARACTERS = 200
 
 
 class FilterLine(Widget, can_focus=True):
-    """Takes every key while it has the focus. `text` is what was typed."""
+    """Takes every key while it has the focus. `text` is the typed text."""
 
     DEFAULT_CSS = "FilterLine { height: 1; width: 1fr; display: none; }"
     SAYS: ClassVar[str] = "filter: "

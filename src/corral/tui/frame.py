@@ -1,4 +1,4 @@
-"""The whole of what is shown, as lines: its head, and one frame of it for `corral top --once`."""
+"""The whole display as lines: its head, and one frame of it for `corral top --once`."""
 
 import time
 from collections import Counter
@@ -17,7 +17,9 @@ _FIXED_ROWS = 4
 
 
 def head_line(board: Board, columns: int, now: float, away: str = "") -> Line:
-    """Where this is, what is free, how many run and wait, which alerts fire; or that the server is away."""
+    """Return the head: the site, free devices, numbers of running and waiting jobs, alerts; or that the server is
+    away.
+    """
     clock = time.strftime("%H:%M:%S", time.localtime(now))
     if away:
         return [cell(f"{away}  {clock}", columns, "red")]
@@ -36,24 +38,24 @@ def head_line(board: Board, columns: int, now: float, away: str = "") -> Line:
     parts = [f"{free} of {len(given)} GPUs free", f"{running} run, {waiting} wait"]
     parts += [f"alerts: {alerts}"] if alerts else []
     left = columns - len(clock) - 1
-    # What a site calls its node gives way to the figures.
+    # The name of the node is cut to leave room for the figures.
     figures = "  ".join(parts)
     name = clipped_to(here, max(8, left - len(figures) - 2))
     return [cell(f"{name}  {figures}", left, "bold"), (f" {clock}", None)]
 
 
 def device_rows(rows: int, devices: int) -> int:
-    """How many of so many rows are for devices: all that there are, but never more than about half."""
+    """Return the number of rows for devices: all devices, but never more than about half of the rows."""
     return max(1, min(devices, max(3, (rows - 6) // 2)))
 
 
 def shown_devices(board: Board, rows: int) -> tuple[str, ...]:
-    """The UUIDs of the devices in a frame of so many rows."""
+    """Return the UUIDs of the devices in a frame of this many rows."""
     return tuple(board.devices)[: device_rows(rows, len(board.devices))]
 
 
 def frame_lines(board: Board, columns: int, rows: int, now: float) -> list[Line]:
-    """One frame of this size. What has no room is counted."""
+    """Return one frame of this size. Rows without room are counted."""
     several = several_nodes(board.devices.values())
     devices = list(board.devices.values())
     shown = devices[: device_rows(rows, len(devices))]

@@ -1,4 +1,4 @@
-"""A line for each job, what there is to say of one below the list, and all of one at the head of its log."""
+"""A line for each job, the text about one job below the list, and all of it at the head of its log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _LONGEST_ID, _LONGEST_NAME, _LONGEST_USER, _QUEUE = 12, 32, 14, 12
 
 @dataclass(frozen=True, slots=True)
 class JobLayout:
-    """How many columns each part of a line has; 0 is left out."""
+    """The width of each part of a line in columns; parts of 0 are left out."""
 
     columns: int
     job_id: int
@@ -35,7 +35,7 @@ class JobLayout:
 
 
 def job_layout(columns: int, jobs: Sequence[JobRow]) -> JobLayout:
-    """At 80 columns all but the queue; wider terminals get longer names and more of where and why."""
+    """At 80 columns all but the queue; wider terminals get longer names, places and reasons."""
     job_id = min(_LONGEST_ID, max((len(job.id) for job in jobs), default=0))
     job_id = max(4, job_id)
     # The blanks between, and at least this much of where and why.
@@ -76,7 +76,7 @@ def job_line(job: JobRow, layout: JobLayout, places: Places, now: float) -> Line
 
 
 def about_waiting(explanation: Explanation) -> str:
-    """Why a job waits, in full: its place, when it is expected to start, and what would start now."""
+    """Say why a job waits, in full: its place, its expected start, and a request that would start now."""
     place = "" if explanation.position is None else f", number {explanation.position} in the queue"
     when = start_time(explanation.expected_start, explanation.expected_start_is)
     now = f"; {explanation.starts_now_with} starts now" if explanation.starts_now_with else ""
@@ -84,7 +84,7 @@ def about_waiting(explanation: Explanation) -> str:
 
 
 def about_job(job: JobRow, places: Places) -> str:
-    """What its line has no room for, of a job that does not wait."""
+    """Return the facts about a job that does not wait for which its line has no room."""
     limit = "" if job.time_limit_s is None else f", time limit {format_duration(job.time_limit_s)}"
     began = "" if job.started_at is None else f", started {clock_time(job.started_at)}"
     ended = "" if job.ended_at is None else f", ended {clock_time(job.ended_at)}"
@@ -110,7 +110,7 @@ def detail_lines(job: JobDetail, explanation: Explanation | None, places: Places
 
 
 def _starts(job: JobRow) -> str:
-    """When it is expected to start, or has: the date is left to `about_waiting`."""
+    """Return the expected start of a waiting job as a time of day; `about_waiting` has the date."""
     if job.phase != "PENDING":
         return ""
     return "?" if job.expected_start is None else clock_time(job.expected_start)[-5:]

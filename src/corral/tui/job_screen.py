@@ -1,4 +1,4 @@
-"""All of one job above, and its log below, which opens at its end and goes on."""
+"""All details of one job above, and its log below, which opens at its end and goes on."""
 
 import textwrap
 import time

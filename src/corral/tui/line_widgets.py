@@ -1,4 +1,4 @@
-"""Textual widgets that draw lines as they are: no markup is read, and only what is visible is made."""
+"""Textual widgets that draw lines as they are: no markup is read, and only visible lines are made."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -26,7 +26,7 @@ _SELECTED = Style(reverse=True)
 
 
 def strip_of(line: Line, columns: int, style: Style = _PLAIN) -> Strip:
-    """The line, with blanks up to so many columns, in this style where its spans have no other."""
+    """Return the line padded to this many columns, with this style where its spans have no other."""
     segments = [Segment(text, style if name is None else _STYLES[name] + style) for text, name in line if text]
     used = sum(cell_len(segment.text) for segment in segments)
     if used < columns:
@@ -49,10 +49,10 @@ class Lines(Widget):
 
 
 class LineList(ScrollView, can_focus=True):
-    """A list of any length with one line selected, which stays the same one when the list changes around it.
+    """A list of any length with one selected line, which stays selected when the list changes around it.
 
     Attributes:
-        keys: what each line is, in order.
+        keys: the keys of the lines, in order.
         at: the index of the selected line.
     """
 
@@ -82,11 +82,11 @@ class LineList(ScrollView, can_focus=True):
 
     @property
     def selected(self) -> str | None:
-        """What the selected line is; None in an empty list."""
+        """The key of the selected line; None in an empty list."""
         return self.keys[self.at] if self.at < len(self.keys) else None
 
     def show(self, keys: Sequence[str]) -> None:
-        """Have these lines. What was selected stays so, or what is in its place if it is gone."""
+        """Show these lines. The selected line stays selected, or the line in its place if it is gone."""
         before = self.selected
         if before is not None and not (self.at < len(keys) and keys[self.at] == before):
             self.at = keys.index(before) if before in keys else self.at

@@ -1,4 +1,4 @@
-"""Reads the log of one job from its end on, on a thread of its own, for as long as somebody looks at it."""
+"""Reads the log of one job from its end on, on a thread of its own, while its screen is open."""
 
 import queue
 import threading
@@ -12,7 +12,7 @@ from corral.model.errors import CorralError
 from corral.tui.log_lines import LogLines
 
 TAIL_LINES = 1_000
-"""So many of the last lines are there when it opens, however long the log is."""
+"""The number of last lines to start with, however long the log is."""
 
 MOST_PIECES = 256
 """Pieces that wait to be shown; while there are more, the log is not read. A piece has 64 KiB at most."""
@@ -21,7 +21,7 @@ _AGAIN_S = 1.0
 
 
 class LogFeed:
-    """The log as `lines`, which `take` brings up to date. `told` is what else there is to say of it."""
+    """The log as `lines`, which `take` updates. `told` is a remark about it."""
 
     def __init__(self, address: Address, job_id: str) -> None:
         self.lines = LogLines()
@@ -34,7 +34,7 @@ class LogFeed:
         self._reader.start()
 
     def take(self) -> bool:
-        """Take on what has come, and whether that was anything."""
+        """Take in new pieces. Return whether there were any."""
         anything = False
         with suppress(queue.Empty):
             for _ in range(MOST_PIECES):
@@ -70,5 +70,5 @@ class LogFeed:
                 self.told = str(error)
                 return
             time.sleep(_AGAIN_S)
-            # It opens at its end again: what was missed meanwhile is in it.
+            # The log opens at its end again, which includes the lines missed meanwhile.
             self._pieces.put(None)

@@ -1,4 +1,4 @@
-"""The end of a log, as lines that are safe to show. Pure; what it keeps has a limit, whatever a job writes."""
+"""The end of a log, as lines that are safe to show. Pure; its memory is bounded, whatever a job writes."""
 
 import re
 from collections import deque
@@ -7,10 +7,10 @@ from corral.model.printable import printable
 
 MOST_LINES = 5_000
 MOST_CHARACTERS = 10_000
-"""Of a line; what is behind that is cut, and it says so."""
+"""The longest line; a longer one is cut and says so."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|[@-Z\\^_])")
-"""What a terminal would obey: colours, movements, titles. Here it is left out."""
+"""Escape sequences of terminals: colours, movements, titles. They are left out."""
 
 
 class LogLines:
@@ -29,7 +29,7 @@ class LogLines:
             self.lines.pop()
         for line in whole:
             self.lines.append(shown_line(line))
-        # A line that never ends takes no more memory than one that was cut.
+        # An endless line takes no more memory than a cut one.
         self._open = rest[-4 * MOST_CHARACTERS :]
         self._is_open = bool(rest)
         if self._is_open:
@@ -40,8 +40,8 @@ class LogLines:
 
 
 def shown_line(line: str) -> str:
-    """What a terminal would show of a line: without escapes, and of a progress bar its last state."""
-    # Of a long progress bar the end has its last state; of any other long line the beginning is what is read.
+    """Return a line as a terminal would show it: without escapes, and only the last state of a progress bar."""
+    # A long progress bar has its last state at the end; any other long line is read from its beginning.
     end = line[-4 * MOST_CHARACTERS :]
     looked_at = end if "\r" in end else line[: 4 * MOST_CHARACTERS]
     told = _ESCAPES.sub("", looked_at).rstrip("\r").rpartition("\r")[2].expandtabs()

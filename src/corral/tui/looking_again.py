@@ -1,4 +1,4 @@
-"""Asks the server, from time to time, for what no event tells: waits and expected starts, reasons, the past."""
+"""Asks the server at intervals for state without events: waits and expected starts, reasons, earlier utilization."""
 
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ _SERVER_EVERY_S = 30.0
 
 
 class LookingAgain:
-    """Keeps the board up to date. `why` is what is known of the waiting job that the user looks at."""
+    """Keeps the board up to date. `why` is the explanation of the waiting job that the user looks at."""
 
     def __init__(self, board: Board, asker: Asker) -> None:
         self.why = ""
@@ -25,14 +25,14 @@ class LookingAgain:
         self._asked_at: dict[str, float] = {}
 
     def look_at(self, job_id: str | None) -> None:
-        """The waiting job that `why` is of; None for no such job."""
+        """Set the waiting job of `why`, or None."""
         if job_id != self._why_of:
             self._why_of = job_id
             self.why = "" if job_id is None else f"job {job_id} waits"
             self._asked_at.pop("why", None)
 
     def ask(self, now_s: float, server_now: float, visible_devices: Any) -> None:
-        """Ask for what is due at `now_s` of a clock that only goes on. Nothing is waited for."""
+        """Ask all questions that are due at `now_s` of a monotonic clock, without waiting for answers."""
         again = self._board.look_again
         if "devices" in again and self._due("devices", now_s, _DEVICES_EVERY_S):
             again.discard("devices")

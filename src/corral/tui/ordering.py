@@ -10,7 +10,7 @@ from corral.model.answers.jobs import JobRow
 from corral.model.job_sort import JobSort, sorted_rows
 
 JOB_ORDERS = ("queue", "time", "user", "name", "priority", "state")
-"""The first is the order in which they run and wait; the others are those of a listing."""
+"""The orders of jobs. The first is the order in which they run and wait; the others are those of a listing."""
 
 DEVICE_ORDERS = ("index", "use", "memory", "state")
 
@@ -21,7 +21,7 @@ _WORST_FIRST = ("unreadable", "unhealthy", "cordoned", "stale", "in_use", "reser
 
 @dataclass(frozen=True, slots=True)
 class RowChoice:
-    """What a user chose to see: words that a row must all have, an order, and whether it is turned round."""
+    """A user's choice of rows: words that each row must have, an order, and whether it is reversed."""
 
     words: tuple[str, ...] = ()
     order: str = ""

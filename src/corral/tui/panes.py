@@ -1,4 +1,4 @@
-"""The two lists: each with its title, its order, and what of the board it shows."""
+"""The two lists: each with its title, its order, and its part of the board."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from corral.tui.styled_lines import Line, cell, clipped_to
 
 
 class Pane(Widget):
-    """A list below its title. Who makes one says what its lines are."""
+    """A list below its title. A subclass gives the lines."""
 
     DEFAULT_CSS = "Pane { layout: vertical; height: auto; width: 1fr; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,7 +43,7 @@ class Pane(Widget):
         yield self.list
 
     def choose(self, choice: RowChoice) -> None:
-        """Show something else, or in another order."""
+        """Show other rows, or another order."""
         self.choice = choice
         self.show(self.now)
 
@@ -99,7 +99,7 @@ class DevicePane(Pane):
         return self.board.devices.get(self.list.selected or "")
 
     def about(self) -> str:
-        """What there is to say of it."""
+        """Return the text about the selected device."""
         device = self.selected
         if device is not None:
             return about_device(device, self._several)
@@ -144,7 +144,7 @@ class JobPane(Pane):
         return self.board.jobs.get(self.list.selected or "")
 
     def about(self) -> str:
-        """What there is to say of it."""
+        """Return the text about the selected job."""
         job = self.selected
         if job is not None:
             return about_job(job, self.board.places)

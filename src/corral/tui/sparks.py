@@ -1,10 +1,10 @@
-"""How busy each device was in the last minutes, in steps of some seconds."""
+"""The utilization of each device in the last minutes, in steps of some seconds."""
 
 from collections.abc import Iterable
 
 STEP_S = 15
 MOST_STEPS = 40
-"""Ten minutes: what the widest spark line shows."""
+"""The number of steps in ten minutes, which the widest spark line shows."""
 
 
 class Sparks:
@@ -23,7 +23,9 @@ class Sparks:
             del steps[min(steps)]
 
     def add_past(self, uuid: str, points: Iterable[tuple[float, float]]) -> None:
-        """What was read before this began, as moments and percent. It counts where nothing was heard live."""
+        """Add readings from before the live ones, as moments and percent. They count only for steps without a live
+        reading.
+        """
         self._past.add(uuid)
         heard = set(self._steps.get(uuid, {}))
         for at, utilization_pct in points:
@@ -31,7 +33,7 @@ class Sparks:
                 self.add(uuid, at, utilization_pct)
 
     def lacks_past(self, uuid: str) -> bool:
-        """Whether nobody has asked the history of it yet."""
+        """Return whether its history was not requested yet."""
         return uuid not in self._past
 
     def asked(self, uuid: str) -> None:
@@ -39,11 +41,11 @@ class Sparks:
         self._past.add(uuid)
 
     def forget_past(self) -> None:
-        """Something was missed: what was read meanwhile is in the history."""
+        """Mark the histories as not requested: the history has readings that were missed."""
         self._past.clear()
 
     def last(self, uuid: str, steps: int, now: float) -> list[float | None]:
-        """The last so many steps up to now, the oldest first; None is a gap."""
+        """Return the mean of each of the last `steps` steps up to now, the oldest first; None is a gap."""
         known, newest = self._steps.get(uuid, {}), int(now // STEP_S)
         means = (known.get(step) for step in range(newest - steps + 1, newest + 1))
         return [None if mean is None else mean[0] / mean[1] for mean in means]

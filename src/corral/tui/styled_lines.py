@@ -1,4 +1,4 @@
-"""Lines of coloured text, apart from what draws them."""
+"""Lines of coloured text, independent of the code that draws them."""
 
 from collections.abc import Sequence
 
@@ -12,18 +12,18 @@ Span = tuple[str, str | None]
 Line = Sequence[Span]
 
 _CHARACTERS_A_COLUMN = 4
-"""Characters that take no column of their own: no more of them than so are looked at."""
+"""Characters may take no column of their own: at most this many are looked at per column."""
 
 
 def cell(text: str, columns: int, style: str | None = None, *, right: bool = False) -> Span:
-    """`text`, whoever wrote it, made printable and exactly as wide as so many columns, with "…" where it was cut."""
+    """Return `text`, which is untrusted, printable and exactly `columns` wide, with "…" where it was cut."""
     fitted = clipped_to(text, columns)
     blanks = " " * (columns - cell_len(fitted))
     return (blanks + fitted if right else fitted + blanks, style)
 
 
 def clipped_to(text: str, columns: int) -> str:
-    """`text`, made printable and at most as wide as so many columns: some characters take two, some none."""
+    """Return `text`, printable and at most `columns` wide: some characters take two columns, some none."""
     head = text[: columns * _CHARACTERS_A_COLUMN + 1]
     shown = printable(head)
     if cell_len(shown) <= columns and len(shown) <= columns * _CHARACTERS_A_COLUMN:
@@ -47,5 +47,5 @@ def line_of(*spans: Span, columns: int) -> Line:
 
 
 def text_of(line: Line) -> str:
-    """What the line says."""
+    """Return the plain text of the line."""
     return "".join(text for text, _ in line)

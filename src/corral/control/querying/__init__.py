@@ -1,4 +1,4 @@
-"""Answers what a caller can ask: listings, reasons, usage, the allocation map. Changes nothing.
+"""Answers the questions of callers: listings, reasons, usage, the allocation map. Changes nothing.
 
 Start reading at `queries`; `rows` makes the rows of listings.
 """

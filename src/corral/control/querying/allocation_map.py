@@ -13,7 +13,7 @@ from corral.sharing.alloc_map import AllocatedDevice, alloc_map, allocated_devic
 
 
 class AllocationMap:
-    """What is allocated, node by node. A node is what Backend.ai calls an agent."""
+    """The allocations by node. A node is an agent in Backend.ai's terms."""
 
     def __init__(self, ledger: Ledger, nodes: Nodes, attempts: Attempts) -> None:
         self._ledger = ledger
@@ -25,7 +25,7 @@ class AllocationMap:
         return tuple(sorted(self._ledger.view().nodes))
 
     def counts(self) -> tuple[tuple[str, int], ...]:
-        """How many devices each node has, by name."""
+        """Return the number of devices of each node, by name."""
         nodes = self._ledger.view().nodes
         return tuple((name, len(nodes[name].devices)) for name in sorted(nodes))
 
@@ -35,7 +35,7 @@ class AllocationMap:
         return alloc_map(self._ledger.view(), node)
 
     def devices(self, node: str, *, offset: int = 0, limit: int | None = None) -> tuple[AllocatedDevice, ...]:
-        """The devices of a node in index order, free ones included, with the jobs on them. Raises NotFound."""
+        """Return the devices of a node in index order, free devices included, with their jobs. Raises NotFound."""
         self._known(node)
         view = self._ledger.view()
         devices = sorted(view.nodes[node].devices, key=lambda device: (device.index, device.uuid))

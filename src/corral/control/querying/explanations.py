@@ -1,4 +1,4 @@
-"""Why a job waits and when it will start, how it stands otherwise, and why it failed."""
+"""Explains a job: why it waits and when it will start, its present state, and why it failed."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -27,14 +27,14 @@ from corral.scheduling.planner import Planner
 
 
 class LogEnds(Protocol):
-    """What the ends of logs say of jobs that have ended; it takes as long as their nodes do."""
+    """Diagnoses from the ends of logs of ended jobs. A call takes as long as the nodes need to answer."""
 
     def of(self, job: Job, audience: Audience) -> Diagnosis | None:
-        """Why a job failed, and what this reader can do; None where that is not known."""
+        """Return why a job failed, with a remedy for this reader; None if unknown."""
         ...
 
     def missing_bytes(self, job: Job) -> int | None:
-        """How much of its output is missing, None where that is not known."""
+        """Return the number of missing bytes of its output; None if unknown."""
         ...
 
 
@@ -54,7 +54,7 @@ class Explanations:
         trouble: Callable[[str], str | None],
         may_still_run: Callable[[str], str | None],
     ) -> None:
-        """`trouble` is what stands in the way of an allocation's launch, `may_still_run` what is left of a job."""
+        """`trouble` gives what blocks an allocation's launch, `may_still_run` what may be left of a job."""
         self._ledger = ledger
         self._decisions = decisions
         self._clock = clock
@@ -66,9 +66,10 @@ class Explanations:
         self._may_still_run = may_still_run
 
     def of(self, job_id: str, audience: Audience = Audience.COMMAND_LINE, *, admin: bool = False) -> Explanation:
-        """Why a job waits, or how long it waited for what; for an array, also its jobs by phase. Raises NotFound.
+        """Explain why a job waits, or how it spent its waiting time; for an array, also its jobs by phase. Raises
+        NotFound.
 
-        An `admin` is told what settings could change.
+        An `admin` also gets settings that could be changed.
         """
         if job_id not in self._ledger.view().jobs:
             elements = self._queries.named(job_id)
@@ -112,7 +113,7 @@ class Explanations:
         return in_wall_time(answer, self._clock)
 
     def _not_waiting(self, view: View, job: Job, now: float, waited: tuple[WaitPart, ...]) -> Explanation:
-        """The state of a job that does not wait; for one being stopped to make room, when it will continue."""
+        """Explain a job that does not wait. For a job that is stopped to make room, tell when it will continue."""
         allocation = view.allocations.get(job.allocation_id or "")
         remarks = () if job.phase.terminal else (self._trouble(job.allocation_id or ""), self._may_still_run(job.id))
         again = ExpectedStart()
@@ -133,7 +134,7 @@ class Explanations:
         )
 
     def _array(self, array_id: str, elements: Sequence[Job], audience: Audience, *, admin: bool) -> Explanation:
-        """How many elements are in which phase, and why the first waiting one waits."""
+        """Count the elements by phase, and explain the first waiting one."""
         counts = Counter(job.phase for job in elements)
         words = [f"{counts[phase]} {_standing(phase)}" for phase in Phase if counts[phase]]
         counted = f"array {array_id} has {count_of(len(elements), 'element')}: {', '.join(words)}"
@@ -146,9 +147,9 @@ class Explanations:
         return replace(answer, id=array_id, reason=counted, waited=())
 
     def with_log_end(self, job_id: str, caller: Caller, audience: Audience = Audience.COMMAND_LINE) -> Explanation:
-        """Why a job waits, as `of`; for those who may read its log, why it failed and what is missing there.
+        """Explain as `of`. For callers who may read the log, add why it failed and how much of the log is missing.
 
-        It may take as long as the job's node does to read the end of the log. Raises NotFound.
+        It may take as long as the job's node needs to read the end of the log. Raises NotFound.
         """
         explanation = self.of(job_id, audience)
         job = self._ledger.find_job(job_id) if explanation.phase.terminal else None

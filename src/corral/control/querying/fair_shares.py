@@ -1,4 +1,4 @@
-"""What each project and user counts as having used, as the policy `fair-share` reads it."""
+"""The usage that counts for each project and user in the policy `fair-share`."""
 
 from corral.model.answers.usage import FairShareRow, FairShares
 from corral.model.view import View
@@ -11,7 +11,7 @@ FORMULA = (
 
 
 def fair_shares(view: View, now: float) -> FairShares:
-    """The fair shares of all who have used something or hold something, whichever policy orders jobs."""
+    """Return the fair shares of all projects and users with usage or devices, whatever the policy of their queues."""
     share, half_life_s = FairShare(view, now), view.usage_half_life_s
     past_of_user = {member: usage.decayed(now, half_life_s).gpu_s for member, usage in view.usage.items()}
     rows: list[FairShareRow] = []

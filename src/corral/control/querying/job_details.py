@@ -1,4 +1,4 @@
-"""Everything about one job: what it asked for and got, how its members stand, and what became of each attempt."""
+"""All details of one job: its request and its devices, the state of its members, and each attempt."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -26,20 +26,20 @@ from corral.scheduling.explaining.phrases import need_of
 from corral.wire import to_plain
 
 MOST_FACTS = 2_000
-"""So many of the newest facts about a job are read for its history."""
+"""The number of the newest facts about a job that are read for its history."""
 
 MOST_ATTEMPTS = 100
-"""So many of the newest attempts are told."""
+"""The number of the newest attempts in the answer."""
 
 MOST_COMMANDS = 100
-"""So many of the newest commands that were run inside it are told."""
+"""The number of the newest commands run inside it in the answer."""
 
 LogPath = Callable[[str, str, int], str | None]
-"""The path of a log on its node, by the node's name, the id of the job and the rank; None where it is not known."""
+"""The path of a log on its node, by the node's name, the id of the job and the rank; None if it is not known."""
 
 
 class JobDetails:
-    """Reads what the ledger has of a job, and how far its members are."""
+    """Reads the ledger's facts of a job, and the state of its members."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class JobDetails:
         recorded = attempts_of(facts)
         held = None if job.phase is Phase.PENDING else last
         spec = to_plain(job.spec)
-        # Others may see the rest. An address to tell something to is often as good as a password.
+        # Others may see the rest. An address for notifications is often as secret as a password.
         del spec["env"], spec["notify"]
         if spec["container"] is not None:
             # It may have variables, too.
@@ -127,7 +127,7 @@ class JobDetails:
         )
 
     def _standing(self, job: Job, allocation: Allocation, recorded: Sequence[RecordedAttempt]) -> tuple[MemberEnd, ...]:
-        """How each member stands or ended, by rank."""
+        """Return the state or the end of each member, by rank."""
         count = len(allocation.placement.members)
         if count == 1:
             return (MemberEnd(job.phase, job.exit_code, job.signal),)
@@ -167,14 +167,14 @@ def _commands(facts: Sequence[Fact]) -> tuple[ExecutedCommand, ...]:
 
 
 def _held(allocation: Allocation | None) -> dict[str, Any]:
-    """What the row of a job that has ended leaves out where it had whole devices."""
+    """Return the devices of an ended job, which its row leaves out."""
     if allocation is None:
         return {}
     return {"grants": grant_rows(allocation.placement.grants), "enforcement": allocation.enforcement}
 
 
 def granted_devices(view: View, allocation: Allocation) -> tuple[GrantedDevice, ...]:
-    """What an allocation has of each device, by rank."""
+    """Return an allocation's part of each device, by rank."""
     known = {device.uuid: device for node in view.nodes.values() for device in node.devices}
     rows = []
     for rank, member in enumerate(allocation.placement.members):
@@ -204,14 +204,14 @@ def monitored_devices(view: View, allocation: Allocation) -> tuple[MonitoredDevi
     for one in granted_devices(view, allocation):
         label = one.uuid if one.index is None else f"{one.node}:{one.index}" if several else str(one.index)
         if one.uuid not in found:
-            # The index of a device that is gone may be another's now.
+            # The index of a device that is gone may belong to another device now.
             taken = any(label == other.label for other in found.values())
             found[one.uuid] = MonitoredDevice(one.uuid if taken else label, one.name, memory_mib.get(one.uuid))
     return tuple(found.values())
 
 
 def _as_chosen(allocation: Allocation, position: int) -> tuple[int | None, str | None]:
-    """Index and model of a device that is not known any more, as they were when it was chosen, where that is kept."""
+    """Return index and model, as of the choice, of a device that is no longer known, if they were kept."""
     info: GpuInfo | None = allocation.gpu_info
     # The record of a gang is not in the order of its ranks.
     if info is None or len(allocation.placement.members) > 1 or len(info.details) != len(allocation.placement.grants):
@@ -220,7 +220,7 @@ def _as_chosen(allocation: Allocation, position: int) -> tuple[int | None, str |
 
 
 def _stands(job: Job, report: LaunchReport) -> MemberEnd:
-    """How a member of a live gang stands, by what its node reports."""
+    """Return the state of a member of a live gang, from its node's report."""
     match report.phase:
         case LaunchPhase.EXITED:
             return MemberEnd(report.ending or Phase.FAILED, report.exit_code, report.signal)

@@ -13,7 +13,7 @@ from corral.ports.ledger import Ledger
 
 DEFAULT_RANGE = "24h"
 KEPT_S = 366 * 86_400
-"""What was measured is kept for so long."""
+"""The time for which measurements are kept."""
 
 MOST_ROWS = 1000
 
@@ -26,19 +26,19 @@ NO_GPU = "none"
 """The node and means of jobs without a GPU."""
 
 UNKNOWN = "unknown"
-"""The means of a GPU that is gone."""
+"""Stands for the means of sharing of a GPU that is gone."""
 
 
 class DeviceSums(Protocol):
-    """What was measured of devices. May raise BackendFailed."""
+    """The measurements of devices. May raise BackendFailed."""
 
     def of_kind(self, kind: str, first: float, last: float) -> dict[str, GroupUse]:
-        """What the groups of a kind came to, by name."""
+        """Return the sums of the groups of a kind, by name."""
         ...
 
 
 class KeyFigures:
-    """Adds up what others have measured and counted; the databases do most of it. Call it on a thread."""
+    """Computes key figures from measurements and counts; the databases do most of the work. Call it on a thread."""
 
     def __init__(self, ledger: Ledger, devices: DeviceSums, requests: RequestCounts, clock: Clock) -> None:
         self._ledger = ledger
@@ -56,12 +56,12 @@ class KeyFigures:
     ) -> Kpis:
         """The key figures of the last day, of a named range, or from `start` to `end` (Unix seconds), and by something.
 
-        Raises Refused for a span that makes no sense, BackendFailed and LedgerFailed where it cannot be read.
+        Raises Refused for an invalid span, BackendFailed and LedgerFailed if the figures cannot be read.
         """
         now = self._clock.shown(self._clock.now())
         span = span_of(range_name, start, end, default=DEFAULT_RANGE, now=now, kept_s=KEPT_S)
         first, last = (self._clock.taken(at) for at in span)
-        # Of a span that has not passed, what has.
+        # A span that reaches into the future is cut at now.
         length_s = max(1.0, min(last, self._clock.now()) - first)
         whole = key_figures(
             self._devices.of_kind(POOL, first, last).get("", GroupUse()),

@@ -32,10 +32,10 @@ def job_row(
     certainty: Certainty | None = None,
     remark: str | None = None,
 ) -> JobRow:
-    """A job as `ps` lists it: why it waits and until when, or what is allocated to it, if known.
+    """Return a job's row of `ps`: why it waits and until when, or its allocation, if known.
 
-    `certainty` says how sure the expected start is. `remark` stands for a reason where the job has none: what keeps one
-    that has its devices from beginning, or from being seen; what the log of one that failed says.
+    `certainty` is that of the expected start. `remark` replaces the reason for jobs without one. It says what keeps a
+    job with devices from beginning or from being seen, or what the log of a failed job says.
     """
     spec = job.spec
     members = () if allocation is None else allocation.placement.members
@@ -85,7 +85,7 @@ def _asked_milli(request: Request) -> int | None:
 
 
 def grant_rows(grants: Sequence[Grant]) -> tuple[GrantRow, ...]:
-    """What is allocated to a job on each device."""
+    """Return a row for each granted device."""
     return tuple(GrantRow(grant.uuid, grant.share_milli, grant.memory_mib) for grant in grants)
 
 
@@ -99,7 +99,7 @@ def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[DeviceR
 
 
 def standing_of(view: View, node_name: str, device: Device) -> tuple[DeviceCondition, DeviceState]:
-    """What keeps a device from being allocated, its node's cordon included, and the state that a person is told."""
+    """Return a device's obstacles to allocation, its node's cordon included, and its state for display."""
     condition = view.conditions.get(device.uuid) or DeviceCondition(
         device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
     )
@@ -184,7 +184,7 @@ def _availability(view: View, device: Device, seen: DeviceSample) -> float | Non
 
 
 def holding(view: View, allocation: Allocation) -> str | None:
-    """What is allocated to a job, and how well it is enforced; None if that is nothing, or was not recorded.
+    """Describe a job's allocation and its enforcement; None if there is none or it was not recorded.
 
     "holds 0.6 of GPU 0 with 1.2G, 2 CPUs; memory guarded, compute advisory, CPUs enforced".
     """

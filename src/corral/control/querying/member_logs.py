@@ -13,14 +13,14 @@ from corral.ports.ledger import Ledger
 from corral.ports.node import NodeAgent
 
 PIECE_BYTES = 256 * 1024
-"""So much of a log is read at once."""
+"""The most bytes of a log that are read at once."""
 
 UNMARKED_S = 15.0
 """The log of a job that ran no longer may have no marks, and its beginning is near enough."""
 
 
 class MemberLog:
-    """The log of one member. Its calls may take as long as a node's answer may."""
+    """The log of one member. Its calls may take as long as a node needs to answer."""
 
     def __init__(
         self,
@@ -32,7 +32,9 @@ class MemberLog:
         find: Callable[[], tuple[Job, str | None]],
         why_not_asked: Callable[[str], str | None],
     ) -> None:
-        """`find` says how the job is now, and on which node its log is; `why_not_asked` is None of one that answers."""
+        """`find` returns the job's present state and the node with its log. `why_not_asked` returns None for a node
+        that answers.
+        """
         self._job_id = job.id
         self._mark = log_mark(job)
         self._rank = rank
@@ -42,27 +44,27 @@ class MemberLog:
         self._clock = clock
 
     def has_ended(self) -> bool:
-        """Whether the job has ended: nothing is added then."""
+        """Return whether the job has ended: its log grows no more."""
         return self._find()[0].phase.terminal
 
     def read(self, offset: int) -> bytes:
-        """The next piece from a byte on, b"" where there is none (yet).
+        """Return the next piece from a byte on; b"" if there is none (yet).
 
-        Raises BackendFailed; at once where the node is known not to answer.
+        Raises BackendFailed; at once if the node is known not to answer.
         """
         agent = self._agent()
         chunk = None if agent is None else agent.read_log(self._job_id, self._rank, offset, PIECE_BYTES, self._mark)
         return b"" if chunk is None else base64.b64decode(chunk.data)
 
     def size_bytes(self) -> int:
-        """How long it is by now; 0 where there is none (yet). Raises as `read` does."""
+        """Return its present length in bytes; 0 if there is no log (yet). Raises as `read` does."""
         agent = self._agent()
         return 0 if agent is None else agent.read_log(self._job_id, self._rank, 0, 0, self._mark).size_bytes or 0
 
     def written_since(self, wall: float) -> int:
         """The byte from which on it was written since a moment (Unix seconds), or a little earlier.
 
-        Raises Conflict where that is not known, and as `read` does.
+        Raises Conflict if that is not known, and as `read` does.
         """
         agent, job = self._agent(), self._find()[0]
         now, at = self._clock.now(), self._clock.taken(wall)
@@ -83,7 +85,7 @@ class MemberLog:
         )
 
     def _agent(self) -> NodeAgent | None:
-        """The agent of the node that has it, None where it is nowhere yet."""
+        """The agent of the node that has it, None if it is nowhere yet."""
         _, node = self._find()
         if node is None:
             return None
@@ -119,15 +121,15 @@ class MemberLogs:
         )
 
     def agent_of(self, job: Job, rank: int) -> NodeAgent | None:
-        """The agent of the node that has the log of a member; None where the cluster has no such node (any more), or
-        it does not answer.
+        """Return the agent of the node with a member's log; None if the cluster has no such node (any more) or it does
+        not answer.
         """
         node = self._node_of(job, rank)
         return None if node is None or self._why_not_asked(node) is not None else self._nodes.get(node)
 
     def on_node(self, job: Job, task: Callable[[], None]) -> None:
-        """Have something done with a job's logs on the thread of their node; here and now where several nodes have
-        them, for none of these may be held up by another.
+        """Run a task on a job's logs, on the thread of their node. If several nodes have logs, run it here, so that no
+        node delays another.
         """
         nodes = set(self._nodes_of(job))
         if len(nodes) == 1:
@@ -148,9 +150,9 @@ class MemberLogs:
         return nodes[rank] if nodes else None
 
     def _nodes_of(self, job: Job) -> tuple[str, ...]:
-        """The node that has each member's log, by rank; () where none was launched, or that is not known any more."""
+        """The node that has each member's log, by rank; () if none was launched, or that is not known any more."""
         if not job.launches and not job.phase.terminal:
-            # Nothing has written there for it. What is there is of a job that no ledger knows any more.
+            # It has written nothing there. An existing log is of a job that no ledger knows any more.
             return ()
         if len(self._nodes) == 1:
             return (*self._nodes,) * job.spec.request.gang_size

@@ -1,4 +1,4 @@
-"""What `corral nodes` lists: every node that there is or should be, and whether jobs may start on it."""
+"""The rows of `corral nodes`: every existing or expected node, and whether jobs may start on it."""
 
 from collections.abc import Iterable
 
@@ -42,7 +42,9 @@ def _reason(view: View, name: str, status: NodeStatus) -> str | None:
 
 
 def _of_cordon(cordon: NodeCordon, residents: int, status: NodeStatus) -> str:
-    """What an administrator did with the node, how far that is, and why: "drained by bob: kernel update"."""
+    """Describe an administrator's cordon or drain of a node, with its progress and reason: "drained by bob: kernel
+    update".
+    """
     why = f": {cordon.reason}" if cordon.reason else ""
     if status is NodeStatus.DRAINING:
         return f"draining, {count_of(residents, 'job')} left, by {cordon.by}{why}"

@@ -1,4 +1,4 @@
-"""What jobs can expect by the ledger's view, worked out once and kept while nothing changes."""
+"""The outlook of jobs by the ledger's view, computed once and reused while nothing changes."""
 
 import threading
 from collections.abc import Iterator
@@ -10,13 +10,14 @@ from corral.scheduling.forecast import MakePlanner
 from corral.scheduling.outlook import Outlook
 
 KEPT_S = 5.0
-"""The outlook of one view is kept so long: time alone changes little, such as a job that runs beyond its estimate."""
+"""The outlook of one view is reused for this long: time alone changes little, such as a job beyond its estimate."""
 
 
 class Outlooks:
-    """One outlook for all who ask, on the thread of one of them. Thread-safe.
+    """One outlook for all callers, computed on the thread of one of them. Thread-safe.
 
-    However many ask while jobs come and go, one outlook is worked out at a time, and nobody waits for more than two.
+    However many callers ask while jobs come and go, only one outlook is computed at a time, and no caller waits for
+    more than two.
     """
 
     def __init__(self, ledger: Ledger, clock: Clock, planner: MakePlanner) -> None:
@@ -28,7 +29,7 @@ class Outlooks:
 
     @contextmanager
     def current(self) -> Iterator[Outlook]:
-        """The outlook by the view as it is now, or has become while others asked; nobody else has it meanwhile."""
+        """A context with the outlook of the view at the call or a newer one. No other caller has it meanwhile."""
         asked = self._ledger.view().version
         with self._turn:
             kept, now = self._kept, self._clock.now()

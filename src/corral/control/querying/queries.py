@@ -40,7 +40,7 @@ from corral.scheduling.planner import Planner
 
 
 class Decisions(Protocol):
-    """What answers need of the controller."""
+    """The controller's part that answers need."""
 
     @property
     def plan(self) -> Plan:
@@ -53,7 +53,7 @@ class Decisions(Protocol):
         ...
 
     def waited(self, job: Job) -> tuple[tuple[str, float], ...]:
-        """How a job's wait was spent so far: (reason, seconds)."""
+        """Return how a job's waiting time was spent so far: (reason, seconds)."""
         ...
 
 
@@ -74,7 +74,7 @@ class Queries:
         trouble: Callable[[str], str | None],
         failed_as: Callable[[Job], str | None],
     ) -> None:
-        """`trouble` is what stands in the way of an allocation's launch, `failed_as` why a job failed in few words."""
+        """`trouble` gives what blocks an allocation's launch, `failed_as` why a job failed in few words."""
         self._ledger = ledger
         self._decisions = decisions
         self._telemetry = telemetry
@@ -100,16 +100,17 @@ class Queries:
         return found[0]
 
     def named(self, job_id: str) -> tuple[Job, ...]:
-        """The job, or the elements of the array, that an id names; () when it names none."""
+        """The job, or the elements of the array, that an id names; () if it names none."""
         return named_jobs(self._ledger, (job_id,))[job_id]
 
     def jobs(
         self, query: JobQuery, *, active_only: bool, starts: bool = False, means: Means | None = None
     ) -> tuple[list[JobRow], int | None]:
-        """A page of jobs, newest first, and the sequence number below which the next page begins (None after the last).
+        """Return a page of jobs, newest first, and the sequence number below which the next page begins (None after the
+        last).
 
-        With `starts`, the planner is run ahead to predict when waiting jobs will start. `means` leaves those that hold
-        their devices so, or did at last.
+        With `starts`, the planner runs ahead to predict when waiting jobs will start. `means` selects jobs whose
+        devices are, or were at last, shared by these means.
         """
         since = None if query.since is None else self._clock.taken(query.since)
         held = None if means is None else _held_by(self._ledger.view(), means)
@@ -140,17 +141,17 @@ class Queries:
         return matching, sorted_rows(self._rows(matching, foresight), query.sort, query.now)[: query.limit]
 
     def _rows(self, jobs: Sequence[Job], foresight: Foresight | None = None) -> list[JobRow]:
-        """The rows of jobs; of those that have ended, with what they had last."""
+        """Return the rows of jobs; ended jobs get their last allocation."""
         had = self._ledger.last_allocations([job.id for job in jobs if job.phase.terminal and job.launches])
         return [
             self._ended_row(job, had.get(job.id)) if job.phase.terminal else self.row(job, foresight) for job in jobs
         ]
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
-        """Whether all of these jobs or arrays have ended, and the row of each job. Raises NotFound.
+        """Return whether all of these jobs or arrays have ended, and the row of each job. Raises NotFound.
 
-        Who is told that all have ended finds them so in whatever is asked next: an end is in the database before it is
-        in a view, nothing removes ended jobs from it, and a failure and its next try are one transaction.
+        If all have ended, every later question agrees: an end is in the database before it is in a view, nothing
+        removes ended jobs from it, and a failure and its next try are one transaction.
         """
         found = self._named(ids)
         return all(job.phase.terminal for job in found), in_wall_time(self._rows(found), self._clock)
@@ -167,7 +168,7 @@ class Queries:
         return [job for job_id in ids for job in named[job_id]]
 
     def is_live(self, job_id: str) -> bool:
-        """Whether the job, or an element of the array, has not ended. Quick: reads only the view."""
+        """Return whether the job, or an element of the array, has not ended. Quick: reads only the view."""
         jobs = self._ledger.view().jobs
         if job_id in jobs:
             return not jobs[job_id].phase.terminal
@@ -249,7 +250,7 @@ class Queries:
         )
 
     def server(self) -> ServerInfo:
-        """What this server says of itself."""
+        """Return this server's information about itself."""
         snapshot = self._ledger.snapshot()
         view = snapshot.view
         devices = sum(len(node.devices) for node in view.nodes.values())
@@ -297,7 +298,7 @@ def _stand_in(submission: Submission, user: str) -> Job:
 
 
 def _of_elements(submission: Submission) -> dict[str, Any]:
-    """What a dry run says of an array: how many jobs there are, and of a sweep, what the first one runs."""
+    """Return the parts of a dry run about an array: the number of jobs, and for a sweep, the first job's command."""
     array, sweep = submission.elements, submission.sweep
     said: dict[str, Any] = {} if array is None else {"jobs": len(array.indices)}
     if sweep is not None:
@@ -320,6 +321,6 @@ def _held_by(view: View, means: Means) -> HeldBy:
 
 
 def _holding(view: View, held: HeldBy) -> set[str]:
-    """The live jobs that hold their first device so, by id."""
+    """Return the ids of live jobs whose first device is held by these means."""
     first = ((one.job_id, one.placement.grants[:1]) for one in view.allocations.values())
     return {job_id for job_id, grants in first if grants and held.has(grants[0])}

@@ -1,4 +1,4 @@
-"""What `corral queues` lists: each queue with its quota, its use, and what of it is left to the caller."""
+"""The rows of `corral queues`: each queue with its quota, its use, and the part left to the caller."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -25,11 +25,12 @@ class QueueListing:
         self._outlooks = outlooks
 
     def rows(self, caller: Caller, project: str) -> list[QueueRow]:
-        """The caller's own limits, those of their projects, and all queues, each above those below it.
+        """Return the caller's own limits, those of their projects, and all queues, each above its sub-queues.
 
         Queues that were removed with jobs in them come last.
 
-        `left_milli` of a queue is what a job of the caller in this project may have there. Raises Refused, Forbidden.
+        `left_milli` of a queue is the part that a job of the caller in this project may have there. Raises Refused,
+        Forbidden.
         """
         refuse_project(self._ledger.view(), project, caller.user)
         with self._outlooks.current() as outlook:
@@ -87,7 +88,9 @@ def _in_tree_order(view: View) -> Iterator[Queue]:
 
 
 def _waiting(view: View) -> Counter[Scope]:
-    """How many jobs of each user, project and queue wait; to a queue count those of the queues below it."""
+    """Return the number of waiting jobs of each user, project and queue. A queue also counts the jobs of its
+    sub-queues.
+    """
     alike = Counter(
         (job.spec.user, job.spec.project, job.spec.queue) for job in view.jobs.values() if job.phase is Phase.PENDING
     )

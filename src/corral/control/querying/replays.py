@@ -1,6 +1,7 @@
-"""The past run again under other policies, on request: who waits for which replay, and what came of it.
+"""Replays of past jobs under other policies, on request: the waiting and running replays, and their results.
 
-One runs at a time, in a process of its own, and a few wait. A replay that nobody asks after is ended or forgotten.
+One replay runs at a time, in a process of its own, and a few wait. A replay without questions about it is ended or
+forgotten.
 """
 
 import logging
@@ -25,14 +26,14 @@ from corral.scheduling.policy import Backfill, Policy, split_policy
 MOST_POLICIES = 4
 MOST_QUEUED = 8
 MOST_OF_A_USER = 2
-"""So many of one user's wait or run."""
+"""The most replays of one user that wait or run."""
 
 MOST_KEPT = 20
 KEPT_S = 1800.0
-"""What is over is kept for so long after it was asked after last."""
+"""A finished replay is kept for this long after the last question about it."""
 
 ABANDONED_S = 150.0
-"""A replay that waits or runs and was not asked after for so long is ended. Pages in the background ask each minute."""
+"""A waiting or running replay without questions for this long is ended. Pages in the background ask each minute."""
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Replays:
         self._closed = False
 
     def choices(self, caller: Caller) -> ReplayChoices:
-        """What can be asked for, and what the caller has asked for."""
+        """Return the possible choices, and the caller's replays."""
         with self._lock:
             self._forget()
             own = [self._row(one) for one in self._kept.values() if one.told.user == caller.user]
@@ -87,8 +88,8 @@ class Replays:
     ) -> Replay:
         """Ask for a replay of a period (Unix seconds; by default the last week).
 
-        Raises Refused for a policy or a period that makes no sense, Conflict where the caller has enough of them, and
-        BackendFailed where too many wait.
+        Raises Refused for an invalid policy or period, Conflict if the caller has too many replays, and BackendFailed
+        if too many wait.
         """
         wanted = self._checked(policies)
         begin, end = period_of(self._clock, since, until)
@@ -104,7 +105,7 @@ class Replays:
             return self._row(one)
 
     def find(self, caller: Caller, replay_id: str) -> Replay:
-        """How far it is, and its result once there is one. Raises NotFound."""
+        """Return its progress, and its result once there is one. Raises NotFound."""
         with self._lock:
             one = self._of(caller, replay_id)
             one.asked_at = self._clock.monotonic()
@@ -112,7 +113,7 @@ class Replays:
             return self._row(one)
 
     def cancel(self, caller: Caller, replay_id: str) -> Replay:
-        """End it, or nothing where it is over. Raises NotFound."""
+        """End it, or nothing if it is over. Raises NotFound."""
         with self._lock:
             one = self._of(caller, replay_id)
             if not one.told.state.over:
@@ -120,7 +121,7 @@ class Replays:
             return self._row(one)
 
     def close(self) -> None:
-        """End what runs, and start nothing more."""
+        """End the running replay, and start no other."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -182,9 +183,10 @@ class Replays:
         return in_wall_time(replace(one.told, ahead=ahead), self._clock)
 
     def _forget(self) -> None:
-        """Drop what is over and was not asked after for long; of too many the oldest of whoever has the most.
+        """Drop finished replays without recent questions. If there are too many, drop the oldest of the user with the
+        most.
 
-        So nobody's results go because somebody else asks for many.
+        So one user's many requests never remove another user's results.
         """
         oldest_asked_at = self._clock.monotonic() - KEPT_S
         over_of: dict[str, list[str]] = {}
@@ -199,7 +201,7 @@ class Replays:
             del self._kept[max(over_of.values(), key=len).pop(0)]
 
     def _work(self) -> None:
-        """On a thread of its own: run what waits, in order, until nothing does."""
+        """Run the waiting replays in order, on a thread of its own, until none is left."""
         while (one := self._next()) is not None:
             try:
                 result = self._runner.run(one.order, partial(self._tell, one), partial(self._is_wanted, one))

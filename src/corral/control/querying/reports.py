@@ -1,4 +1,4 @@
-"""What was made of granted GPUs and what it cost: the ledger's time, what was measured of it, and the site's prices."""
+"""The use and the cost of granted GPUs: from the ledger's times, the measurements, and the site's prices."""
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,14 +25,14 @@ from corral.model.units import MILLI_PER_DEVICE
 from corral.ports.ledger import Ledger
 
 MOST_ROWS = 10_000
-"""So many rows are told; the smallest of more are added up."""
+"""The most rows in an answer; the smallest further ones are added up."""
 
 MOST_ALLOCATIONS = 500_000
 MOST_PIECES = 2_000_000
-"""So many allocations, and hours of theirs, are counted at once: that takes a few seconds of a thread of its own."""
+"""The most allocations, or hours of them, in one count. That takes a few seconds of a thread of its own."""
 
 MOST_WASTEFUL = 100
-"""So many jobs that did not use what they had are told."""
+"""The most jobs in an answer about unused grants."""
 
 _WASTE_BEFORE_S = 7 * 86400.0
 _HOUR_S = 3600
@@ -40,19 +40,19 @@ _QUARTER_S = 900
 
 
 class Measures(Protocol):
-    """What was measured of granted devices, in batches. Either may raise BackendFailed."""
+    """The measurements of granted devices, in batches. Either call may raise BackendFailed."""
 
     def hours(self, first: int, last: int) -> Iterator[Sequence[MeteredHour]]:
         """All of the hours from the first to the last (since 1970)."""
         ...
 
     def hours_of(self, allocations: Collection[str], first: int, last: int) -> Iterator[Sequence[MeteredHour]]:
-        """That of some allocations."""
+        """Yield the measurements of some allocations."""
         ...
 
 
 class GpuReports:
-    """Adds up what allocations had, as `Accounts` does, with what was measured of it."""
+    """Adds up allocations, as `Accounts` does, together with their measurements."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class GpuReports:
         self._currency = currency
 
     def report(self, by: Sequence[ReportBy], *, since: float | None = None, until: float | None = None) -> Report:
-        """What was granted between two times (Unix seconds; by default the last week), by these words.
+        """Return the grants between two times (Unix seconds; by default the last week), grouped by these keys.
 
-        Raises Refused for an empty period, and for more than can be counted at once; LedgerFailed, and BackendFailed
-        when what was measured cannot be read.
+        Raises Refused for an empty period, and for more than can be counted at once; LedgerFailed; and BackendFailed if
+        the measurements cannot be read.
         """
         words = tuple(dict.fromkeys(by))
         begin, end = period_of(self._clock, since, until)
@@ -104,9 +104,9 @@ class GpuReports:
         return in_wall_time(told, self._clock)
 
     def of_job(self, job_id: str) -> JobUse | None:
-        """What all attempts of a job come to so far, None of one that never had a device.
+        """Return the sums over all attempts of a job so far; None if it never had a device.
 
-        Where what was measured cannot be read its time is unmetered.
+        If the measurements cannot be read, its time is unmetered.
         """
         now = self._clock.now()
         held = list(self._ledger.held(0.0, now, job_id=job_id, limit=MOST_ALLOCATIONS))
@@ -134,7 +134,7 @@ class GpuReports:
         )
 
     def waste(self, *, since: float | None = None, until: float | None = None) -> Waste:
-        """The jobs that had GPUs between two times and did not use what they were granted. Raises as `report` does."""
+        """Return the jobs that had GPUs between two times and did not use their grants. Raises as `report` does."""
         begin, end = period_of(self._clock, since, until)
         known = self._known_devices()
 
@@ -166,7 +166,9 @@ class GpuReports:
             yield allocation
 
     def _model_of(self) -> ModelOf:
-        """The model of a device as it was chosen, so that no bill of the past changes; else as it is known now."""
+        """Return a function for the model of a device: the model at its allocation, so that old bills do not change,
+        else today's.
+        """
         known = {uuid: device.model for uuid, device in self._known_devices().items()}
         return lambda allocation, uuid: _chosen(allocation.members, allocation.models).get(uuid) or known.get(uuid)
 
@@ -194,7 +196,7 @@ class GpuReports:
 
 @lru_cache(maxsize=4096)
 def _chosen(members: tuple[Member, ...], models: tuple[str, ...]) -> Mapping[str, str]:
-    """The model of each device as it was chosen; none where that was not kept of all."""
+    """The model of each device as it was chosen; none if that was not kept of all."""
     uuids = [grant.uuid for member in members for grant in member.grants]
     return dict(zip(uuids, models, strict=True)) if len(uuids) == len(models) else {}
 
@@ -218,7 +220,7 @@ def _waste_row(unused: UnusedGrant, spec: JobSpec) -> WasteRow:
 
 
 def _few_pieces(devices: Iterable[HeldDevice], span_ms: tuple[int, int], step_ms: int) -> Iterator[HeldDevice]:
-    """The devices. Raises Refused where there are too many hours to tell by hour or by weekday."""
+    """Yield the devices. Raises Refused if there are too many hours to report by hour or by weekday."""
     pieces = 0
     for device in devices:
         pieces += max(0, min(device.end_ms, span_ms[1]) - max(device.begin_ms, span_ms[0])) // step_ms + 1

@@ -10,18 +10,18 @@ from corral.model.units import MILLI_PER_DEVICE, format_duration
 from corral.scheduling.explaining.phrases import flags_of
 
 HEADROOM = 1.2
-"""So much more memory is asked for than was used at most."""
+"""The suggested memory is this much more than the most that was used."""
 
 _MIB_PER_GIB = 1024
 
 _KEPT_MIB = 1024
-"""Who has more in a GPU's memory keeps something there; a driver's own is less."""
+"""A job with more of a GPU's memory keeps data there; a driver's own part is less."""
 
 
 def smaller_request(spec: JobSpec, unused: UnusedGrant) -> str:
     """The flags of a request that would have done."""
     request = spec.request
-    # What keeps its model on a GPU that it hardly computes on would fail without one.
+    # A program that keeps its model on a GPU it hardly computes on would fail without the GPU.
     needed = unused.devices_used or int((unused.memory_most_mib or 0) > _KEPT_MIB)
     if needed == 0:
         return flags_of(replace(request, devices=0, memory_mib=None, min_memory_mib=None, split_milli=None, models=()))
@@ -33,7 +33,7 @@ def smaller_request(spec: JobSpec, unused: UnusedGrant) -> str:
 
 
 def command_of(spec: JobSpec, flags: str) -> str:
-    """A command that submits the job again with these flags, and what else it asked for of its queue."""
+    """Return a command that submits the job again with these flags, and with its name, queue and project."""
     verb = "corral reserve" if spec.kind is JobKind.RESERVE else "corral submit"
     words = [verb, flags]
     if spec.name:
@@ -51,8 +51,10 @@ def command_of(spec: JobSpec, flags: str) -> str:
 
 
 def _with_memory(request: Request, most_mib: int) -> Request:
-    """With as much memory of each device as was used, and some more, in whole GiB: a part of one device, or of several
-    smaller ones all of it."""
+    """Return the request with a little more memory of each device than was used, in whole GiB.
+
+    That is a part of one device, or for several devices, whole smaller ones.
+    """
     mib = max(1, math.ceil(most_mib * HEADROOM / _MIB_PER_GIB)) * _MIB_PER_GIB
     if request.devices > 1:
         return replace(request, min_memory_mib=mib, models=())

@@ -13,7 +13,7 @@ DEFAULT_PERIOD_S = 7 * 24 * 3600.0
 
 
 class Accounts:
-    """Adds up allocations that have ended, and the part so far of those that have not."""
+    """Adds up allocations that have ended, and the elapsed part of those that have not."""
 
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
@@ -29,14 +29,14 @@ class Accounts:
         return in_wall_time(Usage(by.value, begin, end, usage(times, by), total(times)), self._clock)
 
     def fair_shares(self) -> FairShares:
-        """What each project and user counts as having used now."""
+        """Return the usage that counts now for each project and user."""
         return fair_shares(self._ledger.view(), self._clock.now())
 
 
 def period_of(clock: Clock, since: float | None, until: float | None) -> tuple[float, float]:
-    """The times of a period by the ledger's clock, of those that a caller gave by the wall clock.
+    """Return a period by the ledger's clock, from a caller's times by the wall clock.
 
-    By default it is the week until now. Raises Refused for one that ends before it begins.
+    The default is the week until now. Raises Refused for a period that ends before it begins.
     """
     now = clock.now()
     end = now if until is None else min(clock.taken(until), now)

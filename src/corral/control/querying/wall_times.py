@@ -9,7 +9,7 @@ from corral.clock import Clock
 T = TypeVar("T")
 
 NAMES = frozenset({"expected_start", "since", "until"})
-"""Fields that hold a time, besides those whose names end in "_at"."""
+"""Fields that hold a time, in addition to those whose names end in "_at"."""
 
 
 def in_wall_time(answer: T, clock: Clock) -> T:

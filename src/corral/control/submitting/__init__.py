@@ -1,4 +1,4 @@
-"""Turns what a client submits into jobs.
+"""Turns a client's submissions into jobs.
 
-Start reading at `new_jobs`; `checks` and `site_rules` refuse bad submissions, `preflight` finds what would fail.
+Start reading at `new_jobs`; `checks` and `site_rules` refuse bad submissions, `preflight` predicts failures.
 """

@@ -1,4 +1,4 @@
-"""The nodes on which a submission could run, and those of them whose files are inspected for it."""
+"""The nodes on which a submission could run, and the selection of nodes whose files are inspected for it."""
 
 from collections.abc import Mapping
 
@@ -17,11 +17,11 @@ from corral.scheduling.queueing.pools import closed_pools_of
 from corral.scheduling.state.draft import PlacementRequest
 
 MOST_CANDIDATES = 4
-"""The files of a submission are inspected on at most so many nodes.
+"""The most nodes on which the files of a submission are inspected.
 
-Nodes of a cluster mostly share their file systems, so more nodes seldom tell more, and each one costs the submission a
-call and waits for the slowest. One node would be too few: the one that is free now may be taken before the job starts,
-and it could not be told whether a directory is missing here or everywhere.
+Nodes of a cluster mostly share their file systems, so more nodes seldom show more. Each node costs the submission a
+call and waits for the slowest. One node would be too few: the node that is free now may be taken before the job starts,
+and a missing directory might be missing on that node only.
 """
 
 _MOST_WISHES = 1000
@@ -60,13 +60,13 @@ class CandidateNodes:
         self._eligible = eligible
 
     def only(self) -> tuple[str, ...] | None:
-        """The node of a server that has no other, which is the candidate of every submission; None if it has others."""
+        """Return the server's only node, which is the candidate of every submission; None if it has several."""
         return tuple(self._nodes) if len(self._nodes) == 1 else None
 
     def of(self, submission: Submission, user: str) -> tuple[str, ...]:
-        """At most MOST_CANDIDATES nodes that answer, where the job could start soonest; () if there is none.
+        """Return at most MOST_CANDIDATES nodes that answer and where the job could start soonest; () if there are none.
 
-        There is none either for a submission that will be refused, whatever its files are.
+        Also return () for a submission that will be refused, whatever its files are.
         """
         view = self._ledger.view()
         try:

@@ -15,7 +15,7 @@ from corral.model.submission import Submission
 from corral.ports.containers import Containers
 
 IMAGES_DIRECTORY = "/"
-"""A container whose job names this working directory, or none, begins in that of its image."""
+"""A container whose job has this working directory, or none, begins in the directory of its image."""
 
 NO_MPS = (
     "a container cannot be given a part of a GPU that is shared by MPS, because the daemon is the host's; "
@@ -27,9 +27,10 @@ _VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*", re.ASCII)
 
 
 def with_container(submission: Submission, containers: Containers | None) -> Submission:
-    """The submission with its container as the site completes it, and with what of its shell is no use there left out.
+    """Return the submission with its container completed by the site, without the parts of its shell that are useless
+    there.
 
-    Raises Refused, Forbidden for what its site does not run.
+    Raises Refused, Forbidden for containers that the site does not run.
     """
     if containers is None or (submission.container is None and not containers.every_job):
         if submission.container is not None:
@@ -105,7 +106,7 @@ def _refuse_what_only_processes_have(submission: Submission) -> None:
             field="gang_size",
         )
     word = submission.checkpoint_signal
-    # Whether it is one at all is seen only now: the rest of a submission is checked when it has its container.
+    # Its validity is checked only here: the rest of a submission is checked once it has its container.
     check_checkpoint(word, submission.checkpoint_grace_s, submission.time_limit_s)
     if word is not None and CheckpointSignal.parse(word).name != "TERM":
         raise Refused(

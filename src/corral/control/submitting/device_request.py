@@ -31,10 +31,10 @@ class RequestRules:
     """The site's rules for completing requests.
 
     Attributes:
-        catalogue: the resource names that are known here; None for those that come with Corral.
-        split, may_fragment: how a share that no single device has room for is split over several, and whether into
-            parts. A request may choose how to split, and refuse to be split into parts. Where neither it nor the site
-            says how, shares by other systems' names are split evenly, as their users know it, and others fill devices.
+        catalogue: the known resource names; None for those that come with Corral.
+        split, may_fragment: how a share without room on any single device is split over several, and whether it may be
+            split into parts. A request may choose how to split, and refuse to be split into parts. By default, shares
+            by other systems' names are split evenly, as their users expect, and other shares fill devices.
         min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a
             device whose capability is unknown is not used.
         default_vendor: whose devices a request is for that names none; None where the site does not say.
@@ -53,8 +53,8 @@ class RequestRules:
     ) -> tuple[Submission, tuple[str, ...]]:
         """The submission with a complete request, and notes for the user on what was rounded; `nodes` are the site's.
 
-        Raises Refused for invalid resource names and amounts, if devices are asked for in two ways, and for what does
-        not run here.
+        Raises Refused for invalid resource names and amounts, for devices requested in two ways, and for requests that
+        cannot run here.
         """
         meant = with_vendor(submission.request, submission.resources, nodes, self.default_vendor)
         asked = submission if meant is submission.request else replace(submission, request=meant)
@@ -151,7 +151,7 @@ def request_rules(settings: Settings, home: Home, containers: Containers | None 
 
 
 def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submission:
-    """Replaces a MIG slice given by its memory ("10g") by the profile, if only one profile has that memory.
+    """Replace a MIG slice given by its memory ("10g") by the profile, if only one profile has that memory.
 
     So the hours of one profile are counted together, whatever its users call it.
     """
@@ -166,9 +166,9 @@ def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submiss
 
 
 def with_whole_node(submission: Submission, nodes: Iterable[Node]) -> Submission:
-    """Turns an exclusive submission into one for all devices of the node with the most devices it may use.
+    """Turn an exclusive submission into one for all devices of the largest node that it may use.
 
-    Raises Refused if it also says how many.
+    Raises Refused if it also gives a number of devices.
     """
     if not submission.exclusive:
         return submission

@@ -1,6 +1,6 @@
-"""What callers may see of the files that their submissions name, on the nodes where these may run, for a moment.
+"""Findings about the files that submissions name, on the nodes where these may run, cached for a moment.
 
-What preflight knows of commands is loaded with the first job that asks for a GPU, so that a server starts without it.
+The preflight code for commands is loaded with the first job that asks for a GPU, so that a server starts without it.
 """
 
 import posixpath
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from corral.preflight.file_facts import FileFacts
 
 TRUST_S = 2.0
-"""What was found out is taken to hold for so long: a thousand submissions have their files looked at once."""
+"""The time for which findings are reused: a thousand submissions need only one look at their files."""
 _REMEMBERED = 256
 
 V = TypeVar("V")
@@ -42,14 +42,14 @@ _Kept = tuple[float, V]
 
 @dataclass(frozen=True, slots=True)
 class NodeFindings:
-    """What the files of one submission tell on one node; None is not known.
+    """Findings about the files of one submission on one node; None is unknown.
 
     Attributes:
         enterable: whether its owner can work in the working directory.
         program: whether its program can be started there.
-        outputs: whether the directories for its output files are there, by directory.
-        script: whether the file is there that its interpreter is to run.
-        detection: what the command brings; that of a job without GPUs is not looked for.
+        outputs: whether the directories for its output files exist, by directory.
+        script: whether the file exists that its interpreter has to run.
+        detection: the facts about the command; not read for a job without GPUs.
     """
 
     enterable: bool | None = True
@@ -61,44 +61,44 @@ class NodeFindings:
 
 @dataclass(frozen=True, slots=True)
 class FileFindings:
-    """What the files of one submission tell, by node; those where the job could start soonest come first.
+    """Findings about the files of one submission, by node; nodes where the job could start soonest come first.
 
-    There are no nodes where none that could run the job answers, and where no files are looked at.
+    There are no nodes if no suitable node answers, or if no files are inspected.
     """
 
     nodes: Mapping[str, NodeFindings] = field(default_factory=dict)
 
     @property
     def unusable(self) -> bool:
-        """Whether the owner can work in the working directory on none of the nodes."""
+        """Whether the owner can work in the working directory on no node."""
         return bool(self.nodes) and all(found.enterable is False for found in self.nodes.values())
 
     @property
     def without_program(self) -> bool:
-        """Whether the program can be started on none of the nodes that have the working directory."""
+        """Whether the program can be started on no node that has the working directory."""
         programs = [found.program for found in self.nodes.values() if found.enterable is not False]
         return bool(programs) and all(program is not None and not program.found for program in programs)
 
     @property
     def without_script(self) -> bool:
-        """Whether the file that the interpreter is to run is on none of the nodes that have the working directory."""
+        """Whether the interpreter's file exists on no node that has the working directory."""
         there = [found.script for found in self.nodes.values() if found.enterable is not False]
         return bool(there) and not any(one is not False for one in there)
 
     @property
     def missing_outputs(self) -> tuple[str, ...]:
-        """The directories for output files that are on none of the nodes that have the working directory."""
+        """The directories for output files that exist on no node with the working directory."""
         usable = [dict(found.outputs) for found in self.nodes.values() if found.enterable is not False]
         return tuple([name for name in (usable[0] if usable else ()) if all(one[name] is False for one in usable)])
 
     @property
     def _complete(self) -> bool:
-        """Whether nothing is missing that its owner may make at once."""
+        """Whether nothing is missing that its owner could make."""
         return not (self.unusable or self.without_program or self.without_script or self.missing_outputs)
 
 
 class FileFindingsCache:
-    """Has files inspected, and remembers for a moment what was found. Safe from any thread."""
+    """Inspects files, and caches the findings for a moment. Safe from any thread."""
 
     def __init__(self, files: NodeFiles, candidates: CandidateNodes, clock: Clock, *, on_hosts: bool = True) -> None:
         """Without `on_hosts` the files that jobs name are in their containers, and none are looked at."""
@@ -111,7 +111,7 @@ class FileFindingsCache:
         self._facts: _Memory[FileFacts | None] = _Memory(clock)
 
     def cached(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...] | None:
-        """As `inspect`, where all of it was found a moment ago; None where anything would have to be read."""
+        """As `inspect`, if all findings are cached; None if a file would have to be read."""
         who = _credentials(caller)
         findings = []
         for submission in map(first_of, submissions):
@@ -123,9 +123,10 @@ class FileFindingsCache:
         return tuple(findings)
 
     def inspect(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...]:
-        """What the caller may see of the files of each submission. May take as long as an inspection may.
+        """Return the findings that the caller may see about the files of each submission. It may take as long as an
+        inspection.
 
-        Of a sweep only its first job's are looked at.
+        Of a sweep only its first job's files are inspected.
         """
         submissions = [first_of(submission) for submission in submissions]
         who = _credentials(caller)
@@ -141,7 +142,7 @@ class FileFindingsCache:
         for key, submission in first.items():
             named = {node: [facts[node][query] for query in queries[key]] for node in _nodes_in(key) if node in facts}
             findings[key] = _findings_of(submission, named)
-            # Who was refused makes what is missing and asks again at once.
+            # A user who was refused creates the missing file and tries again at once.
             if findings[key]._complete:
                 now = self._clock.monotonic()
                 since = min((at for answers in named.values() for at, _ in answers), default=now)
@@ -149,7 +150,7 @@ class FileFindingsCache:
         return tuple(findings[key] for key in keys)
 
     def _nodes_chosen(self, submission: Submission, user: str) -> tuple[str, ...] | None:
-        """The nodes for the submission if they were chosen a moment ago; none where no files are looked at."""
+        """The nodes for the submission if they were chosen a moment ago; none if no files are looked at."""
         if submission.kind is not JobKind.RUN or submission.container is not None or not self._on_hosts:
             return ()
         only = self._candidates.only()
@@ -168,7 +169,9 @@ class FileFindingsCache:
     def _answered(
         self, wanted: Mapping[str, Mapping[FileQuery, None]], who: Credentials | None
     ) -> "dict[str, dict[FileQuery, _Kept[FileFacts | None]]]":
-        """What each of the queries to each node found, and when; without nodes that did not answer while others did."""
+        """Return the finding of each query on each node, and its time; without nodes that did not answer while others
+        did.
+        """
         known: dict[str, dict[FileQuery, _Kept[FileFacts | None]]] = {node: {} for node in wanted}
         unknown: dict[str, list[FileQuery]] = {}
         for node, queries in wanted.items():
@@ -216,7 +219,9 @@ class _Memory(Generic[V]):
 
 
 def _queries_of(submission: Submission) -> tuple[FileQuery, ...]:
-    """At the working directory, the program and directories for output, and last at what the command brings."""
+    """Return the queries: working directory, program and directories for output first, and last the facts about the
+    command.
+    """
     if submission.kind is not JobKind.RUN:
         return ()
     queries = [FileQuery(directory=submission.workdir)]
@@ -235,13 +240,13 @@ def _queries_of(submission: Submission) -> tuple[FileQuery, ...]:
             f"the command {submission.command[:1]!r:.60}",
             lambda: file_query(read_command(submission.command), submission.env, submission.workdir),
         )
-        # Where that cannot be read, what is found of the working directory brings nothing.
+        # An unreadable command falls back to a question about the working directory, which adds no facts about it.
         queries.append(FileQuery(directory=submission.workdir) if isinstance(query, Unread) else query)
     return tuple(queries)
 
 
 def started_program(submission: Submission) -> str:
-    """What is executed: the program of the command, or the interpreter of a script that was copied."""
+    """Return the executed program: that of the command, or the interpreter of a script that was copied."""
     if submission.script_text is None:
         return submission.command[0] if submission.command else ""
     program, *argument = interpreter_of(submission.script_text) or ("",)
@@ -267,7 +272,7 @@ def _script_query(submission: Submission) -> FileQuery | None:
 
 
 def _output_directories(submission: Submission) -> tuple[str, ...]:
-    """The directories for its output files, as it names them; not those whose names differ from job to job."""
+    """Return the directories of its output files, without those whose names differ from job to job."""
     if submission.output is None and submission.error is None:
         return ()
     named = [posixpath.dirname(pattern) for pattern in (submission.output, submission.error) if pattern is not None]
@@ -327,7 +332,7 @@ def _wants_gpus(submission: Submission) -> bool:
 
 
 def _key(submission: Submission, nodes: tuple[str, ...], who: Credentials | None) -> _Key:
-    """What decides the findings of a submission; of a job of another kind nothing does."""
+    """Return all values that the findings of a submission depend on; empty for other kinds of jobs."""
     if submission.kind is not JobKind.RUN:
         return (), None, "", 0, False, (), None, ()
     env = hash(frozenset(submission.env.items()))
@@ -341,7 +346,7 @@ def _nodes_in(key: _Key) -> tuple[str, ...]:
 
 
 def _wish(submission: Submission, user: str) -> Hashable:
-    """What decides on which nodes a submission could run."""
+    """Return all values that a submission's candidate nodes depend on."""
     named = tuple(sorted(submission.resources.items()))
     return user, submission.project, submission.request, submission.speeds, submission.exclusive, named
 

@@ -1,4 +1,4 @@
-"""Checks of a submission whose program is sent input."""
+"""Checks of a submission whose program gets its input from a client."""
 
 from corral.declared.field_limits import check_ranges
 from corral.model.errors import Refused
@@ -7,7 +7,7 @@ from corral.model.submission import Submission
 
 
 def check_input(submission: Submission) -> None:
-    """Raises Refused where the job cannot be sent input as it asks for."""
+    """Raises Refused if the job cannot be sent input as it asks for."""
     field = "stdin" if submission.stdin else "terminal"
     if not submission.stdin and submission.terminal is None:
         return

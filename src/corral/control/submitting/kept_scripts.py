@@ -1,4 +1,4 @@
-"""Scripts that are kept with their jobs: checks, and what runs them in a container."""
+"""Scripts that are stored with their jobs: their checks, and the command that runs them in a container."""
 
 import re
 import shlex
@@ -17,17 +17,19 @@ MOST_BYTES_IN_CONTAINER = 120 * 1024
 
 SMALL_BYTES = 128 * 1024
 MOST_BYTES_OF_USER = 64 * 1024 * 1024
-"""So much of larger scripts a user's jobs that have not ended may keep."""
+"""The most bytes of larger scripts that the unfinished jobs of a user may have."""
 
 _KEPT_IN = "CORRAL_SCRIPT"
 _RUN = 'printf %s "$CORRAL_SCRIPT" > "$CORRAL_SCRATCH/script" && unset CORRAL_SCRIPT && exec {} "$@"'
-"""A container has none of this host's files. The script is in a variable: others see commands, and not variables."""
+"""The command in a container, which has no file of this host. The script is in a variable: other users see commands,
+but not variables.
+"""
 
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 def check_script(submission: Submission) -> None:
-    """Raises Refused for a script that cannot be kept, and for what is no commit."""
+    """Raise Refused for a script that cannot be stored, and for an invalid commit."""
     if submission.git_commit is not None and _COMMIT.fullmatch(submission.git_commit) is None:
         raise Refused(
             f"git_commit: {submission.git_commit!r:.80} is not a commit; give its full hexadecimal name",
@@ -75,7 +77,7 @@ def in_container(submission: Submission) -> Submission:
 
 
 def refuse_too_much_kept(view: View, submission: Submission, user: str) -> None:
-    """Raises Refused where the user's jobs would keep too much of large scripts."""
+    """Raises Refused if the user's jobs would keep too much of large scripts."""
     text = submission.script_text
     if text is None or len(text) <= SMALL_BYTES:
         return

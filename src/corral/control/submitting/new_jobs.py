@@ -33,7 +33,7 @@ from corral.model.view import View
 from corral.ports.ledger import Decided
 
 _MOST_KEPT = 64 * 1024
-"""The characters of the largest environment of which one copy is kept for jobs to come."""
+"""The largest environment, in characters, that is cached for later jobs."""
 
 _TERMS = tuple(one.name for one in fields(JobTerms))
 
@@ -62,12 +62,12 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
 
 
 def completed(submission: Submission, limits: Limits) -> Submission:
-    """The submission with the site's defaults for what it leaves out: priority, retries and time limit."""
+    """Return the submission with the site's defaults for missing values: priority, retries and time limit."""
     return replace(submission, **_settled(submission, limits)._asdict())
 
 
 class _Settled(NamedTuple):
-    """What the site has a default for."""
+    """The values for which the site has defaults."""
 
     priority: int
     retries: int
@@ -115,9 +115,9 @@ def _environment(submission: Submission) -> tuple[tuple[str, str], ...]:
 
 
 def _shared(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """One copy of an environment for all jobs that have it: ten thousand copies of a shell's would take 150 MB.
+    """Return one shared copy of equal environments: ten thousand copies of a shell's would take 150 MB.
 
-    What is larger is not kept for the next job: it may have a script of 4 MiB in it, and a thousand such stay.
+    Larger environments are not cached: one may hold a script of 4 MiB, and a thousand of these would stay.
     """
     return _kept(env) if sum(len(name) + len(value) for name, value in env) <= _MOST_KEPT else env
 
@@ -128,14 +128,14 @@ def _kept(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
 
 
 def ids_needed(submission: Submission) -> int:
-    """How many job numbers the submission needs: one, and for an array one more per element."""
+    """Return the number of job numbers that the submission needs: one, and for an array one more per element."""
     if submission.sweep is not None:
         return 1 + submission.sweep.size
     return 1 if submission.array is None else 1 + len(submission.array.indices)
 
 
 def jobs_needed(submission: Submission) -> int:
-    """How many jobs the submission is."""
+    """Return the number of jobs of the submission."""
     return max(1, ids_needed(submission) - 1)
 
 
@@ -163,10 +163,10 @@ def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: floa
 
 
 def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]], by: str, at: float) -> Decided[None]:
-    """The facts of accepting all of `jobs`. `find` returns the jobs of an id: one, or the elements of an array.
+    """Return the facts that accept all of `jobs`. `find` returns the jobs of an id: one, or the elements of an array.
 
-    A job whose dependency can no longer be met is cancelled at once, so that it makes no difference whether its parent
-    failed just before or just after. Raises Refused for an unknown parent or a full queue.
+    A job whose dependency can no longer be met is cancelled at once: it must not matter whether its parent failed just
+    before or just after. Raises Refused for an unknown parent or a full queue.
     """
     refuse_full(view, jobs)
     settled: dict[object, Settled] = {}
@@ -177,7 +177,7 @@ def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]
         if not after:
             facts.append(JobSubmitted(job, at=at, by=by))
             continue
-        # Alike for all elements of an array, unless each follows one of its own.
+        # Equal for all elements of an array, unless each follows another job.
         key = (
             after,
             job.array_id or job.id if single(after) else None,
@@ -198,9 +198,10 @@ def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]
 def still_to_follow(
     view: View, job: Job, find: Callable[[str], tuple[Job, ...]], earlier: Sequence[Job] = ()
 ) -> Settled:
-    """How the dependencies of a job that is submitted now stand; `earlier` are those submitted with it before it.
+    """Return the present state of a new job's dependencies; `earlier` are those submitted before it in the same
+    request.
 
-    `find` is as for `admit`. Raises Refused for a dependency on what does not exist.
+    `find` is as for `admit`. Raises Refused for a dependency on a job that does not exist.
     """
     return settle(clauses_of(job.spec.after), lambda term: _parents(view, term, job, find, earlier))
 

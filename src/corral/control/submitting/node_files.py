@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from corral.preflight.file_facts import FileFacts
 
 WITHIN_S = 3.5
-"""What no node has answered by then is not known: the 3 s that an agent gives to files, and the way there."""
+"""The time limit of all answers: the 3 s that an agent has for files, and the way there. Later answers count as
+unknown.
+"""
 
 AFTER_FIRST_S = 0.5
-"""Once one node has answered, the others have so much more time: one that hangs delays a submission no longer."""
+"""The time that the other nodes have after the first answer: a node that hangs delays a submission no longer."""
 
 Found = Mapping[FileQuery, "FileFacts"]
 
@@ -30,10 +32,10 @@ class NodeFiles:
         self._nodes = nodes
 
     def inspect(self, queries: Mapping[str, Sequence[FileQuery]], who: Credentials | None) -> dict[str, Found]:
-        """What was found with the rights of `who`, None being the server's own, by node and query.
+        """Return the findings with the rights of `who`, or the server's own for None, by node and query.
 
-        `queries` are by node. What took an agent too long is left out. A node that does not answer is left out where
-        another does; where none does, nothing is found on any.
+        `queries` are by node. Queries that took an agent too long are left out. Nodes that do not answer are left out
+        if another does; if none answers, the findings of all are empty.
         """
         if len(self._nodes) == 1:
             # Its agent bounds the time itself.
@@ -52,7 +54,7 @@ class NodeFiles:
         return answers or {name: {} for name in queries}
 
     def _on(self, node: str, queries: Sequence[FileQuery], who: Credentials | None) -> "Found":
-        """What was found on one node; nothing where it does not answer."""
+        """Return the findings on one node; empty if it does not answer."""
         from corral.preflight.file_facts import FileFacts
 
         try:
@@ -63,5 +65,5 @@ class NodeFiles:
 
 
 def _found_in(answer: "Future[Found]") -> Found:
-    """What an answer says; nothing where there is none by now."""
+    """Return the findings in an answer; empty if there is no answer by now."""
     return answer.result() if answer.done() and answer.exception() is None else {}

@@ -1,4 +1,4 @@
-"""Preflight of submissions: finds at submission what would make the job fail when it runs.
+"""Preflight of submissions: finds at submission the reasons for which the job would fail when it runs.
 
 The rules are loaded with the first job that asks for a GPU, so that the server starts faster.
 """
@@ -29,7 +29,7 @@ _MOST_REQUESTS = 256
 
 
 class _Judged(NamedTuple):
-    """What the rules found for the job on one kind of device; `nodes` have such devices and such files."""
+    """The findings for the job on one kind of device; `nodes` have these devices and these files."""
 
     place: "Place"
     nodes: Sequence[str]
@@ -47,13 +47,13 @@ class SubmissionPreflight:
         ] = (None, {})
 
     def notes(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
-        """Warnings for the job's owner; () if no problem was found.
+        """Return warnings for the job's owner; () if no problem was found.
 
-        Raises Refused if the job could be started on none of the nodes that were asked (`start_checks`). Also, with
-        the fixes, if the job can run on none of the devices that it may get, unless `force` is set.
+        Raises Refused if the job could be started on none of the inspected nodes (`start_checks`). Unless `force` is
+        set, it also raises Refused, with the fixes, if the job can run on none of the devices that it may get.
         """
         if submission.kind is not JobKind.RUN or submission.container is not None:
-            # What a container has is in its image.
+            # A container's files are in its image.
             return ()
         notes = start_notes(view, submission, caller, files)
         if not submission.request.devices or not files.nodes:
@@ -74,7 +74,7 @@ class SubmissionPreflight:
         return (*notes, *(f"preflight: {sentence}" for sentence in _sentences(judged)))
 
     def overrides(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> bool:
-        """Whether the submission is accepted only because of `force`."""
+        """Return whether the submission is accepted only because of `force`."""
         if not submission.force or submission.kind is not JobKind.RUN or submission.container is not None:
             return False
         if lacks_what_starts(submission, files):
@@ -87,9 +87,9 @@ class SubmissionPreflight:
         return bool(judged) and all(blocking(one.findings) for one in judged)
 
     def _judged(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> list[_Judged]:
-        """What the rules find for each kind of device that the job may get, with the files of the nodes that have it.
+        """Return the findings for each kind of device that the job may get, with the files of the nodes that have it.
 
-        Where the files of none of these nodes are known, those of the node on which it could start soonest count.
+        If the files of none of these nodes are known, those of the node where it could start soonest are used.
         """
         known = {node: found.detection for node, found in files.nodes.items() if found.detection is not None}
         if not known:
@@ -101,7 +101,7 @@ class SubmissionPreflight:
         ]
 
     def _found(self, submission: Submission, detection: "Detection", place: "Place") -> "tuple[Finding, ...]":
-        """What the rules find on one kind of device; nothing where the command or its files break them."""
+        """Return the findings on one kind of device; () if the command or its files crash the rules."""
         from corral.preflight.rules import check
 
         found = guarded(
@@ -122,7 +122,7 @@ class SubmissionPreflight:
 
 
 def _alike(known: "Mapping[str, Detection]", nodes: Sequence[str]) -> "Sequence[tuple[Detection, Sequence[str]]]":
-    """The nodes whose files are known, together where these tell the same; all nodes with what is known, if none is."""
+    """Group the nodes with known files by equal findings. With one known finding, use it for all nodes."""
     if len(known) == 1:
         return [(next(iter(known.values())), nodes)]
     groups: list[tuple[Detection, list[str]]] = []
@@ -185,7 +185,7 @@ def _sentences(judged: Sequence[_Judged]) -> list[str]:
 
 
 def _on(concerned: Sequence[_Judged], judged: Sequence[_Judged]) -> str:
-    """ "on Tesla T4: "; the nodes where others with that model are not concerned; nothing where all are."""
+    """Return "on Tesla T4: "; the nodes if others with that model are not concerned; "" if all are."""
     if len(concerned) == len(judged):
         return ""
     models = dict.fromkeys(one.place.model for one in concerned)

@@ -9,7 +9,7 @@ from corral.model.queue import Limits
 from corral.model.submission import Submission
 
 NICE_PER_STEP = 100
-"""How much nice is one step of priority: as much as a bare --nice in Slurm."""
+"""The nice value of one step of priority: that of a bare --nice in Slurm."""
 
 
 def settle_priority(limits: Limits, asked: Submission, caller: Caller) -> tuple[Submission, tuple[str, ...]]:

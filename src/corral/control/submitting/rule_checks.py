@@ -1,4 +1,4 @@
-"""Checks of the rules on nodes and neighbours that a submission brings: how many they are, and how long their words."""
+"""Checks of a submission's rules on nodes and on other jobs: their number, and the length of their words."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,7 +7,7 @@ from corral.model.errors import Refused
 from corral.model.placement_rules import Labels, Operator, PlacementRules, PreferredNeighbours, PreferredNodes, Selector
 
 MAX_RULES = 100
-"""Of each kind, and expressions of each selector, and values of each expression."""
+"""The most rules of each kind, expressions of each selector, and values of each expression."""
 
 MAX_WORD_LENGTH = 320
 """A label of Kubernetes has at most 253 characters, a slash and 63 more."""

@@ -33,7 +33,7 @@ class LeastUse:
 
 
 def obey(view: View, submission: Submission, user: str, least_of: LeastUse) -> None:
-    """Raises Refused for a submission that the site's rules would never let start, naming what would be accepted.
+    """Raise Refused for a submission that the site's rules would never start; the message has acceptable values.
 
     A site that defines no queues or projects accepts any names.
     """
@@ -54,7 +54,7 @@ def obey(view: View, submission: Submission, user: str, least_of: LeastUse) -> N
 
 
 def refuse_project(view: View, project: str, user: str) -> None:
-    """Raises Refused for a project that does not exist, and Forbidden for one that the user is not a member of."""
+    """Raise Refused for a project that does not exist, and Forbidden for a project that the user is not a member of."""
     if view.projects and project != DEFAULT_PROJECT and project not in view.projects:
         raise Refused(f"there is no project {project!r} here; {nearest(project, view.projects)}", field="project")
     found = view.projects.get(project)
@@ -65,9 +65,9 @@ def refuse_project(view: View, project: str, user: str) -> None:
 
 
 def refuse_full(view: View, jobs: Sequence[Job]) -> None:
-    """Raises Refused if this many more jobs exceed a limit on waiting jobs.
+    """Raise Refused if these jobs exceed a limit on waiting jobs.
 
-    Such limits are the site's, the user's, the project's, and those of the queue and of every queue above it.
+    The limits are those of the site, the user, the project, the queue and every queue above it.
     """
     refuse_overflow(view, len(jobs))
     spoken_for = dict.fromkeys((job.spec.user, job.spec.project, job.spec.queue) for job in jobs)
@@ -87,7 +87,7 @@ def refuse_move(view: View, jobs: Sequence[Job], queue: str) -> None:
 
 
 def refuse_overflow(view: View, more: int) -> None:
-    """Raises Refused if the site's queue cannot take so many more jobs."""
+    """Raise Refused if the site's queue cannot take this many more jobs."""
     most = view.limits.max_queue_size
     if most is not None and len(view.jobs) + more > most:
         raise Refused(
@@ -111,7 +111,7 @@ def _refuse_line(view: View, jobs: Sequence[Job], kind: str, name: str, most: in
 
 
 def _quotas(view: View, user: str, project: str, queue: str) -> Iterator[tuple[Scope, Quota]]:
-    """Every quota that counts for such a job; queues may borrow no more than those beside them have to lend."""
+    """Yield every quota that applies to a job; queues may borrow no more than their siblings can lend."""
     for scope, quota in quotas_of(view.queues, view.projects, view.limits, user=user, project=project, queue=queue):
         if scope.kind == "queue" and quota.borrow_milli:
             lendable = lendable_milli(view.queues, view.queues[scope.name])

@@ -1,4 +1,4 @@
-"""Whether a job could be started where it may run: its working directory, its program, its output."""
+"""Checks whether a job could be started on its nodes: its working directory, its program, its output."""
 
 from collections.abc import Sequence
 
@@ -15,14 +15,15 @@ _MOST_NAMED = 4
 _LATER = "; it must be there when the job starts"
 _FORCE = "; --force submits it anyway"
 _FIELDS = {ProgramState.NOT_EXECUTABLE: "program.mode"}
-"""By them `corral run` tells 126 from 127."""
+"""Fields by which `corral run` distinguishes 126 from 127."""
 
 
 def start_notes(view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
-    """What is missing on some nodes, or could not be looked at. Raises Refused for what is missing on all.
+    """Return notes about files that are missing on some nodes, or unknown. Raises Refused for files that are missing on
+    all.
 
-    That is a note where the job starts later (`after`, `begin_at`), for others may make it until then. With `force` it
-    is one, too, but for the working directory.
+    A missing file is a note if the job starts later (`after`, `begin_at`), because it may be made until then. With
+    `force` it is a note too, except for the working directory.
     """
     return (
         *_directory_notes(view, submission, caller, files),
@@ -33,7 +34,7 @@ def start_notes(view: View, submission: Submission, caller: Caller, files: FileF
 
 
 def lacks_what_starts(submission: Submission, files: FileFindings) -> bool:
-    """Whether the submission would be refused without `force`."""
+    """Return whether the submission would be refused without `force`."""
     lacks = files.without_program or files.without_script or bool(files.missing_outputs)
     return lacks and not _starts_later(submission)
 
@@ -95,7 +96,7 @@ def _instead(there: Sequence[str]) -> str:
 
 
 def _program_notes(view: View, submission: Submission, files: FileFindings) -> tuple[str, ...]:
-    # Where there is no working directory, that has been said, and a path cannot be followed from it.
+    # A missing working directory was reported already, and no relative path can be followed from it.
     usable = {node: found.program for node, found in files.nodes.items() if found.enterable is not False}
     lacking = {node: program for node, program in usable.items() if program is not None and not program.found}
     notes = []
@@ -123,7 +124,7 @@ def _program_notes(view: View, submission: Submission, files: FileFindings) -> t
 
 
 def _what_starts(submission: Submission) -> str:
-    """The script that was copied, or else the program."""
+    """Return the script that was copied, or else the program."""
     command, text = submission.command, submission.script_text
     if text is None:
         return command[0]

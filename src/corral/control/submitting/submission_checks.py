@@ -1,4 +1,4 @@
-"""Checks that hold for submissions to any site. `site_rules` and the planner check what this site can serve."""
+"""Checks of submissions that hold on any site. `site_rules` and the planner check the limits of this site."""
 
 import resource
 from collections import Counter
@@ -39,7 +39,7 @@ _LIMITS = frozenset(name.removeprefix("RLIMIT_") for name in dir(resource) if na
 
 
 def check(submission: Submission) -> None:
-    """Raises Refused for an invalid submission, naming the field and what would be accepted."""
+    """Raise Refused for an invalid submission, with the field and acceptable values."""
     request = submission.request
     if submission.kind is JobKind.RUN and not submission.command:
         raise Refused(
@@ -79,7 +79,7 @@ def check(submission: Submission) -> None:
 
 
 def check_checkpoint(signal: str | None, grace_s: float, time_limit_s: float | None) -> None:
-    """Raises Refused for a signal that cannot be sent so long before a job is stopped."""
+    """Raise Refused for an invalid signal, or for a grace that does not fit."""
     if signal not in (None, *checkpoint_signal.WORDS):
         raise Refused(
             f"checkpoint_signal: {signal!r:.40} is not allowed; use one of {', '.join(checkpoint_signal.NAMES)}, "
@@ -102,7 +102,7 @@ def check_checkpoint(signal: str | None, grace_s: float, time_limit_s: float | N
 
 
 def check_word(word: str, field: str) -> None:
-    """Raises Refused for what cannot be the name of a job, a queue or a project."""
+    """Raise Refused for a word that cannot be the name of a job, a queue or a project."""
     if len(word) > MAX_NAME_LENGTH or not word.isprintable():
         raise Refused(
             f"{field}: {word!r:.60} is not allowed; use at most {MAX_NAME_LENGTH} printable characters", field=field
@@ -110,7 +110,7 @@ def check_word(word: str, field: str) -> None:
 
 
 def check_time_limit(seconds: float) -> None:
-    """Raises Refused for what is no time limit."""
+    """Raise Refused for an invalid time limit."""
     if not 0 < seconds < MAX_TIME_LIMIT_S:
         raise Refused(
             f"time_limit_s: {seconds:g} is not a time limit; it must be above 0 and below "
@@ -120,7 +120,7 @@ def check_time_limit(seconds: float) -> None:
 
 
 def check_notify(command: str | None) -> None:
-    """Raises Refused for what is no shell command."""
+    """Raise Refused for an invalid shell command."""
     if command is None:
         return
     if not command.strip():
@@ -237,7 +237,7 @@ def _refuse_twice(names: list[str], field: str) -> None:
 
 
 def _check_share(request: Request) -> None:
-    """A share is a multiple of 0.01 GPU. A share over several devices is for one member, and not on MPS."""
+    """Check that a share is a multiple of 0.01 GPU. A share over several devices is for one member, and not on MPS."""
     for field, milli in (("share_milli", request.share_milli), ("split_milli", request.split_milli)):
         if milli is not None and milli % SHARE_QUANTUM_MILLI:
             raise Refused(
@@ -263,7 +263,7 @@ def _check_share(request: Request) -> None:
 
 
 def _check_whole(request: Request) -> None:
-    """Checks options that only fit a part of a device, and options that only fit a whole one."""
+    """Check options that only fit a part of a device, and options that only fit a whole device."""
     if request.share_of_memory and request.memory_mib is None:
         raise Refused("share_of_memory: the memory decides the share, but memory_mib is missing", field="memory_mib")
     if not request.whole:

@@ -19,7 +19,7 @@ MAX_PARAMS = 20
 MAX_PARAM_NAME_LENGTH = 64
 MAX_VALUE_LENGTH = 1000
 MAX_ELEMENT_LENGTH = 4000
-"""Characters of all values of one job together: each job is kept with its own."""
+"""The most characters of all values of one job together: each job is stored with its own."""
 
 MAX_TEXT = 64 * 1024 * 1024
 """Characters of the texts of all jobs of the arrays and sweeps that are sent at once: the ledger has them for each."""
@@ -33,7 +33,7 @@ _RESERVED = re.compile(
 
 
 def first_of(submission: Submission) -> Submission:
-    """The submission as its first job will have it: what is checked of a sweep's files, and shown of it."""
+    """Return the submission of the sweep's first job, whose files are checked and shown for the whole sweep."""
     params = None if submission.sweep is None else next(submission.sweep.elements(), None)
     if params is None or _growth(submission) > MAX_TEXT:
         return submission
@@ -41,7 +41,7 @@ def first_of(submission: Submission) -> Submission:
 
 
 def element_specs(spec: JobSpec, sweep: Sweep) -> Iterator[JobSpec]:
-    """What each job of the sweep runs; `spec` is what all of them have in common."""
+    """Yield the specification of each job of the sweep; `spec` has the parts that all share."""
     for params in sweep.elements():
         yield replace(spec, **_with_values(spec, params), params=params)
 
@@ -59,7 +59,7 @@ def _with_values(of: Submission | JobSpec, params: Params) -> dict[str, Any]:
 
 
 def check_text(submissions: Iterable[Submission]) -> None:
-    """Raises Refused if the texts that all jobs of these arrays and sweeps are kept with come to more than MAX_TEXT."""
+    """Raise Refused if the stored texts of all jobs of these arrays and sweeps exceed MAX_TEXT."""
     several = [one for one in submissions if one.elements is not None]
     length = sum(_kept_length(one) * _count(one) for one in several)
     if length > MAX_TEXT:
@@ -78,14 +78,14 @@ def _count(submission: Submission) -> int:
 
 
 def _kept_length(submission: Submission) -> int:
-    """The most characters that one of its jobs is kept with; the environment is kept once for all."""
+    """Return the most characters stored with one of its jobs; the environment is stored once for all."""
     plain = to_plain(replace(submission, env={}, array=None, sweep=None), compact=True)
     values = [] if submission.sweep is None else _longest(submission.sweep)
     return len(json.dumps(plain)) + _growth(submission) + sum(len(value) for _, value in values)
 
 
 def _growth(submission: Submission) -> int:
-    """The most characters that values add to the texts of one of its jobs; these are not made for that."""
+    """Return the most characters that values add to the texts of one of its jobs, without making those texts."""
     longest = [] if submission.sweep is None else _longest(submission.sweep)
     files = (submission.output or "", submission.error or "", submission.input or "")
     texts = (*submission.command, submission.name, submission.workdir, *files)

@@ -1,4 +1,4 @@
-"""Threads that look every so often and act where a rule is broken.
+"""Threads that check rules at intervals and act if one is broken.
 
-Start with `memory_guard`, for shared devices; `idle_gpus` takes back what is allocated and not used.
+Start with `memory_guard`, for shared devices; `idle_gpus` takes back GPUs that are allocated and not used.
 """

@@ -1,4 +1,4 @@
-"""The watch over jobs that somebody sends input: one that was left alone would hold its GPUs for ever."""
+"""The watch over jobs that get input from a client: if the client is gone, the job would hold its GPUs for ever."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from corral.ports.ledger import Decided, Ledger
 log = logging.getLogger(__name__)
 
 ABSENT_S = 60.0
-"""A client that was not heard of for so long is gone. While no server runs, no time passes."""
+"""A client without contact for this long counts as gone. While no server runs, no time passes."""
 
 
 class AbsentClients:
-    """Ends jobs that wait for input which nobody sends any more."""
+    """Ends jobs that wait for input which no client sends any more."""
 
     def __init__(self, ledger: Ledger, clock: Clock, interaction: Interaction, stop: Callable[[str], None]) -> None:
         self._ledger = ledger

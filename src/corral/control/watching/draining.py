@@ -1,6 +1,6 @@
-"""The watch over nodes that are drained: at the deadline what still runs there goes back to its queue.
+"""The watch over nodes that are drained: at the deadline the jobs that still run there go back to their queue.
 
-A job with a checkpoint signal gets it so long before that it has its grace within the deadline.
+A job with a checkpoint signal gets it early enough that its grace ends by the deadline.
 """
 
 import logging

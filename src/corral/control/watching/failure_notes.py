@@ -1,8 +1,8 @@
-"""Why jobs failed, for their users: a line at the end of the log of each attempt that failed, and the same for `why`.
+"""Tells users why their jobs failed: a line at the end of the log of each failed attempt, and the same text for `why`.
 
-What is asked later is worked out again from the end of the log, so that it outlives a restart. Only the few words for
-lists of jobs are kept, in memory, as nobody would wait for the logs of all that are listed. A server that starts works
-them out again for the jobs that failed last.
+Later answers are computed again from the end of the log, so they survive a restart. Only the short words for lists of
+jobs are kept, in memory, because a listing cannot wait for all logs. A server that starts computes them again for the
+jobs that failed last.
 """
 
 import base64
@@ -31,22 +31,22 @@ from corral.untrusted import Unread, guarded
 log = logging.getLogger(__name__)
 
 MOST_RANKS = 8
-"""So many members of a gang are asked for the end of their logs; the first that failed is mostly among them."""
+"""The most members of a gang whose logs are read; the first that failed is mostly among them."""
 
 MOST_WORDS = 10_000
-"""Of so many jobs the few words are kept, of those that failed last."""
+"""The number of jobs, the last that failed, whose short words are kept."""
 
 LOOKED_BACK_AT = 100
-"""Of so many jobs a server that has started works them out again."""
+"""The number of jobs whose short words a starting server computes again."""
 
 AgentOf = Callable[[Job, int], NodeAgent | None]
-"""The agent of the node that has the log of a job's member; None where none is known."""
+"""The agent of the node that has the log of a job's member; None if none is known."""
 
 Task = Callable[[], None]
 
 
 class FailureNotes:
-    """Reads the ends of logs of jobs that failed, and says what they mean."""
+    """Reads the ends of logs of failed jobs, and explains the failures."""
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class FailureNotes:
         self.of(job)
 
     def word(self, job: Job) -> str | None:
-        """Why a job failed in few words, None where these are not known or were not looked for. Waits for nothing."""
+        """Why a job failed in few words, None if these are not known or were not looked for. Waits for nothing."""
         return self._words.get((job.id, job.attempts)) if job.phase is Phase.FAILED else None
 
     def of(self, job: Job, audience: Audience = Audience.COMMAND_LINE) -> Diagnosis | None:
-        """Why a job failed and what this reader can do, None where that is not known or its nodes do not tell now.
+        """Return why a job failed with a remedy for this reader; None if unknown, or if its nodes do not answer now.
 
-        It takes as long as they do.
+        It takes as long as the nodes need to answer.
         """
         if job.phase is not Phase.FAILED or job.spec.kind is not JobKind.RUN:
             return None
@@ -107,7 +107,7 @@ class FailureNotes:
             return None
 
     def missing_bytes(self, job: Job) -> int | None:
-        """How much output of a job that ran is missing in its members' logs, None where they do not tell now."""
+        """Return the number of bytes missing in its members' logs; None if the nodes do not answer now."""
         ranks = range(min(job.spec.request.gang_size, MOST_RANKS))
         try:
             agents = [(rank, self._agent_of(job, rank)) for rank in ranks]
@@ -157,7 +157,9 @@ class FailureNotes:
 
 
 def _diagnosed(job: Job, failure: Failure, log_end: bytes) -> Diagnosis | None:
-    """What a member's log says. One that cannot be read is told of where no other member's log says more."""
+    """Return the diagnosis from a member's log. An unreadable log counts only if no other member's log has a
+    diagnosis.
+    """
     found = guarded(_log_of(job), partial(diagnose, failure, log_end))
     if isinstance(found, Unread):
         return Diagnosis(
@@ -171,7 +173,7 @@ def _log_of(job: Job) -> str:
 
 
 def failure_of(view: View, job: Job, allocation: Allocation | None, rank: int) -> Failure:
-    """How a member of a job ended, and what it had of the node that it was on, as far as that is known still."""
+    """Return how a member of a job ended, and its resources on its node, as far as they are still known."""
     ended = Failure(job.exit_code, job.signal, job.reason, job.spec.workdir)
     in_container = job.spec.container is not None or bool(job.spec.pods)
     failure = replace(ended, largest_device_mib=_largest_device_mib(view), in_container=in_container)
@@ -196,18 +198,18 @@ def failure_of(view: View, job: Job, allocation: Allocation | None, rank: int) -
 
 
 def _largest_device_mib(view: View) -> int | None:
-    """Memory of the largest device, None where one does not say how much it has."""
+    """Return the memory of the largest device; None if the memory of any device is unknown."""
     sizes_mib = [device.memory_mib for node in view.nodes.values() for device in node.devices]
     known_mib = [size for size in sizes_mib if size is not None]
     return max(known_mib) if known_mib and len(known_mib) == len(sizes_mib) else None
 
 
 def end_of_log(agent: NodeAgent, job: Job, rank: int) -> bytes:
-    """The last bytes of a member's log, b"" where there is none. Raises BackendFailed."""
+    """Return the last bytes of a member's log, or b"". Raises BackendFailed."""
     mark = log_mark(job)
     size = agent.read_log(job.id, rank, 0, 0, mark).size_bytes
     if not size:
         return b""
-    # One byte more than is looked at says whether it begins within a line.
+    # One byte more than needed shows whether it begins within a line.
     chunk = agent.read_log(job.id, rank, max(0, size - TAIL_BYTES - 1), TAIL_BYTES + 1, mark)
     return base64.b64decode(chunk.data)

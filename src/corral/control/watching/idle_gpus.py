@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class IdleWatch:
-    """Warns the holders of idle GPUs in their logs, and releases what stays idle."""
+    """Warns the holders of idle GPUs in their logs, and releases GPUs that stay idle."""
 
     def __init__(
         self,

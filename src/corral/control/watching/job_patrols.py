@@ -1,4 +1,4 @@
-"""The patrols of a server that decide about jobs. One that breaks ends the server."""
+"""The patrols of a server that decide about jobs. A patrol that breaks ends the server."""
 
 from corral.clock import Clock
 from corral.config import Settings
@@ -15,25 +15,25 @@ from corral.scheduling.evicting.idle_reclaim import IdlePolicy
 from corral.sharing.memory_overuse import GuardPolicy
 
 IDLE_INTERVAL_S = 5.0
-"""How often it is looked whether allocated GPUs are used: often enough that none is missed that works now and then."""
+"""The interval of checks for idle GPUs: short enough to see a GPU that works only at times."""
 
 ABSENCE_INTERVAL_S = 5.0
-"""How often it is looked whether those who send input to jobs are still there."""
+"""The interval of checks for clients that send input to jobs."""
 
 DRAIN_INTERVAL_S = 1.0
-"""How often it is looked whether the deadline of a node that is drained has passed."""
+"""The interval of checks for the deadlines of drained nodes."""
 
 
 def job_patrols(
     core: ControlCore, ledger: Ledger, telemetry: Samples, clock: Clock, settings: Settings
 ) -> tuple[Patrol, ...]:
-    """Those that these settings ask for, not started."""
+    """Return the patrols of these settings, not started."""
     tell, stopper, stop = core.notes.tell, core.stopper, core.dispatcher.stop
     policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
     guard = MemoryGuard(ledger, telemetry, clock, policy=policy, tell=tell, stopper=stopper)
     absent_clients = AbsentClients(ledger, clock, core.service.interaction, stop)
     patrols = [
-        # Twice as often as samples are taken, so that none waits for long to be judged.
+        # Twice as often as samples are taken, so that each is judged soon.
         Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
         Patrol("node-return", core.recovery.try_again, RETRY_S),
         Patrol("node-drain", DrainWatch(ledger, clock, stop).look, DRAIN_INTERVAL_S),

@@ -1,4 +1,4 @@
-"""What becomes of jobs whose device lost the service through which they shared it (an MPS daemon)."""
+"""Ends jobs whose device lost the service through which they shared it (an MPS daemon)."""
 
 import logging
 
@@ -12,7 +12,9 @@ log = logging.getLogger(__name__)
 
 
 class LostServices:
-    """The node starts such a service afresh; what ran through the old one has failed, and its jobs are LOST."""
+    """Ends jobs of a lost service. The node starts the service again; work through the old one has failed, and its jobs
+    are LOST.
+    """
 
     def __init__(self, attempts: Attempts, tell: Tell, stopper: Stopper) -> None:
         self._attempts = attempts
@@ -20,7 +22,7 @@ class LostServices:
         self._stopper = stopper
 
     def end_tenants(self, node: str, lost: ServiceLost) -> None:
-        """Tell the jobs that used it on the node, and have them stopped. Waits for the ledger."""
+        """Tell the jobs that used it on the node, and stop them. Waits for the ledger."""
         log.error("%s", lost.reason)
         for launch_id in lost.launches:
             found = self._attempts.of_launch(node, launch_id)

@@ -1,6 +1,6 @@
 """The watch over the memory of shared devices: jobs against their grants.
 
-It tells a job in its log what it found, and has it stopped as FAILED, so that it follows its retry policy.
+It writes its finding into a job's log and stops the job as FAILED, so that its retry policy applies.
 """
 
 import logging
@@ -24,7 +24,7 @@ Tell = Callable[[str, str], None]
 
 
 class Stopper:
-    """Ends jobs that broke their bounds, or whose device broke under them."""
+    """Ends jobs that broke their bounds, or whose device failed."""
 
     def __init__(self, ledger: Ledger, clock: Clock, stop: Callable[[str], None]) -> None:
         self._ledger = ledger
@@ -41,9 +41,9 @@ class Stopper:
         rule: EvictionRule | None = None,
         for_job_id: str | None = None,
     ) -> None:
-        """Have a live job stopped, to end in `ending`; FAILED and LOST follow its retries. Nothing if not live.
+        """Stop a live job, to end in `ending`; its retries apply to FAILED and LOST. Does nothing if it is not live.
 
-        `rule` says by which rule that is for the sake of others, and `for_job_id` of whom.
+        With `rule` it is stopped by that rule for the sake of others, or of job `for_job_id`.
         """
 
         def decide(view: View) -> Decided[str | None]:
@@ -81,7 +81,7 @@ class MemoryGuard:
         self._state = GuardState()
 
     def look(self) -> None:
-        """One round: warn those that are over their grant, stop those whose grace is up."""
+        """One round: warn jobs over their grant, stop jobs whose grace is over."""
         bounds = guarded(self._ledger.view())
         if not bounds and not self._state.watched:
             return
@@ -98,7 +98,7 @@ class MemoryGuard:
 
 
 def guarded(view: View) -> list[Bound]:
-    """The memory that live jobs were granted where nothing but the guard holds them to it."""
+    """Return the granted memory of live jobs whose grants only the guard enforces."""
     allocations = [
         allocation
         for allocation in view.allocations.values()

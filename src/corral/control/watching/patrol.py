@@ -11,15 +11,15 @@ from corral.model.errors import CorralError
 log = logging.getLogger(__name__)
 
 _TOLD_AGAIN_S = 600.0
-"""A round that breaks as the one before did is logged so often."""
+"""The interval of log lines while each round fails as the one before."""
 
 
 class Patrol:
-    """Calls `look` again and again; a round that fails with an error of Corral's own is logged, and the next goes on.
+    """Calls `look` at intervals. A round that fails with one of Corral's own errors is logged, and the next goes on.
 
-    What nobody foresaw ends the thread of a `vital` patrol, which decides about jobs, and with it the server: half a
-    server would lie. One that is not vital logs it, counts it in `failures` by its name, and goes on. The first round
-    is `at_once`, or after an interval.
+    An unexpected error ends the thread of a `vital` patrol, which decides about jobs, and with it the server: a server
+    without that patrol would give wrong answers. Another patrol logs the error, counts it in `failures` by its name,
+    and goes on. The first round is `at_once`, or after an interval.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class Patrol:
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         if not vital:
-            # From 0 on, because a count that begins with 1 is no increase.
+            # Begin at 0, because a counter that begins with 1 shows no increase.
             self._failures[name] += 0
 
     @property
     def trouble(self) -> str | None:
-        """What the last round broke on that nobody foresaw, None where it did not. Safe on any thread."""
+        """The unexpected error of the last round, or None. Safe on any thread."""
         return self._trouble
 
     def start(self) -> None:

@@ -314,7 +314,7 @@ class Binder:
                 self._unwanted[ref] = None
 
     def _delete_some(self) -> None:
-        """Those that cannot be deleted now are tried again in the next round."""
+        """Delete unwanted pods. Pods that cannot be deleted now are tried again in the next round."""
         until_s = time.monotonic() + DELETING_S
         for ref in tuple(self._unwanted):
             # It goes to the end of the list, so that a pod that cannot be deleted does not block the others.

@@ -49,10 +49,10 @@ class BoundLaunch:
 class BindingRuntime:
     """Implements `corral.kubernetes.engine.runtimes.ClusterRuntime`.
 
-    `pods` are those that Corral binds, `pod_of` finds that of a launch, `marks` are those of this server. Nothing is
+    `pods` are the pods that Corral binds, `pod_of` finds the pod of a launch, `marks` are this server's. Nothing is
     bound or deleted without the `lease`.
 
-    What is known of a launch is on its pod: a server that starts anew finds it there.
+    The state of a launch is on its pod: a server that starts anew finds it there.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class BindingRuntime:
         pods.subscribe(self._hear)
 
     def launch(self, launch: Launch) -> None:
-        """Bind the pod of the member. Raises BackendFailed where it, or another of its gang, cannot be bound.
+        """Bind the pod of the member. Raises BackendFailed if it, or another of its gang, cannot be bound.
 
-        Raises NodeLacks where another server binds pods.
+        Raises NodeLacks if another server binds pods.
         """
         for ref in launch.job.spec.pods:
             self._refuse_unbindable(ref)
@@ -164,7 +164,7 @@ class BindingRuntime:
         return not dead
 
     def launches(self) -> tuple[str, ...]:
-        """Those for which this server bound pods, by their marks and the ledger."""
+        """Return the launches for which this server bound pods, by their marks and the ledger."""
         found = (self._marks.launch_of(pod) for pod in self._pods.values())
         return tuple(launch for launch in found if launch is not None)
 
@@ -273,7 +273,8 @@ class BindingRuntime:
         except ObjectChanged as error:
             raise BackendFailed(f"its pod {ref} cannot be bound: {error}") from None
         except (Rejected, MissingRight) as error:
-            # A policy or a right of the cluster's: nobody else binds the pod, so it waits until that has changed.
+            # A policy or a missing right of the cluster: no other scheduler binds the pod, so it waits until that
+            # changes.
             raise NodeLacks(f"its pod {ref} cannot be bound: {error}") from None
 
 

@@ -12,7 +12,7 @@ BOUND_FOR = "corral.dev/bound-for"
 """The annotation TAG/LAUNCH. Older servers wrote the launch without the tag."""
 
 PodOf = Callable[[str], PodRef | None]
-"""The pod of a launch, by the launch's id; None where the ledger knows none."""
+"""The pod of a launch, by the launch's id; None if the ledger knows none."""
 
 
 class BoundMarks:
@@ -40,6 +40,6 @@ class BoundMarks:
         return tag if pod.ref in self._bound_before else None
 
     def launch_of(self, pod: PodOfOthers) -> str | None:
-        """The launch of this server's for which it bound the pod; None where it did not."""
+        """The launch of this server's for which it bound the pod; None if it did not."""
         launch_id = self.named(pod)
         return launch_id if launch_id is not None and self._pod_of(launch_id) == pod.ref else None

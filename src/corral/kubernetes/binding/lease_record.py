@@ -18,7 +18,7 @@ SCHEDULER = PREFIX + "scheduler"
 SERVER = PREFIX + "server"
 HOME = PREFIX + "home"
 WHERE = PREFIX + "where"
-"""Annotations: of which scheduler name the lease is; the tag of the server that has it, which home it is, and where."""
+"""Annotations of the lease: its scheduler name; the tag, the home and the place of the server that has it."""
 
 DURATION_S = 15
 """A lease without a renewal may be taken after this time."""
@@ -153,7 +153,7 @@ def taken(record: LeaseRecord, scheduler: str, me: LeaseCandidate, now: str) -> 
 
 
 def made(scheduler: str, me: LeaseCandidate, now: str) -> dict[str, Any]:
-    """The lease as `me` makes it where there is none."""
+    """Return the lease that `me` makes if there is none."""
     return {
         "metadata": {
             "name": lease_name(scheduler),

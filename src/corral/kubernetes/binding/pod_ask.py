@@ -48,7 +48,7 @@ _UNDERSTOOD = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PodGang:
-    """The pods that start together: a name within a namespace, and how many; None where only a JobSet says it."""
+    """The pods that start together: a name within a namespace, and how many; None if only a JobSet says it."""
 
     namespace: str
     name: str

@@ -85,5 +85,5 @@ def _ask_of(item: Mapping[str, Any]) -> PodAsk | str:
 
 
 def pods_of_others(pods: ObjectWatch, *, scheduler: str = SCHEDULER) -> Cache[PodOfOthers]:
-    """Those of these pods that have this `schedulerName`."""
+    """Return a cache of the pods with this `schedulerName`."""
     return pods.cache(partial(keep, scheduler=scheduler))

@@ -120,7 +120,7 @@ class ServingLease:
             log.warning("%s is not released, and runs out by itself: %s", self._name, error)
 
     def look(self) -> None:
-        """One round: renew the lease, or take it where it is free."""
+        """One round: renew the lease, or take it if it is free."""
         try:
             for _ in range(TRIES):
                 if self._tried():
@@ -206,7 +206,7 @@ class ServingLease:
 
 
 def candidate(tag: str, home: Path) -> LeaseCandidate:
-    """This process, which alone serves the home now. Raises OSError where the home cannot be looked at."""
+    """This process, which alone serves the home now. Raises OSError if the home cannot be looked at."""
     host, found = socket.gethostname(), home.stat()
     return LeaseCandidate(
         identity=f"{host}_{tag}_{secrets.token_hex(8)}",

@@ -79,7 +79,7 @@ def _forbidden(said: str, tried: str) -> CorralError:
 
 
 def status_of(body: bytes) -> dict[str, Any]:
-    """The object in a body; empty where there is none."""
+    """Return the JSON object in a body, or {}."""
     try:
         status = read_json(body)
     except ValueError:

@@ -245,7 +245,7 @@ class ResponseStream:
         self._url = url
 
     def blocks(self) -> Iterator[bytes]:
-        """Bytes as they come. Raises ClusterUnreachable when it breaks off, or is silent for too long."""
+        """Bytes as they come. Raises ClusterUnreachable if it breaks off, or is silent for too long."""
         try:
             yield from blocks(self._answer, partial(self._socket.recv, READ_BYTES))
         except (OSError, ValueError, NotHttp) as error:
@@ -331,7 +331,7 @@ def _show(context: ssl.SSLContext, certificate: tuple[str, str]) -> None:
 
 
 def _left_s(deadline_s: float) -> float:
-    """Raises TimeoutError when nothing is left."""
+    """Raises TimeoutError if nothing is left."""
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError

@@ -43,7 +43,7 @@ class ClusterCredentials(Protocol):
     """Gives the credential to use now. Thread-safe."""
 
     def current(self) -> Credential:
-        """Raises NotAuthenticated where there is none."""
+        """Return the present credential. Raises NotAuthenticated if there is none."""
 
     def renew(self) -> bool:
         """Forget the credential that the API server refused. Return whether there may be another."""

@@ -163,7 +163,7 @@ class ExecTalk:
 
 
 def exit_code_of(status: Mapping[str, Any]) -> int | None:
-    """The exit code in the status of an ended command; None where it was not run."""
+    """The exit code in the status of an ended command; None if it was not run."""
     if status.get("status") == "Success":
         return 0
     if status.get("reason") != "NonZeroExitCode":

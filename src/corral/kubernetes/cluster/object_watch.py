@@ -34,10 +34,10 @@ class ObjectWatch:
     """Lists and watches once for any number of caches, from `start` to `stop`.
 
     Args:
-        cluster: where the objects are.
+        cluster: the cluster of the objects.
         resource: their kind.
-        selection: which of them are meant.
-        silence_s: how long a watch may say nothing, not even a bookmark, before it is begun again.
+        selection: selects the objects.
+        silence_s: the silence, without even a bookmark, after which a watch begins again.
     """
 
     def __init__(

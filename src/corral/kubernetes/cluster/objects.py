@@ -38,7 +38,7 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 
 def sequence(value: object) -> list[Mapping[str, Any]]:
-    """The objects in a list; none where it is no list."""
+    """The objects in a list; none if it is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -72,7 +72,7 @@ def labels(metadata: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def annotations(metadata: Mapping[str, Any]) -> Mapping[str, str]:
-    """Those that mean something to Corral."""
+    """Return the annotations that Corral reads."""
     written = mapping(metadata.get("annotations"))
     return _texts(
         {name: written[name] for name in written if name in ANNOTATIONS or name.startswith(ANNOTATION_PREFIXES)}

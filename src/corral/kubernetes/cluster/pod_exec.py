@@ -67,7 +67,7 @@ def run_over(line: OpenLine, target: str, deadline_s: float) -> Ran:
 
 @contextmanager
 def _told_as_unreachable(line: OpenLine, target: str, late: str) -> Iterator[None]:
-    """The line is closed where something fails."""
+    """Close the line if something fails."""
     path = target.partition("?")[0]
     try:
         yield
@@ -87,7 +87,7 @@ def _hear(line: OpenLine, talk: ExecTalk, deadline_s: float) -> None:
 
 
 def _left_s(deadline_s: float) -> float:
-    """Raises TimeoutError when nothing is left."""
+    """Raises TimeoutError if nothing is left."""
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
         raise TimeoutError

@@ -100,7 +100,7 @@ def namespace_is_missing(cluster: Cluster) -> bool:
 
 
 def require_namespace(cluster: Cluster) -> None:
-    """Raises NotFound where the namespace of jobs is not there: each of them would fail, after some tries."""
+    """Raises NotFound if the namespace of jobs is not there: each of them would fail, after some tries."""
     if namespace_is_missing(cluster):
         name = cluster.namespace
         raise NotFound(

@@ -53,12 +53,12 @@ class ClusterLaunches:
                 self._added.pop(node, None)
 
     def runtime_of(self, launch_id: str) -> str | None:
-        """The name of the runtime that has a launch, None where it is not known."""
+        """The name of the runtime that has a launch, None if it is not known."""
         with self._lock:
             return self._names.get(launch_id) or self._of_jobs.get(job_of(launch_id))
 
     def runtime_of_job(self, job_id: str) -> str | None:
-        """The name of the runtime that has a launch of a job, None where it is not known."""
+        """The name of the runtime that has a launch of a job, None if it is not known."""
         with self._lock:
             known = self._of_jobs.get(job_id)
         return known or self._ended_in(job_id)

@@ -91,7 +91,7 @@ class GpuReadings:
         self._say("unattributed", found, f"readings do not tell which pod has which GPU on {_named(found)}{mean}")
 
     def _say(self, topic: str, subjects: Collection[str], words: str) -> None:
-        """Log it, once for these subjects; nothing where there are none."""
+        """Log it, once for these subjects; nothing if there are none."""
         now = frozenset(subjects)
         if now - self._said.get(topic, frozenset()):
             log.warning("GPUs have no readings: %s", words)

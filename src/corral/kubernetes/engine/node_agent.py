@@ -65,7 +65,7 @@ class ClusterNodeAgent:
         self._is_reconciled = False
         self._executions = NodeExecutions(lambda launch_id, command: self._of(launch_id).execute(launch_id, command))
 
-    # What is told
+    # Reports
 
     def news(self, after: int, timeout_s: float) -> News:
         """Raises Refused: the feed of the cluster reports the changes of its nodes."""
@@ -90,7 +90,7 @@ class ClusterNodeAgent:
         reports = tuple(self._of(launch_id).report(launch_id) for launch_id in launch_ids)
         return Reports(self._clock.now(), reports)
 
-    # What is done
+    # Work
 
     def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
         for launch in allocated:

@@ -264,7 +264,7 @@ class NodeBook:
             return {name: silence_of(known.facts) for name, known in self._nodes.items() if known.facts is not None}
 
     def silence(self, node: str) -> str | None:
-        """Why nothing can start on a node, None where it can."""
+        """Why nothing can start on a node, None if it can."""
         with self._changed:
             known = self._nodes.get(node)
             if known is None or known.facts is None:

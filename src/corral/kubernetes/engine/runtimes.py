@@ -9,7 +9,7 @@ from corral.ports.runtime import Execution, InnerCommand
 
 
 class LaunchedHere(Protocol):
-    """A launch that a runtime has on record: its id, and the node that it is on, "" where that is none."""
+    """A launch on record at a runtime: its id, and its node, or ""."""
 
     @property
     def launch_id(self) -> str: ...

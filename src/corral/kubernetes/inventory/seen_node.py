@@ -89,8 +89,6 @@ def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
 
     Readings change every few seconds on all nodes at once, so this only touches the parts that depend on them.
 
-    Readings are new every few seconds on all nodes at once, so nothing is looked at here but what they change.
-
     Args:
         seen: the node, with any readings or none.
         read: the readings of its GPUs.
@@ -107,7 +105,7 @@ def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
 
 
 def silence_of(facts: NodeFacts) -> str | None:
-    """Why nothing can start on a node, a sentence without its full stop; None where its kubelet is there."""
+    """Why nothing can start on a node, a sentence without its full stop; None if its kubelet is there."""
     if facts.unreadable is not None:
         return f"node {facts.name} cannot be used: {facts.unreadable}"
     if facts.ready is True:

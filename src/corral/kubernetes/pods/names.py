@@ -22,8 +22,9 @@ NODE = PREFIX + "node"
 CHECKPOINT_GRACE = PREFIX + "checkpoint-grace-s"
 ENDING = PREFIX + "ending"
 REASON = PREFIX + "reason"
-"""Annotations: of which launch it is, of how many, on which node, and how long it has to save its work; and, once
-Corral ends it, the phase that it ends in and why."""
+"""Annotations: the launch, its number of members, its node, and its time to save its work. Once Corral ends it, also
+the phase that it ends in and why.
+"""
 
 FINALIZER = PREFIX + "report"
 """Keeps a pod that was deleted until its end is in the ledger."""

@@ -59,7 +59,7 @@ class OwnPods:
         return self._cache.synced
 
     def get(self, launch_id: str) -> LaunchedPod | None:
-        """The pod of a launch, None where there is none."""
+        """Return the pod of a launch, or None."""
         name = self._names.pod(launch_id)
         with self._lock:
             ahead = self._ahead.get(name)
@@ -68,7 +68,7 @@ class OwnPods:
         return self._cache.get(name, self._namespace)
 
     def newest(self, job_id: str, rank: int) -> LaunchedPod | None:
-        """The pod of the last launch of a job's member, None where that has none (any more)."""
+        """The pod of the last launch of a job's member, None if that has none (any more)."""
         with self._lock:
             launch_id = self._newest.get((job_id, rank))
         return None if launch_id is None else self.get(launch_id)

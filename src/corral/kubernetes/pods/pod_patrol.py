@@ -26,7 +26,7 @@ class PodPatrol:
         self._said: str | None = None
 
     def look(self) -> None:
-        """One round."""
+        """Check all pods once."""
         pods = [pod for pod in self._runtime.pods.all() if not pod.over]
         trouble = None
         rounds: list[Callable[[], None]] = [

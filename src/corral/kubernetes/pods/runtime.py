@@ -98,7 +98,7 @@ class PodRuntime:
         self._ended: set[str] = set()
         """UIDs of pods that this server ends: writing the ending and deleting are two calls."""
         self._leaving: dict[str, _Leaving] = {}
-        """By UID pods that are forgotten."""
+        """Pods that are forgotten, by UID."""
 
     def close(self) -> None:
         """Let go; the pods run on."""
@@ -144,7 +144,7 @@ class PodRuntime:
         self.keep_time_limit(pod)
 
     def keep_time_limit(self, pod: LaunchedPod) -> None:
-        """End it where its time is up."""
+        """End the pod if its time limit is over."""
         limit_s = self._limits.get(pod.launch_id)
         if limit_s is None or pod.started_at is None or pod.over or pod.ending:
             return

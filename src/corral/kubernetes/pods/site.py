@@ -45,7 +45,7 @@ class PodSite:
         return True
 
     def settle(self, asked: Container | None, *, members: int = 1) -> Container:
-        """The container with the site's image where it names none. Raises Refused, and Forbidden."""
+        """Return the container, with the site's image if it names none. Raises Refused, and Forbidden."""
         container = asked or Container()
         if container.image is None:
             if self.image is None:

@@ -64,7 +64,7 @@ class ClusterGpus:
         return found
 
     def _asked(self) -> dict[str, int | None]:
-        """GPUs that pods ask of each node; None where that cannot be read."""
+        """GPUs that pods ask of each node; None if that cannot be read."""
         asked: dict[str, int | None] = {}
         for pod in self.pods:
             if pod.node is not None and not pod.ended:
@@ -98,7 +98,7 @@ class ClusterGpus:
 
 
 def list_gpus(cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE) -> ClusterGpus:
-    """Everything, listed and measured now. Raises MissingRight where nodes or pods may not be listed."""
+    """Everything, listed and measured now. Raises MissingRight if nodes or pods may not be listed."""
     nodes = cluster.read_all(NODES, keep_gpu_node, timeout_s=LIST_S)
     pods = cluster.read_all(PODS, keep_gpu_pod, timeout_s=LIST_S)
     return ClusterGpus(nodes, pods, read_gpus(cluster, every_name(nodes), sources, gpu_containers(pods)))

@@ -147,7 +147,7 @@ class ServiceController:
     def wait_for_ready(
         self, name: str, namespace: str, timeout_s: float = READY_S, *, poll_s: float = POLL_S
     ) -> str | None:
-        """Return the service's address once it is ready; None where its operator gives it none.
+        """Return the service's address once it is ready; None if its operator gives it none.
 
         Raises DeploymentFailed as soon as the operator says that it cannot become ready, DeploymentNotReady when the
         time is up, and NotFound if it is removed meanwhile.

@@ -50,7 +50,7 @@ def find_best_node_for_deployment(
     fallback: Fallback = "kubernetes",
     watched: WatchedGpus | None = None,
 ) -> str | None:
-    """The name of the node with the most idle GPUs; None where none has enough, for Kubernetes to decide.
+    """The name of the node with the most idle GPUs; None if none has enough, for Kubernetes to decide.
 
     Nothing is held by it: a deployment chooses, and holds, by itself.
     """

@@ -1,7 +1,7 @@
 """Which nodes have idle GPUs, and the best of them to deploy a model service on. Pure.
 
-The node is only suggested to Kubernetes. A GPU is idle below 30 % utilisation and below 50 % memory use. A node has no
-more idle GPUs than its pods have left, and a node without readings has as many as that.
+The node is only suggested to Kubernetes. A GPU is idle below 30 % utilisation and below 50 % memory use. A node has at
+most as many idle GPUs as its pods have not requested, and without readings exactly as many.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ class NodeGpus:
         requested_gpus: the GPUs requested by pods on it that have not ended.
         held_gpus: the GPUs chosen for services whose pods are not visible yet.
         memory_mib: the memory of one of its GPUs, from its labels.
-        unusable: why no service may be put there; None where it may.
+        unusable: why no service may be put there; None if it may.
         partly_read: whether the readings cover only GPUs of pods.
     """
 
@@ -53,7 +53,7 @@ class GpuStatus:
     Attributes:
         gpu_index: the driver's index on a node with readings, else a number from 0.
         utilization_percent: 0 to 100.
-        memory_used_mb, memory_total_mb: in MiB; the name is the one that users of `nvidia-smi` know.
+        memory_used_mb, memory_total_mb: in MiB; users of `nvidia-smi` know these names.
         allocatable: None if the node has unhealthy GPUs: Kubernetes gives their number, but not which they are.
     """
 
@@ -74,7 +74,7 @@ class NodeGpuSummary:
         idle_gpu_count: the number of GPUs that a new service can have now for itself.
         avg_utilization, avg_memory_usage: percent, over the GPUs with readings; 0.0 without readings.
         metered: whether there are readings.
-        unusable: why no service may be put there; None where it may.
+        unusable: why no service may be put there; None if it may.
     """
 
     node_name: str

@@ -63,7 +63,7 @@ class ServiceWanted:
 
     @property
     def asked_gpus(self) -> int | None:
-        """GPUs that it names, or its parameters do. Raises Refused where these make no sense."""
+        """GPUs that it names, or its parameters do. Raises Refused if these make no sense."""
         return asked_gpus(self.parameters) if self.gpus is None else self.gpus
 
 

@@ -32,7 +32,7 @@ def parameters_from(words: Iterable[str]) -> dict[str, Any]:
 
 
 def asked_gpus(parameters: Mapping[str, Any]) -> int | None:
-    """The tensor parallelism that the parameters name; None where they name none."""
+    """The tensor parallelism that the parameters name; None if they name none."""
     given = {key: _count(key, parameters[key]) for key in TENSOR_PARALLEL_KEYS if parameters.get(key) is not None}
     if len(set(given.values())) > 1:
         said = " and ".join(f"{key}={count}" for key, count in given.items())

@@ -7,7 +7,7 @@ END = "=" * len(TITLE)
 
 
 def selection_block(required_gpus: int, chosen: NodeGpuSummary | None, why_none: str = "") -> str:
-    """The block about a choice; where there is none, why."""
+    """Return the printed block about a choice; without a choice it says why."""
     lines = [TITLE, f"Looking for node with {required_gpus} idle GPU(s)..."]
     if chosen is None:
         lines += [f"No node selected: {why_none}", "Kubernetes decides where it runs"]

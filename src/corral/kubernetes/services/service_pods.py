@@ -40,7 +40,7 @@ class ServicePods:
 
     @property
     def why_no_image(self) -> str | None:
-        """Why an image cannot be had, in the words of its node; None where it can."""
+        """Why an image cannot be had, in the words of its node; None if it can."""
         for pod in self.alive:
             for container in pod.containers:
                 if container.state == "waiting" and container.reason in _NO_IMAGE:
@@ -62,7 +62,7 @@ class ServicePods:
 
     @property
     def server(self) -> tuple[PodFacts, ContainerFacts] | None:
-        """One of the servers, and its pod."""
+        """Return a server's pod and container, or None."""
         for pod in self.alive:
             for container in pod.containers:
                 if container.name == self.kind.container:
@@ -71,7 +71,7 @@ class ServicePods:
 
 
 def find_pods(cluster: Cluster, kind: ServiceKind, name: str, namespace: str) -> ServicePods | None:
-    """The pods of a service; None where they may not be listed."""
+    """The pods of a service; None if they may not be listed."""
     try:
         found = cluster.list(PODS, Selection(namespace, f"{kind.pod_label}={name}"))
     except MissingRight:

@@ -1,7 +1,7 @@
 """Jobs as containers of this host's Docker daemon.
 
-container_runtime   implements the core's runtime for launches: each is a process with a supervisor, and that process
-is a *runner* runner              the program of one launch: makes the container, copies its output, ends as it ends
+container_runtime   implements the core's runtime: a launch is a process with a supervisor, and it runs a *runner*
+runner              the program of one launch: makes the container, copies its output, ends as it ends
 body                the request to Docker, made from a launch. Pure
 site                the site's limits on jobs' containers. Pure
 records             the files that server and runner exchange about one container

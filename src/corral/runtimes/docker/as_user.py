@@ -30,7 +30,7 @@ def said_as(who: HostUser, look: Callable[[], bytes]) -> bytes | None:
 
 
 def answer_of(child: int, reader: int, limit_s: float) -> bytes | None:
-    """All that the child writes before it ends, which it then has; None where that takes longer. Closes `reader`."""
+    """All that the child writes before it ends, which it then has; None if that takes longer. Closes `reader`."""
     try:
         said = _read(reader, time.monotonic() + limit_s)
     finally:
@@ -90,7 +90,7 @@ def _tell(who: HostUser, look: Callable[[], bytes], writer: int) -> None:
 
 
 def _read(reader: int, until: float) -> bytes | None:
-    """All that comes until the other end is closed; None where that takes too long."""
+    """All that comes until the other end is closed; None if that takes too long."""
     said = bytearray()
     ready = select.poll()
     ready.register(reader, select.POLLIN)

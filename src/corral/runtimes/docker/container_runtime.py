@@ -66,7 +66,7 @@ class DockerRuntime:
         self._mains: dict[str, ProcessIdentity] = {}
 
     def launch(self, launch: Launch) -> None:
-        """Have a runner make its container. Raises BackendFailed, NodeLacks where Docker does not answer, Refused."""
+        """Have a runner make its container. Raises BackendFailed, NodeLacks if Docker does not answer, Refused."""
         who = _owner(launch)
         _refuse_daemons(launch)
         # Checked again: the site's rules may have changed since the job was submitted.

@@ -117,7 +117,7 @@ class Daemon:
             self._api.start(container)
 
     def inspect(self, container: str) -> dict[str, Any] | None:
-        """All that is known of it, by its id or name; None where there is none."""
+        """Return the daemon's state of a container, by its id or name, or None."""
         with _told():
             try:
                 return dict(self._api.inspect_container(container))
@@ -130,7 +130,7 @@ class Daemon:
             self._api.stop(container, timeout=int(grace_s + 0.999))
 
     def kill(self, container: str, signal: str) -> None:
-        """Send a signal to its first process; nothing where it does not run."""
+        """Send a signal to its first process; nothing if it does not run."""
         with _told():
             try:
                 self._api.kill(container, signal)
@@ -196,7 +196,7 @@ class Daemon:
             return dict(self._api.exec_inspect(command))
 
     def remove(self, container: str) -> None:
-        """Remove it with its own volumes, and kill it first where it runs; nothing where there is none."""
+        """Remove a container with its own volumes; kill it first if it runs. Does nothing if there is none."""
         with _told():
             try:
                 self._api.remove_container(container, v=True, force=True)

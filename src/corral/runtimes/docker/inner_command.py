@@ -156,7 +156,7 @@ class ContainerCommand:
 
 
 def main(container: str, term: str, words: list[str]) -> int:
-    """The exit code of the command, or of why there is none."""
+    """Run the command. Return its exit code, or a code for the reason why there is none."""
     image = "of the container"
     try:
         inner = ContainerCommand(container, term, words)

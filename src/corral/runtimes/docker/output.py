@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 _HEADER_BYTES = 8
 _STDERR = 2
 _OF_THE_DAEMON = 3
-"""The stream in which the daemon says that it could not read on, as it does where much is written and files rotate."""
+"""The stream for the daemon's own errors: it could not read on, as with much output and rotating files."""
 
 
 @dataclass(slots=True)

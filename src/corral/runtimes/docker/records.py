@@ -41,7 +41,7 @@ class HostUser:
 
 @dataclass(frozen=True, slots=True)
 class OrderedDevice:
-    """A GPU: its vendor, its UUID, and its device files where its vendor gives these."""
+    """A GPU: its vendor, its UUID, and its device files if its vendor names them."""
 
     vendor: str
     uuid: str
@@ -61,7 +61,7 @@ class RunnerOrders:
         pull: when the image is fetched: "missing", "always" or "never".
         owner: the job's user, whose credentials for registries count.
         stop_s: the seconds between SIGTERM and SIGKILL.
-        notify: the server's socket for notices about changes, and the text to send.
+        notify: the server's socket for notices about changes, and the launch id to send there.
     """
 
     name: str
@@ -113,7 +113,7 @@ class RunnerState:
 
 
 class ContainerRecords:
-    """The two files. Reading raises OSError when the machine is in trouble."""
+    """The two files. Reading raises OSError if the machine is in trouble."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -124,7 +124,7 @@ class ContainerRecords:
         self._write(_ORDERS, asdict(orders))
 
     def orders(self) -> RunnerOrders:
-        """Raises OSError, and ValueError or TypeError where they make no sense."""
+        """Read the orders. Raises OSError, and ValueError or TypeError if they are invalid."""
         data = read_record(str(self._directory / _ORDERS), _ORDERS_LIMIT_BYTES)
         if data is None:
             raise FileNotFoundError(f"{self._directory / _ORDERS} is missing")

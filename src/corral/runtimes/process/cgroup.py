@@ -1,7 +1,7 @@
-"""A cgroup per job, where this process may make one: everything in it can be killed in one write, whoever forked it.
+"""A cgroup per job, if this process may make one: one write kills all processes in it, whichever process forked them.
 
-For killing only the unified hierarchy (cgroup v2) of Linux 5.14 or newer will do: it has `cgroup.kill`. On hybrid
-machines it is mounted beside the old ones (v1), a hierarchy or more for each controller, and a process is in all.
+Killing needs the unified hierarchy (cgroup v2) of Linux 5.14 or newer, which has `cgroup.kill`. Hybrid machines mount
+it beside the old hierarchies (v1), of which each controller has one; a process is in all of them.
 """
 
 import os
@@ -11,7 +11,7 @@ from .procfs import read_file
 
 
 def _mount_of(controller: str, root: str) -> str | None:
-    """Where the hierarchy of a v1 controller is mounted, "" being the unified one."""
+    """Return the mount point of a v1 controller's hierarchy; "" stands for the unified hierarchy."""
     for line in _lines(f"{root}/proc/self/mounts"):
         _, where, kind, options, *_ = line.split(" ")
         if kind == ("cgroup" if controller else "cgroup2") and controller in ("", *options.split(",")):
@@ -20,7 +20,7 @@ def _mount_of(controller: str, root: str) -> str | None:
 
 
 def _own_path(controller: str, root: str) -> str | None:
-    """This process's path in that hierarchy, None when it lies outside of what can be seen from here."""
+    """Return this process's path in that hierarchy; None if it lies outside of the visible part."""
     for line in _lines(f"{root}/proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(",") and "/.." not in path:
@@ -36,10 +36,11 @@ def _lines(path: str) -> list[str]:
 
 
 def places(controller: str = "", root: str = "") -> list[str]:
-    """Where a group of one's own may go, the best first: in what a service manager has delegated, else at the top.
+    """Return places for a group of one's own, the best first: in the part delegated by a service manager, else at the
+    top.
 
-    `controller` names a v1 hierarchy, "" the unified one. A service's own group may be a leaf below the one that was
-    delegated (DelegateSubgroup= of systemd.exec), for only a group without processes hands controllers down.
+    `controller` names a v1 hierarchy, "" the unified one. A service's own group may be a leaf below the delegated group
+    (DelegateSubgroup= of systemd.exec), because only a group without processes passes controllers down.
     """
     mount, own = _mount_of(controller, root), _own_path(controller, root)
     if mount is None or own is None:
@@ -60,7 +61,7 @@ def _is_delegated(directory: str) -> bool:
 
 
 def make_base(name: str, root: str = "") -> str | None:
-    """A cgroup `name` to keep jobs in. None when there can be none."""
+    """A cgroup `name` to keep jobs in. None if there can be none."""
     for parent in places(root=root):
         base = f"{parent}/{name}"
         try:
@@ -79,7 +80,7 @@ def shown(path: str) -> str:
 
 
 def is_place_of(path: object, base_name: str, name: str, root: str = "") -> bool:
-    """Whether `path` is the cgroup `name` in a base of that name, wherever in the hierarchy that is."""
+    """Return whether `path` is the cgroup `name` in a base of that name, anywhere in the hierarchy."""
     mount = _mount_of("", root)
     return (
         isinstance(path, str)
@@ -91,7 +92,7 @@ def is_place_of(path: object, base_name: str, name: str, root: str = "") -> bool
 
 
 def create(path: str) -> None:
-    """Make an empty cgroup, or leave the one that is there. Raises OSError."""
+    """Make an empty cgroup, or keep the existing one. Raises OSError."""
     try:
         os.mkdir(path)
     except FileExistsError:

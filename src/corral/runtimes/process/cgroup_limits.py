@@ -1,7 +1,7 @@
-"""How many CPUs and how much memory of the host a job may have, kept by the kernel in a cgroup of the job's.
+"""A job's limits on the host's CPUs and memory, enforced by the kernel in a cgroup of the job.
 
-Where the unified hierarchy has the controller, that is the group by which the job is killed, too; else it is one in the
-controller's own (v1) hierarchy. Where neither can be written, nobody holds the job to the amount.
+If the unified hierarchy has the controller, it is the group by which the job is killed, too. Otherwise it is a group in
+the controller's own (v1) hierarchy. If neither is writable, the limits are not enforced.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ PERIOD_US = 100_000
 """The period of the CPU limit; the kernel's own default."""
 
 LEAST_QUOTA_US = 1_000
-"""The kernel refuses less in one period."""
+"""The least quota in one period that the kernel accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupController:
-    """A controller's files: by which of them it is known, and what to write where, of which the last may be missing."""
+    """A controller's files: the file that identifies it, and the values to write; the last file may be missing."""
 
     name: str
     unified: bool
@@ -127,7 +127,7 @@ def _keeper(
 
 
 def _hands_down(parent: str, base: str, controller: str) -> bool:
-    """Have the groups below `base` under a controller. False where the kernel refuses: one with processes cannot."""
+    """Enable a controller for the groups below `base`. False if the kernel refuses, as for a group with processes."""
     try:
         if not _has(base, controller):
             cgroup.write(f"{parent}/cgroup.subtree_control", f"+{controller}".encode())

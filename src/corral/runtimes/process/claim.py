@@ -1,7 +1,7 @@
-"""Who may decide about a launch: a supervisor, or a server that declares it lost; never both.
+"""The claim of a launch decides which side it belongs to: a supervisor, or a server that declares it lost; never both.
 
-The file's first line says who, and is on disk before anything follows from it. The supervisor adds a line once the
-program runs.
+The file's first line names the side, and is on disk before anything follows from it. The supervisor adds a line once
+the program runs.
 """
 
 import json
@@ -29,10 +29,10 @@ _BOOT_ID_LIMIT = 64
 
 
 class Claim(NamedTuple):
-    """Who took the launch: the supervisor `holder`, or nobody because it was declared lost.
+    """The side that took the launch: the supervisor `holder`, or none because it was declared lost.
 
-    `ran` without a holder: a supervisor had claimed it, and the record of that was removed, or is `torn`: then
-    `message` says what stands in its place.
+    `ran` without a holder means that a supervisor had claimed it, and its record was removed or is invalid (`torn`).
+    Then `message` says what was found instead.
     """
 
     claimed_at: float
@@ -57,7 +57,7 @@ def _encode_claim(claim: Claim) -> bytes:
 
 
 def a_process(data: Any) -> LocalProcess:
-    """A process of a record. Raises LookupError, TypeError or ValueError for what is none."""
+    """Decode a process of a record. Raises LookupError, TypeError or ValueError if it is invalid."""
     return LocalProcess(
         a_count(data["pid"], 1, _PID_LIMIT),
         a_count(data["start_ticks"], 0, _TICKS_LIMIT),
@@ -83,7 +83,7 @@ def _decode_started(data: Any) -> Started:
 
 
 class ClaimFile:
-    """The claim in the directory of one launch. Every method may raise OSError when the disk does."""
+    """The claim in the directory of one launch. Every method may raise OSError if the disk does."""
 
     __slots__ = ("_directory", "_path")
 
@@ -92,10 +92,10 @@ class ClaimFile:
         self._path = f"{directory}/claim"
 
     def take(self, claim: Claim) -> bool:
-        """Become the one that decides about this launch, durably; False when another has been before.
+        """Take the claim of this launch durably; False if it was taken before.
 
-        The link is what makes it exclusive, and it comes before the flush: one flush then covers the contents and
-        the name. A crash of the machine in between may leave an empty claim, which counts as taken.
+        The link makes the claim exclusive, and it comes before the flush: one flush then covers the contents and the
+        name. A crash of the machine in between may leave an empty claim, which counts as taken.
         """
         temporary = temporary_beside(self._path)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -114,7 +114,7 @@ class ClaimFile:
             os.unlink(temporary)
 
     def amend(self, claim: Claim) -> None:
-        """Say otherwise what a claim of one's own says, durably."""
+        """Replace the text of a claim of one's own, durably."""
         temporary = temporary_beside(self._path)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -129,7 +129,7 @@ class ClaimFile:
         return os.path.lexists(self._path)
 
     def read(self) -> Claim | None:
-        """Who claimed the launch. One that makes no sense, as after a crash of the machine, is `torn`."""
+        """Read the claim. An invalid claim, as after a crash of the machine, is `torn`."""
         try:
             data = read_record(self._path)
             if data is None:
@@ -139,7 +139,7 @@ class ClaimFile:
             return torn(f"its record {error}")
 
     def read_started(self) -> Started | None:
-        """What the supervisor added, None while it has not, and for what makes no sense."""
+        """Return the line that the supervisor added; None if it is missing or invalid."""
         try:
             lines = (read_record(self._path) or b"").split(b"\n", 2)
             return decode_record(self._path, lines[1], _decode_started) if lines[1:] else None
@@ -148,5 +148,5 @@ class ClaimFile:
 
 
 def torn(message: str) -> Claim:
-    """What counts as a claim whose holder nobody knows; it can have run."""
+    """Return a claim with an unknown holder, whose launch may have run."""
     return Claim(0.0, None, message=message[:MESSAGE_LIMIT], ran=True, torn=True)

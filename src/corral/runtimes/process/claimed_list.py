@@ -1,8 +1,8 @@
 """The list of claimed launches: each supervisor adds a line to one file beside all records (`native/records.c`).
 
-Where the server is not root's a job runs as the server's own user, and may remove its record, claim and all. What
-stands here still says that it ran, so that it is not run again. Lines are not flushed: they have to outlive a server,
-and after a crash of the machine the claims, which are flushed, are enough.
+If the server is not root's, a job runs as the server's own user and may remove its record, claim included. The list
+still shows that it ran, so that it is not run again. Lines are not flushed: they must survive a server, and after a
+crash of the machine the claims, which are flushed, suffice.
 """
 
 import errno
@@ -17,7 +17,7 @@ _NOT_A_LIST = (errno.EINVAL, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCE
 
 
 def names(path: str) -> list[str]:
-    """The launches on the list, oldest first, as far as its last MiB tells; none when there is none. Raises OSError."""
+    """Return the launches in the last MiB of the list, oldest first; none if there is no list. Raises OSError."""
     try:
         fd = open_regular(path, os.O_RDONLY)
     except OSError as error:

@@ -1,8 +1,8 @@
-"""How the copy of a script is run so that it takes itself for the file that it was copied from.
+"""Runs the copy of a script so that the script sees the name of the original file.
 
-A shell and Python are told the text and the name apart: `$0` and `sys.path[0]` are the file's. Any other interpreter
-learns the name from the path that it opens. So does bash where a script asks for BASH_SOURCE, which nobody can set.
-These run the file itself while it still says what was submitted, else the copy, under the copy's path.
+A shell and Python get the text and the name separately: `$0` and `sys.path[0]` are those of the file. Any other
+interpreter takes the name from the path that it opens. So does bash if a script uses BASH_SOURCE, which cannot be set.
+These run the file itself while it has the submitted text, else the copy, under the copy's path.
 """
 
 import posixpath
@@ -20,7 +20,7 @@ _PYTHONS = re.compile(r"(python|pypy)[\d.]*")
 _PYTHON_OPTIONS = re.compile(r"(-[bBdEIOPqRsSuv]+|-[WX] ?[\w.=:]+)*")
 
 _READ = '/bin/cat {} || echo "exit 126"'
-"""Where the copy cannot be read, the job fails, and says so."""
+"""If the copy cannot be read, the job fails with a message."""
 
 _OTHER = """\
 if /usr/bin/env cmp -s -- "$0" {copy}; then script=$0; else
@@ -53,7 +53,7 @@ exec(_start({copy!r}))"""
 
 
 def program(command: Sequence[str], text: str, copy: str) -> tuple[str, ...]:
-    """What runs the script with this text, of which there is a copy, in place of the command that names its file."""
+    """Return the command that runs the copied script with this text, in place of the command that names its file."""
     interpreter = interpreter_of(text)
     path, *arguments = command[place_of_script(command, text) :]
     if path == STANDARD_INPUT:
@@ -68,10 +68,10 @@ def program(command: Sequence[str], text: str, copy: str) -> tuple[str, ...]:
 
 
 def _name_and_options(interpreter: Sequence[str]) -> tuple[str, str]:
-    """The interpreter's name, also of one that `env` looks for, and its options without spaces between them."""
+    """Return the interpreter's name, even if `env` looks it up, and its options without spaces between them."""
     words = " ".join(interpreter).split()
     if words and posixpath.basename(words[0]) == "env":
         words = words[2:] if words[1:2] == ["-S"] else words[1:]
     name, options = (posixpath.basename(words[0]), words[1:]) if words else ("", [])
-    # What belongs to an option stays behind its space.
+    # An option's argument stays behind its space.
     return name, re.sub(r" (?=-)", "", " ".join(options))

@@ -1,8 +1,8 @@
-"""Which process supervises which launch, by what cannot be written into a record: the directory that it holds open.
+"""Identifies the supervisor of a launch by a fact that no record can forge: the directory that it holds open.
 
-A name and a path are what a process says of itself. What counts is whose the process is, which directory it really
-holds, and whose child it is: no user reaches the directories of root's server. Where server and jobs are one user's, a
-job that has killed its supervisor can do all that the supervisor could.
+A process chooses its own name and path. Reliable facts are its user, the directory that it really holds, and its
+parent: no user reaches the directories of root's server. If server and jobs have one user, a job that has killed its
+supervisor can do all that the supervisor could.
 """
 
 import os
@@ -12,10 +12,10 @@ from collections.abc import Set
 from .procfs import LocalProcess, all_pids, ancestry, read_file, uids_of
 
 NAME = b"corral-job"
-"""What every supervisor calls itself, as `native/main.c` has it."""
+"""The process name of every supervisor, as in `native/main.c`."""
 
 ZYGOTE = b"corral-zygote"
-"""What every zygote calls itself."""
+"""The process name of every zygote."""
 
 _GONE = " (deleted)"
 
@@ -29,7 +29,7 @@ def supervisors(launches: str) -> dict[str, list[LocalProcess]]:
         except ProcessLookupError:
             continue
         launch = None if process is None else _launch_held(pid, launches)
-        # Only now, so that it is this very process that was looked at.
+        # Only now, so that the identity belongs to the process that was examined.
         if process is not None and launch is not None and process.is_alive():
             holding[process] = launch
     found: dict[str, list[LocalProcess]] = {}
@@ -40,19 +40,19 @@ def supervisors(launches: str) -> dict[str, list[LocalProcess]]:
 
 
 def is_another(process: LocalProcess, launches: str, launch: str) -> bool:
-    """Whether the process is surely no supervisor of this launch.
+    """Return whether the process is surely no supervisor of this launch.
 
-    One of an earlier version of Corral holds nothing open by which it could be known for certain.
+    A supervisor of an earlier version of Corral holds nothing open that would identify it for certain.
     """
     if not process.is_alive():
         return False
     unlike = not _is_ours(process.pid, NAME) or _launch_held(process.pid, launches) not in (None, launch)
-    # One that ended between the looks is like none: of what is gone nothing can be read.
+    # A process that ended between the looks counts as none: nothing of it can be read.
     return unlike and process.is_alive()
 
 
 def _is_ours(pid: int, name: bytes) -> bool:
-    """Whether it has that name, and all its rights are this user's, without a program that gives them away."""
+    """Return whether it has that name, and all its rights are this user's, without a set-uid or set-gid program."""
     try:
         return (
             read_file(f"/proc/{pid}/comm").strip() == name
@@ -64,7 +64,9 @@ def _is_ours(pid: int, name: bytes) -> bool:
 
 
 def _is_of_a_job(process: LocalProcess, known: Set[LocalProcess]) -> bool:
-    """Whether it descends from a supervisor as all of a job does: without a zygote between, as of a server in a job."""
+    """Return whether it descends from a supervisor as a job's processes do: without a zygote in between, as of a server
+    in a job.
+    """
     for above in ancestry(process.pid)[1:]:
         if above in known:
             return True
@@ -74,7 +76,7 @@ def _is_of_a_job(process: LocalProcess, known: Set[LocalProcess]) -> bool:
 
 
 def _launch_held(pid: int, launches: str) -> str | None:
-    """The launch whose directory, below that one, the process holds open."""
+    """Return the launch whose directory, below `launches`, the process holds open."""
     descriptors = f"/proc/{pid}/fd"
     try:
         for fd in os.listdir(descriptors):
@@ -87,7 +89,9 @@ def _launch_held(pid: int, launches: str) -> str | None:
 
 
 def _is_at(held: os.stat_result, path: str) -> bool:
-    """Whether the directory that is held has that path, or had it and was removed; one elsewhere may show the same."""
+    """Return whether the held directory has that path, or had it and was removed. A directory elsewhere may show the
+    same path.
+    """
     try:
         return stat.S_ISDIR(held.st_mode) and os.path.samestat(held, os.lstat(path))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The cgroups of this server's jobs: one by which a job is killed, and those that hold it to its part of the host."""
+"""The cgroups of this server's jobs: one by which a job is killed, and those that enforce its limits on the host."""
 
 import contextlib
 import os
@@ -11,10 +11,10 @@ from .cgroup_limits import CgroupLimits
 
 
 class JobCgroups:
-    """One cgroup per job, below one of the server's own, as far as this machine allows that; none before `start`.
+    """One cgroup per job, below one of the server's own, if this machine allows that; none before `start`.
 
     Attributes:
-        base: the directory of the groups that jobs are killed by, None where there can be none.
+        base: the directory of the groups by which jobs are killed; None if there can be none.
     """
 
     def __init__(self, name: str, root: str = "") -> None:
@@ -43,7 +43,7 @@ class JobCgroups:
 
     @property
     def host_means(self) -> HostMeans:
-        """Who holds jobs to their CPUs and their memory of the host."""
+        """The levels at which jobs' limits on CPUs and host memory are enforced."""
         if self.limits is None:
             return HostMeans()
         levels = {True: Level.ENFORCED, False: Level.ADVISORY}
@@ -64,7 +64,7 @@ class JobCgroups:
         return f"{self._shown}/{launch_id}" if self._shown else None
 
     def is_path_of(self, path: object, launch_id: str) -> bool:
-        """Whether `path` is that group of this launch, also below another place that an earlier server had."""
+        """Return whether `path` is that group of this launch, even below the place of an earlier server."""
         return cgroup.is_place_of(path, self._name, launch_id, self._root)
 
     def remove(self, launch_id: str) -> None:

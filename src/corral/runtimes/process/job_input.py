@@ -1,8 +1,8 @@
-"""Input for a running program, and the size of its terminal, as they come from outside.
+"""Input for a running program, and the size of its terminal, sent from outside.
 
-A supervisor is asked by datagrams at a socket in the directory of its launch, which no other user can enter. It gives
-the program as much as that takes at once and keeps nothing, and answers with how much the program has been given so
-far. So a question may get lost or be repeated, and whoever sends the input keeps what was not taken. The other side is
+A supervisor receives datagrams at a socket in the directory of its launch, which no other user can enter. It passes as
+much to the program as that takes at once and keeps nothing. It answers with the number of bytes that the program has
+got so far. So a question may get lost or be repeated; the sender keeps bytes that were not taken. The other side is
 `native/streams.c`.
 """
 
@@ -30,7 +30,9 @@ def resize_request(rows: int, columns: int) -> bytes:
 
 
 def read_answer(answer: bytes) -> tuple[int, bool]:
-    """How many bytes the program has been given, and whether it takes more. Raises ValueError for what is no answer."""
+    """Return the number of bytes that the program has got, and whether it takes more. Raises ValueError for an invalid
+    answer.
+    """
     if len(answer) != ANSWER_BYTES or answer[8:] not in (_OPEN, _CLOSED):
         raise ValueError("what came is no answer of a supervisor")
     return min(int.from_bytes(answer[:8], "big"), LARGEST_OFFSET), answer[8:] == _OPEN

@@ -9,11 +9,10 @@ from .whole_files import open_regular
 
 
 def append_note(path: str, line: str) -> int | None:
-    """Write a line of Corral's own to the end of a job's log, from another process than the one that writes the log;
-    how long the log is then.
+    """Write a line of Corral's own to the end of a job's log, from a process that is not the log's writer.
 
-    None, and nothing happens, where there is no log. Raises OSError when it cannot be written, as where the job has
-    put a fifo.
+    Return the new length of the log; None, without writing, if there is no log. Raises OSError if it cannot be written,
+    as when the job has put a fifo in its place.
     """
     try:
         fd = open_regular(path, os.O_RDWR | os.O_APPEND)
@@ -27,13 +26,13 @@ def append_note(path: str, line: str) -> int | None:
 
 
 def _on_a_new_line(fd: int) -> bytes:
-    """What must come before a line of Corral's own where the last line of the log has no end yet."""
+    """Return the newline that must precede a line of Corral's own if the log's last line is not complete."""
     size = os.lseek(fd, 0, os.SEEK_END)
     return b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""
 
 
 def append_lines(path: str, lines: Iterable[str], owner: tuple[int, int] | None) -> int:
-    """Write lines of Corral's own as `append_note` does, to a log that is made for `owner` where there is none."""
+    """Write lines of Corral's own as `append_note` does, to a log that is made for `owner` if it is missing."""
     fd = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         if owner is not None and os.fstat(fd).st_size == 0:

@@ -1,9 +1,9 @@
-"""Ending every process of a job, and knowing when none is left.
+"""Ends every process of a job, and knows when none is left.
 
-A supervisor is the subreaper of its job: whatever daemonises stays below it, and "no child left" is "nothing left".
-A cgroup, where there is one, kills it all in one write. When the supervisor itself is gone its job's processes have
-moved to init, and only the cgroup and the mark in their environment still tell whose they are: without a cgroup, one
-that cleared its environment is then out of reach.
+A supervisor is the subreaper of its job: a process that daemonises stays below it, and "no child left" is "nothing
+left". A cgroup, if there is one, kills all in one write. If the supervisor itself is gone, its job's processes have
+moved to init. Then only the cgroup and the mark in their environment identify them. Without a cgroup, a process that
+cleared its environment is out of reach.
 """
 
 import os
@@ -17,15 +17,15 @@ from corral.pidfd import send_if
 from . import cgroup
 from .procfs import LocalProcess, ancestry, boot_id, carries_mark, descendants, descendants_of, marked, start_ticks
 
-# Each round can only miss what was forked during the round before; what forks faster is met again by the caller.
+# A round only misses processes forked during the round before; the caller repeats if they fork faster.
 _FREEZE_ROUNDS = 10
 _MOST_HANDLES = 1024
 
 
 class Left(NamedTuple):
-    """By what the processes are known that a dead supervisor may have left.
+    """The marks of processes that a dead supervisor may have left.
 
-    `uid` is whom the job runs as, None where that is not known. `others` gives the living supervisors of other jobs.
+    `uid` is the job's user, or None if unknown. `others` gives the living supervisors of other jobs.
     """
 
     mark: str
@@ -35,10 +35,10 @@ class Left(NamedTuple):
 
 
 def signal_listed(listed: Iterable[int], list_again: Callable[[], Iterable[int]], *signums: int) -> None:
-    """Signal processes that were listed a moment ago, whoever lists them.
+    """Signal processes that were listed a moment ago.
 
-    By now a number may mean another process, of anybody's: so each is held by a descriptor, and signalled if its number
-    is then listed again. Where no descriptor is left the second look alone must do.
+    By now a number may mean another process, of any user. So each is held by a descriptor, and signalled if its number
+    is then listed again. If no descriptor is left, the second look alone must do.
     """
     waiting = list(listed)
     most = max(1, min(_MOST_HANDLES, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
@@ -56,7 +56,7 @@ def signal_listed(listed: Iterable[int], list_again: Callable[[], Iterable[int]]
 
 
 def _held(pids: Sequence[int]) -> list[tuple[int, int | None]]:
-    """Those that exist, with a descriptor where there is one."""
+    """Return those that exist, with a descriptor if one is left."""
     held: list[tuple[int, int | None]] = []
     for pid in pids:
         try:
@@ -80,12 +80,14 @@ def _send(pid: int, handle: int | None, signums: Sequence[int]) -> None:
 
 
 def _signal_exactly(process: LocalProcess, signum: int) -> None:
-    """Signal this process and never another that got its number. Raises OSError where no descriptor is left."""
+    """Signal this process and never another that got its number. Raises OSError if no descriptor is left."""
     send_if(process.pid, signum, process.is_alive)
 
 
 def main_pids(pid: int, *, wrapped: bool) -> list[int]:
-    """A job's main process, and where that is `wrapped` around a script also its only child, which runs the script."""
+    """Return a job's main process. If it is `wrapped` around a script, also return its only child, which runs the
+    script.
+    """
     return [pid, *descendants(pid)[:1]] if wrapped else [pid]
 
 
@@ -108,23 +110,24 @@ def kill_with_supervisor(supervisor: LocalProcess) -> None:
 
 
 def orphans(left: Left) -> list[LocalProcess]:
-    """The processes of a job whose supervisor is gone; never the caller itself, or what another job can claim.
+    """Return the processes of a job whose supervisor is gone, without the caller and processes that another job can
+    claim.
 
-    An environment is what its process says of itself, so the mark counts only for a process of the job's own user, and
-    of none that descends from a living supervisor of another job.
+    A process chooses its own environment, so the mark counts only for processes of the job's own user that do not
+    descend from a living supervisor of another job.
     """
     mark = left.mark.encode()
     bearers = marked(mark, left.uid)
     others = left.others() if bearers else frozenset()
     bearers = [pid for pid in bearers if others.isdisjoint(ancestry(pid))]
     ticks = {pid: start_ticks(pid) for pid in _with_bearers(left, bearers)}
-    # Looked for again: a number may have come to mean another process before its start was read.
+    # Looked for again: a number may belong to another process by the time its start was read.
     still = _with_bearers(left, [pid for pid in bearers if carries_mark(pid, mark)])
     return [LocalProcess(pid, start, boot_id()) for pid, start in ticks.items() if start is not None and pid in still]
 
 
 def _with_bearers(left: Left, bearers: Iterable[int]) -> set[int]:
-    """The bearers of the mark, what descends from them, and what is in the cgroup; never the caller itself."""
+    """Return the bearers of the mark, their descendants, and the processes in the cgroup, without the caller."""
     found = set(cgroup.pids(left.cgroup)) if left.cgroup else set[int]()
     for pid in bearers:
         found.update((pid, *descendants(pid)))
@@ -132,10 +135,10 @@ def _with_bearers(left: Left, bearers: Iterable[int]) -> set[int]:
 
 
 def kill_orphans(left: Left, dying: dict[LocalProcess, None]) -> bool:
-    """Kill what a dead supervisor left behind; False when nothing is left.
+    """Kill the processes that a dead supervisor left; False if none is left.
 
-    `dying` is the caller's, empty at first and handed in again each time: a process that is being killed loses its
-    mark with its memory, before it has let go of the devices it has open.
+    `dying` is the caller's, empty at first and passed again each time. A process that is being killed loses its mark
+    with its memory, before it has released its open devices.
     """
     if left.cgroup:
         cgroup.kill(left.cgroup)

@@ -1,15 +1,16 @@
-"""The directory of one launch: what server and supervisor tell each other, in files that outlive both.
+"""The directory of one launch: files by which server and supervisor communicate, which survive both.
 
-    spec.jsonl  written by the server before it asks for the launch: a line for the supervisor, a line for the job
-    claim       who may decide about this launch, and what runs: see `claim`
-    stop        written by the server: end the job, and why
-    limit       written by the server: the time limit that counts instead of the one in spec.jsonl
-    exit        written by the supervisor as its last act
+  spec.jsonl  written by the server before it asks for the launch: a line for the supervisor, a line for the job
+  claim       the side that the launch belongs to, and its running program: see `claim`
+  stop        written by the server: end the job, and why
+  limit       written by the server: the time limit that replaces the one in spec.jsonl
+  exit        written by the supervisor as its last act
 
-Every file appears whole: it is linked or renamed into place, or nobody knows of its directory yet, or a line of it is
-read as absent while it does not parse.
+Every file appears whole: it is linked or renamed into place, or its directory is not known to others yet, or a line of
+it that does not parse counts as absent.
+
 The claim and the exit are on disk before anything follows from them. `spec.jsonl` and the line that the program runs
-are not flushed: only a crash of the whole machine loses them, and after one nothing runs that they could describe.
+are not flushed: only a crash of the whole machine loses them, and after that nothing runs that they could describe.
 """
 
 import errno
@@ -37,16 +38,16 @@ _UID_LIMIT = (1 << 32) - 1
 # Far more than the kernel hands over to a program, escaped as JSON may have to be.
 _SPEC_LIMIT_BYTES = 64 * 1024 * 1024
 CLAIMED_LIST = "claims"
-"""The list of claimed launches, in the directory above the one that the launches are in."""
+"""The name of the list of claimed launches, in the directory above that of the launches."""
 
 _SPEC, _STOP, _LIMIT, _EXIT = "spec.jsonl", "stop", "limit", "exit"
 
 
 class Exit(NamedTuple):
-    """How a launch ended.
+    """The end of a launch.
 
-    `exit_code` is 128+N on signal N, and None when nothing was run. `reason` is None for a job that ended by
-    itself, else "timed_out", "exec_failed", "launch_failed", "supervisor_failed" or what `stop` was given.
+    `exit_code` is 128+N on signal N, and None if nothing was run. `reason` is None for a job that ended by itself.
+    Otherwise it is "timed_out", "exec_failed", "launch_failed", "supervisor_failed" or the reason given to `stop`.
     `ended_at` is `started_at` plus the time that passed, so a wall clock that jumps does not change a duration.
     """
 
@@ -82,12 +83,12 @@ def _checked_orders(data: Any) -> Orders:
 
 
 def _decode_limit(data: Any) -> float:
-    # As bounded as a moment: a job that may write here can only harm itself, and the server ends it late at worst.
+    # Bounded like a time: a job that can write here only harms itself, and at worst the server ends it late.
     return a_moment(data["time_limit_s"])
 
 
 class LaunchRecords:
-    """The files of one launch. Every method may raise OSError when the disk does."""
+    """The files of one launch. Every method may raise OSError if the disk does."""
 
     __slots__ = ("claim", "directory")
 
@@ -99,22 +100,22 @@ class LaunchRecords:
         return f"{self.directory}/{name}"
 
     def make_directory(self) -> bool:
-        """False when it was there already."""
+        """Make the directory. Return False if it existed already."""
         try:
             os.mkdir(self.directory, 0o700)
         except FileExistsError:
             if stat.S_ISDIR(os.lstat(self.directory).st_mode):
                 return False
-            # Nothing that was launched here, and nothing can be while it is in the way.
+            # It was not made by a launch here, and it blocks the launch.
             os.unlink(self.directory)
             os.mkdir(self.directory, 0o700)
         except FileNotFoundError:
-            # Somebody removed the directory of all launches under the running server.
+            # The directory of all launches was removed while the server ran.
             os.makedirs(self.directory, 0o700)
         return True
 
     def write_spec(self, orders: Orders, command: Command, *, unseen: bool = False) -> None:
-        """In one step, unless the directory is `unseen`: nobody was asked yet to look into it."""
+        """Write the file in one step, unless the directory is `unseen`: no supervisor was asked yet to look into it."""
         path, data = self._path(_SPEC), encode(orders, command).encode()
         if unseen:
             write_new(path, data)
@@ -124,11 +125,13 @@ class LaunchRecords:
         os.rename(temporary, path)
 
     def read_command(self) -> Command:
-        """The second line. Raises OSError when there is none, ValueError or TypeError when it makes no sense."""
+        """Return the second line. Raises OSError if it is missing, ValueError or TypeError if it is invalid."""
         return decode_command(self._spec().decode())
 
     def read_orders(self) -> Orders:
-        """The first line, with what a server relies on checked. Raises OSError when there is none, or Unreadable."""
+        """Return the first line, with the fields that a server relies on checked. Raises OSError if it is missing, or
+        Unreadable.
+        """
         return decode_record(self._path(_SPEC), self._spec().partition(b"\n")[0], _checked_orders)
 
     def _spec(self) -> bytes:
@@ -148,7 +151,7 @@ class LaunchRecords:
         os.rename(temporary, self._path(_LIMIT))
 
     def new_time_limit_s(self) -> float | None:
-        """The time limit that counts instead of the first; None while it is that, or what is there makes no sense."""
+        """Return the time limit that replaces the first; None if there is none, or it is invalid."""
         path = self._path(_LIMIT)
         try:
             data = read_record(path)
@@ -157,14 +160,14 @@ class LaunchRecords:
             return None
 
     def read_exit(self) -> Exit | None:
-        """How it ended; None while nobody has recorded that, and for what makes no sense: see `exit_fault`."""
+        """Return the end; None while it is not recorded, and for an invalid record: see `exit_fault`."""
         try:
             return self._exit()
         except Unreadable:
             return None
 
     def exit_fault(self) -> str:
-        """What is wrong with the exit record that is there, "" when nothing is."""
+        """Return the fault of the exit record, "" if it has none."""
         try:
             self._exit()
         except Unreadable as error:

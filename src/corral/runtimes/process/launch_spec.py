@@ -1,4 +1,4 @@
-"""What the server asks the process runtime to run."""
+"""The order from the server to the process runtime."""
 
 import os
 import re
@@ -18,18 +18,21 @@ class LaunchError(Exception):
 class LaunchSpec:
     """One launch of one job, complete: the job gets this environment and no other.
 
-    `uid`, `gid` and `groups` together name the user to become, which only a server that runs as root can do; without
-    them the job stays with the server's own. `rlimits` maps names such as "RLIMIT_NOFILE" to soft limits, which can
-    only lower what the server has. `cpu_milli` and `host_memory_mib` are what the job may have of the host, 0 being as
-    much as there is; it is held to that where the runtime can. `notes` are lines written at the head of the log.
-    `output` and `error` are files that get standard output and error in place of the log, emptied first unless
-    `append`; `input` is one that standard input is read from. `checkpoint_signal` is the number of a signal that is
-    sent `checkpoint_grace_s` before the time limit, if that is longer; 0 is none. `numa_nodes` and `numa_cpus` are what
-    the job is bound to, () for nothing. With `stdin` the program's input comes from outside (`job_input`), and with
-    `terminal` it runs at one of so many rows and columns. What `acts_for_user` is Corral's own program: log and scratch
-    are the user's, and it stays who the server is, and ends the job itself within `kill_grace_s`; SIGKILL comes
-    `spare_s` later. `log_of` names the job as no other is named, so that it gets no log of another's. None in
-    `kill_grace_s` and `log_max_bytes` takes the runtime's default.
+    `uid`, `gid` and `groups` together name the user to become, which only a server that runs as root can do. Without
+    them the job runs as the server's user. `rlimits` maps names such as "RLIMIT_NOFILE" to soft limits, which can only
+    lower the server's own. `cpu_milli` and `host_memory_mib` are the job's limits on the host, enforced if the runtime
+    can; 0 is no limit. `notes` are lines written at the head of the log.
+
+    `output` and `error` are files for standard output and error in place of the log, emptied first unless `append`.
+    `input` is a file for standard input. With `stdin` the program's input comes from outside (`job_input`). With
+    `terminal` it has a terminal of these rows and columns.
+
+    `checkpoint_signal` is the number of a signal sent `checkpoint_grace_s` before the time limit, if that is longer; 0
+    is none. `numa_nodes` and `numa_cpus` bind the job; () is no binding. `log_of` names the job uniquely, so that it
+    never gets another job's log. None in `kill_grace_s` and `log_max_bytes` takes the runtime's default.
+
+    With `acts_for_user` the program is Corral's own. Log and scratch are the user's, but it runs as the server's user
+    and ends the job itself within `kill_grace_s`; SIGKILL comes `spare_s` later.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -76,7 +79,7 @@ class LaunchSpec:
         if not self.argv or not self.argv[0]:
             raise ValueError(f"job {self.job_id} has no command to run: argv needs at least a program")
         if None in (self.uid, self.gid, self.groups) and (self.uid, self.gid, self.groups) != (None, None, None):
-            # With one of them missing the job would keep root's.
+            # If one of them were missing, the job would keep root's.
             raise ValueError(f"job {self.job_id}: uid, gid and groups go together; name all three or none")
         files = (self.output or "", self.error or "", self.input or "")
         for text in (*self.argv, *self.env, *self.env.values(), self.workdir, *files):
@@ -90,14 +93,14 @@ class LaunchSpec:
 
     @property
     def changes_user(self) -> bool:
-        """Whether the job runs as somebody else than this process."""
+        """Whether the job runs as another user than this process."""
         if self.acts_for_user or self.uid is None or self.gid is None or self.groups is None:
             return False
         own = (os.geteuid(), os.getegid(), set(os.getgroups()))
         return (self.uid, self.gid, set(self.groups)) != own
 
     def command(self, mark: Mapping[str, str], rlimits: Mapping[str, int]) -> Command:
-        """What to execute, with the runtime's mark in its environment and the limits that can be given."""
+        """Return the program to execute, with the runtime's mark in its environment and the limits that can be set."""
         uid, gid, groups = (self.uid, self.gid, self.groups) if self.changes_user else (None, None, None)
         return Command(
             argv=list(self.argv),
@@ -125,7 +128,7 @@ class LaunchSpec:
         notify_path: str | None,
         boot_at: float | None,
     ) -> Orders:
-        """What the supervisor has to know; the arguments are what the runtime decides or defaults."""
+        """Return the supervisor's orders; the arguments are decisions and defaults of the runtime."""
         return Orders(
             launch_id=self.launch_id,
             log_path=self.log_path,
@@ -154,5 +157,5 @@ class LaunchSpec:
 
 
 def _as_text(line: str) -> str:
-    """A line without what no file can be named with or hold as UTF-8, for it may be a user's own words."""
+    """Return a line that a file can hold as UTF-8, without zero bytes; it may be a user's own text."""
     return line.replace("\0", "\\x00").encode(errors="backslashreplace").decode()

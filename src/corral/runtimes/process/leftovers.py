@@ -1,4 +1,4 @@
-"""Killing what a supervisor has left that died before its job."""
+"""Kills processes of a job whose supervisor died before the job ended."""
 
 import contextlib
 import logging
@@ -20,8 +20,8 @@ _RETRY_LIMIT_S = 1.0
 class LeftoverKiller:
     """Kills the orphans of launches, on a thread for each. Safe from any thread.
 
-    `end_supervisor(launch_id)` asks a supervisor that lives after all to end its job, and says whether there is
-    one; `on_gone(launch_id)` is called once nothing of a launch is left.
+    `end_supervisor(launch_id)` asks a supervisor that lives after all to end its job, and returns whether there is one.
+    `on_gone(launch_id)` is called once nothing of a launch is left.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LeftoverKiller:
         self._closed.set()
 
     def kill(self, launch_id: str) -> bool:
-        """Have what a dead supervisor left killed; True until that is done. To be called again, to learn that."""
+        """Kill the processes that a dead supervisor left; True until that is done. Call it again to find out."""
         with self._lock:
             if launch_id in self._gone:
                 return False
@@ -88,9 +88,9 @@ class LeftoverKiller:
             self._on_gone(launch_id)
 
     def _is_gone(self, launch_id: str, left: Left, dying: dict[LocalProcess, None]) -> bool:
-        """Kill what there is of the launch; True when nothing is left, and its cgroups are removed.
+        """Kill all of the launch. True if nothing is left and its cgroups are removed.
 
-        What cannot be looked for now, as while this process has no descriptors left, may be there still.
+        Processes that cannot be searched for now, as when this process has no descriptors left, may still exist.
         """
         try:
             if (

@@ -1,4 +1,4 @@
-"""Resource limits of a job: lowered where it asks for less than the server has, never raised."""
+"""Resource limits of a job: lowered if it asks for less than the server has, never raised."""
 
 import resource
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""When what of a log was written: a file of marks beside it, each a moment and how long the log was at that moment.
+"""The times at which parts of a log were written: a file of marks beside it, each a time and the log's length then.
 
-So what comes after a mark was written after its moment, and what is before it before. A job may write to the file where
-the server is not root's: what is read of it is bounded, and only says where in the log to begin.
+Text after a mark was written after its time, text before it was written before. If the server is not root's, a job may
+write to the file. So reads are bounded, and the marks only decide where in the log to begin.
 """
 
 import os
@@ -9,25 +9,27 @@ import os
 from .whole_files import open_regular
 
 _MOST = 2048
-"""The supervisor, which writes the file (`native/log.c`), keeps it below so many marks."""
+"""The most marks; the supervisor, which writes the file (`native/log.c`), keeps it below this."""
 
 _WIDTH = len("1700000000.123 000000000000000\n")
 _LATEST, _LARGEST = 1e10, 10**15
 
 
 def marks_path(log_path: str) -> str:
-    """Where the marks of a log are."""
+    """Return the path of a log's marks."""
     return f"{log_path}.times"
 
 
 def mark_end(log_path: str, at: float, size: int) -> None:
-    """Mark that a log is so long, from another process than the one that writes it; nothing where it has no marks."""
+    """Add a mark with this length of the log, from a process that is not the log's writer; nothing if it has no
+    marks.
+    """
     try:
         fd = open_regular(marks_path(log_path), os.O_WRONLY | os.O_APPEND)
     except OSError:
         return
     try:
-        # Rounded up: what was written a moment later must not count as written before.
+        # Rounded up: text written a moment later must not count as written before.
         os.write(fd, f"{at + 0.0005:014.3f} {size:015d}\n".encode())
     except OSError:
         return
@@ -36,9 +38,9 @@ def mark_end(log_path: str, at: float, size: int) -> None:
 
 
 def written_since(log_path: str, at: float) -> int | None:
-    """The byte of a log from which on it was written at `at` or later, or a little earlier; None where it has no marks.
+    """The byte of a log from which on it was written at `at` or later, or a little earlier; None if it has no marks.
 
-    Raises OSError when the machine does not let them be read.
+    Raises OSError if the machine does not let them be read.
     """
     try:
         fd = open_regular(marks_path(log_path), os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""The supervisor of jobs, a C program compiled at set-up: where it is, and what to do where it is missing."""
+"""The supervisor of jobs, a C program compiled at set-up: its path, and the remedy if it is missing."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native", "corra
 
 
 def missing_supervisor() -> tuple[str, str] | None:
-    """Why no job can run under this installation, and what to do; None where the supervisor is there."""
+    """Return why no job can run under this installation, and the remedy; None if the supervisor exists."""
     if os.access(PATH, os.X_OK):
         return None
     advice = "type `make setup` in a checkout, or install Corral again"

@@ -1,6 +1,6 @@
-"""Whose a log is: a link beside it, `17.log.of`, names the job. What another job left under that name is moved aside.
+"""The owner of a log: a link beside it, `17.log.of`, names the job. Another job's log with that name is moved aside.
 
-A name comes twice where a ledger was restored from an older copy. No job can write the link where the server is root's.
+A name can come twice if a ledger was restored from an older copy. No job can write the link if the server is root's.
 """
 
 import os
@@ -11,27 +11,27 @@ from .whole_files import open_regular
 
 
 def mark_of(log_path: str) -> str:
-    """Where it stands of which job a log is."""
+    """Return the path of the link that names a log's job."""
     return f"{log_path}.of"
 
 
 def open_own_log(log_path: str, job: str) -> int:
-    """A descriptor of the log, whose earlier contents are this job's. Raises OSError.
+    """Return a descriptor of the log, whose earlier contents are this job's. Raises OSError.
 
-    `job` is what no two jobs share, "" for whatever job it is. What is not known to be the job's own is moved aside.
+    `job` is unique to the job; "" accepts any job's log. A log that is not known to be the job's own is moved aside.
     """
     if not job or _is_of(log_path, job):
         return open_regular(log_path, os.O_RDWR | os.O_CREAT)
     _move_aside(log_path)
     fd = open_regular(log_path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-    # The mark comes last: without it the next attempt begins a log of its own, which shows nobody anything.
+    # The mark comes last: without it the next attempt begins a new log, which exposes nothing.
     with suppress(OSError):
         _mark(log_path, job)
     return fd
 
 
 def is_of_another(log_path: str, job: str) -> bool:
-    """Whether the log is known to be another job's, or cannot be known not to be. One without a mark is not."""
+    """Return whether the log is another job's, or its owner cannot be read. A log without a mark is not another's."""
     try:
         return os.readlink(mark_of(log_path)) != job
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def _is_of(log_path: str, job: str) -> bool:
 
 
 def _move_aside(log_path: str) -> None:
-    """Give the log, and the notes on when it was written, names that nobody looks for."""
+    """Rename the log, and the file with its times, to unused names."""
     aside = f"{log_path}.until-{time.time_ns()}"
     for ending in ("", ".times"):
         with suppress(FileNotFoundError):

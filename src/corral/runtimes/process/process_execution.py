@@ -1,9 +1,9 @@
-"""A command that is run inside a job that runs already, as the node agent sees it.
+"""A command inside a running job, from the node agent's side.
 
-The supervisor of the job is told that there is news, finds the agent waiting at a socket in the directory of the
-launch, which no other user can enter, and forks a *keeper* (`native/exec.c`). The keeper is sent the words of
-the command and its streams, runs it with all that the job's own program was given, and says how it has ended. It lives
-as long as this connection: a command whose agent has gone is ended.
+The supervisor of the job gets a signal. It finds the agent waiting at a socket in the directory of the launch, which no
+other user can enter, and forks a *keeper* (`native/exec.c`). The keeper receives the words of the command and its
+streams. It runs the command in the environment of the job's own program, and reports its end. It lives as long as this
+connection: if the agent goes, the command is ended.
 """
 
 import array
@@ -28,7 +28,7 @@ ANSWER_WITHIN_S = 3.0
 """A supervisor answers within milliseconds, unless its job has stopped it or it is of an earlier version."""
 
 PIECE_BYTES = 128 * 1024
-"""So much is read of each stream at once."""
+"""The most bytes read of each stream at once."""
 
 _PIPE_BYTES = 256 * 1024
 _MESSAGE_BYTES = 4096
@@ -37,9 +37,9 @@ _FAILED = 125
 
 
 def connect_keeper(directory: str, tell: Callable[[], None], message: bytes, fds: Sequence[int]) -> socket.socket:
-    """Have the supervisor of this launch run what the message says; `tell` tells it that there is news.
+    """Let the supervisor of this launch run the command in the message; `tell` signals it.
 
-    Raises BackendFailed where it does not come for it.
+    Raises BackendFailed if it does not come for it.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         inside = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -70,7 +70,7 @@ def connect_keeper(directory: str, tell: Callable[[], None], message: bytes, fds
 
 
 def message_of(command: InnerCommand) -> bytes:
-    """What the keeper is sent. Raises ValueError for what no command can have."""
+    """Return the message to the keeper. Raises ValueError for an impossible command."""
     texts = (command.term if command.terminal is not None else "", *command.words)
     if not command.words or not command.words[0] or any("\0" in text for text in texts):
         raise ValueError("no command")
@@ -123,7 +123,7 @@ class ProcessExecution:
                 except BlockingIOError:
                     pass
                 except OSError:
-                    # Nobody has it open to read any more.
+                    # No process has it open for reading any more.
                     self._close_input()
             if end and self._taken == offset + len(data) and not self._is_terminal:
                 self._close_input()
@@ -163,7 +163,7 @@ class ProcessExecution:
         def pipe() -> tuple[int, int]:
             reader, writer = os.pipe()
             if owner is not None:
-                # What opens /dev/stdin or /dev/stderr opens it anew, which only its owner may.
+                # A program that opens /dev/stdin or /dev/stderr opens the file anew, which only its owner may.
                 os.fchown(reader, *owner)
                 os.fchown(writer, *owner)
             with suppress(OSError):
@@ -186,7 +186,7 @@ class ProcessExecution:
             os.set_blocking(fd, False)
 
     def _hear(self) -> None:
-        """Take in what the keeper has said."""
+        """Take in the keeper's messages."""
         while self._end is None:
             try:
                 said = self._keeper.recv(_MESSAGE_BYTES)
@@ -210,7 +210,7 @@ class ProcessExecution:
 
 
 def _read(fd: int) -> bytes:
-    """What is there now. A terminal that nobody has open any more gives an error."""
+    """Return the available bytes. A terminal that no process has open any more gives an error."""
     if fd < 0:
         return b""
     try:
@@ -220,7 +220,7 @@ def _read(fd: int) -> bytes:
 
 
 def _end_of(said: bytes) -> InnerOutput | None:
-    """How the command has ended, None where it has not. What the keeper says is a number and words of ours."""
+    """Return the end of the command, or None. The keeper's message is a number and words of ours."""
     word, _, rest = said.decode(errors="backslashreplace").partition(" ")
     code, _, message = rest.partition(" ")
     match word:

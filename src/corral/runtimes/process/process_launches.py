@@ -32,7 +32,7 @@ from .watcher import Watcher
 log = logging.getLogger(__name__)
 
 OVERDUE_S = 10.0
-"""A job that has not ended so long after its grace is killed together with its supervisor."""
+"""A job that has not ended this long after its grace is killed together with its supervisor."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _KILLED = "its supervisor was killed or the machine went down"
 _RECORD_GONE = "the record of its launch was removed, and with it how it ended"
@@ -40,12 +40,12 @@ _RECORD_GONE = "the record of its launch was removed, and with it how it ended"
 
 @dataclass(frozen=True, slots=True)
 class LaunchState:
-    """What is known of a launch now.
+    """The present state of a launch.
 
-    UNKNOWN: nobody claimed it, so nothing was run. CLAIMED: a supervisor has it, the program is not yet known to run.
-    RUNNING: it runs as `pid`, or what is left of it is being killed. EXITED: `exit` says how. DEAD: the supervisor was
-    killed or the machine went down; nothing of the job is left, how it ended is unknown. DECLARED_LOST: it never ran
-    and never will; `message` says why. `age_s` is how long a living supervisor has lived by the clock of the boot.
+    UNKNOWN: it was not claimed, so nothing was run. CLAIMED: a supervisor has it, the program is not yet known to run.
+    RUNNING: it runs as `pid`, or the rest of it is being killed. EXITED: `exit` has its end. DEAD: the supervisor was
+    killed or the machine went down; nothing of the job is left, its end is unknown. DECLARED_LOST: it never ran and
+    never will; `message` says why. `age_s` is the age of a living supervisor by the clock of the boot.
     """
 
     phase: LaunchPhase
@@ -57,7 +57,7 @@ class LaunchState:
 
 
 def _first_time_limit_s(records: LaunchRecords) -> float | None:
-    """The time limit that the launch came with, None where it had none or its record makes no sense."""
+    """The time limit that the launch came with, None if it had none or its record makes no sense."""
     try:
         return records.read_orders().time_limit_s
     except (OSError, ValueError, TypeError):
@@ -77,9 +77,9 @@ def _exited(record: Exit) -> LaunchState:
 class ProcessLaunches:
     """Launches jobs under supervisors that outlive it. Every method may be called from any thread.
 
-    `on_event(launch_id)` says that `status` of this launch may have changed. It runs on the watcher's thread and
-    must only pass the word on; it may come more than once, or for a launch that is already forgotten. `boot_at` is when
-    this boot began as the server counts time, so that supervisors count alike; without it they go by the wall clock.
+    `on_event(launch_id)` is called when `status` of this launch may have changed. It runs on the watcher's thread and
+    must only pass the event on. It may come more than once, or for a launch that is already forgotten. `boot_at` is the
+    start of this boot in the server's time, so that supervisors count alike; without it they use the wall clock.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class ProcessLaunches:
     # Life
 
     def start(self) -> None:
-        """Get ready to launch, and watch again what an earlier server launched. Raises LaunchError."""
+        """Prepare for launches, and watch again the launches of an earlier server. Raises LaunchError."""
         if (missing := native_supervisor.missing_supervisor()) is not None:
             raise LaunchError("; ".join(missing))
         try:
@@ -134,7 +134,7 @@ class ProcessLaunches:
             try:
                 self._adopt(launch_id, living.get(launch_id, []))
             except OSError as error:
-                # It is looked at again and again, and hides none of the others.
+                # It is checked again later, and does not hide the others.
                 log.warning("the records of launch %s cannot be read yet: %s", launch_id, error)
 
     def _adopt(self, launch_id: str, living: list[LocalProcess]) -> None:
@@ -154,20 +154,20 @@ class ProcessLaunches:
 
     @property
     def means_of_killing(self) -> str:
-        """How every process of a job is found at its end: "cgroup" or "subreaper"."""
+        """How the processes of a job are found at its end: "cgroup" or "subreaper"."""
         return "cgroup" if self._cgroups.base else "subreaper"
 
     @property
     def host_means(self) -> HostMeans:
-        """Who holds jobs to their CPUs and their memory of the host; to be asked after `start`."""
+        """The levels at which jobs' limits on CPUs and host memory are enforced; ask after `start`."""
         return self._cgroups.host_means
 
     # Doing
 
     def launch(self, launch: LaunchSpec) -> None:
-        """Hand the launch over; what becomes of it is told by events. Doing it twice runs the job once.
+        """Hand the launch over; events report its progress. Doing it twice runs the job once.
 
-        Raises LaunchError when it cannot be written down or no supervisor can be asked for; then nothing was run.
+        Raises LaunchError if it cannot be written down or no supervisor can be requested; then nothing was run.
         """
         launch_id = launch.launch_id
         records = self._verifier.records(launch_id)
@@ -196,11 +196,11 @@ class ProcessLaunches:
         self._watcher.request(launch_id)
 
     def stop(self, launch_id: str, *, reason: str = "cancelled") -> None:
-        """Ask the job to end: SIGTERM to all of it, the grace, SIGKILL. The exit record will give `reason`.
+        """End the job: SIGTERM to all of it, the grace, SIGKILL. The exit record will have `reason`.
 
-        A launch that nobody claimed yet will end, with that reason, before it runs anything. To be asked again while it
-        has not ended: a supervisor that has not ended its job when it should have is killed with it. Raises LaunchError
-        when the request cannot be written down.
+        A launch that is not claimed yet will end, with that reason, before it runs anything. Repeat the call while it
+        has not ended: an overdue supervisor is killed together with its job. Raises LaunchError if the request cannot
+        be written down.
         """
         asked_at = self._asked_to_stop.setdefault(launch_id, time.monotonic())
         if time.monotonic() - asked_at > self._kill_grace_s + OVERDUE_S:
@@ -214,7 +214,7 @@ class ProcessLaunches:
         except OSError as error:
             failure = error
         if self._watcher.end_supervisor(launch_id):
-            # It hears of it all the same, whatever a job did to its record.
+            # The supervisor gets the signal anyway, whatever a job did to its record.
             return
         claim = self._verifier.claim(launch_id)
         try:
@@ -226,10 +226,10 @@ class ProcessLaunches:
             raise LaunchError(f"cannot ask launch {launch_id} to stop: {error}") from error
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Have its supervisor end the job when it has run so long, or now. To be repeated until it does not raise.
+        """Let its supervisor end the job after this run time, or now. Repeat the call until it does not raise.
 
-        Nothing for a launch without a record, and for one that has this limit since it was launched. Raises LaunchError
-        or OSError when it cannot be written down.
+        Does nothing for a launch without a record, and for a launch that has had this limit from the beginning. Raises
+        LaunchError or OSError if it cannot be written down.
         """
         records = self._verifier.records(launch_id)
         now_s = records.new_time_limit_s()
@@ -240,11 +240,11 @@ class ProcessLaunches:
                 records.set_time_limit(time_limit_s)
             except FileNotFoundError:
                 return
-        # Told again even so: who wrote it may have died before it told.
+        # Signalled again anyway: the writer may have died before it signalled.
         self._tell(launch_id)
 
     def _tell(self, launch_id: str) -> None:
-        """Have its supervisor look for news: another time limit, a command to run beside the program."""
+        """Signal its supervisor to look for changes: another time limit, a command to run beside the program."""
         if not self._watcher.tell_supervisor(launch_id):
             claim = self._verifier.claim(launch_id)
             if claim is not None and claim.holder is not None:
@@ -267,7 +267,7 @@ class ProcessLaunches:
         return ProcessExecution(command, begin, owner)
 
     def _force(self, launch_id: str) -> None:
-        """Kill a supervisor that does not end its job, and the job; what is left is killed later."""
+        """Kill a supervisor that does not end its job, and the job; leftovers are killed later."""
         claim, alive = self._verifier.supervised_claim(launch_id)
         if claim is None or claim.holder is None or not alive:
             return
@@ -276,10 +276,10 @@ class ProcessLaunches:
         kill_with_supervisor(claim.holder)
 
     def declare_lost(self, launch_id: str, *, message: str = "declared lost by the server", ran: bool = False) -> bool:
-        """Make sure that this launch never runs. False when a supervisor has claimed it. Raises OSError.
+        """Make sure that this launch never runs. False if a supervisor has claimed it. Raises OSError.
 
-        False also when one had, as the caller knows (`ran`), or the list of claims or a living process tells, and the
-        record of it was removed: then what is left of the job is killed, and the launch is DEAD.
+        Also False if a supervisor had claimed it and the record was removed, as shown by the caller's `ran`, the list
+        of claims or a living process. The rest of the job is then killed, and the launch is DEAD.
         """
         records = self._verifier.records(launch_id)
         records.make_directory()
@@ -287,7 +287,7 @@ class ProcessLaunches:
             if not records.claim.take(Claim(time.time(), None, message=_RECORD_GONE, ran=True)):
                 found = self._verifier.claim(launch_id)
                 return found is not None and found.declared_lost
-            # Asked only now that no supervisor can claim it any more: one that had it is on the list.
+            # Checked only now that no supervisor can claim it any more: one that had claimed it is on the list.
             if ran or self._verifier.has_run(launch_id):
                 return False
             lost = Claim(time.time(), None, declared_lost=True, message=message)
@@ -311,7 +311,7 @@ class ProcessLaunches:
             return
         except OSError as error:
             raise LaunchError(f"cannot remove the record of launch {launch_id}: {error}") from error
-        # Those of a launch that nobody claimed, or whose supervisor was killed as it was about to, are still there.
+        # The cgroups of a launch that was never claimed, or whose supervisor was killed just before, still exist.
         self._cgroups.remove(launch_id)
         self._verifier.forget(launch_id)
         self._leftovers.forget(launch_id)
@@ -326,7 +326,7 @@ class ProcessLaunches:
         return self._verifier.list_launches()
 
     def status(self, launch_id: str) -> LaunchState:
-        """What is known of the launch now. One that has exited is looked at no more: nothing changes how it did."""
+        """Return the present state of the launch. The state of an exited launch is final and not read again."""
         ended = self._ended.get(launch_id)
         if ended is not None:
             return ended
@@ -338,7 +338,7 @@ class ProcessLaunches:
         if claim.declared_lost:
             return LaunchState(LaunchPhase.DECLARED_LOST, message=claim.message)
         records = self._verifier.records(launch_id)
-        # In this order: while its supervisor lives nothing has ended, whatever the record says.
+        # In this order: while its supervisor lives, the launch has not ended, whatever the record says.
         exit_ = None if alive or claim.ran else records.read_exit()
         if exit_:
             return self._ended.setdefault(launch_id, _exited(exit_))
@@ -353,7 +353,9 @@ class ProcessLaunches:
         return LaunchState(phase, pid, started_at, age_s=_age_s(claim.holder))
 
     def _unclaimed_state(self, launch_id: str, message: str) -> LaunchState:
-        """A launch whose supervisor ended before it claimed it, which the disk had no room to record so far."""
+        """Return the state of a launch whose supervisor ended before it claimed it. A full disk may have prevented the
+        record.
+        """
         try:
             if self.declare_lost(launch_id, message=message):
                 return LaunchState(LaunchPhase.DECLARED_LOST, message=message)
@@ -387,17 +389,17 @@ class ProcessLaunches:
         return self._verifier.supervisor(launch_id)
 
     def cgroup_of(self, launch_id: str) -> str | None:
-        """The job's cgroup as /proc/PID/cgroup names it, None where jobs have none."""
+        """The job's cgroup as /proc/PID/cgroup names it, None if jobs have none."""
         return self._cgroups.shown(launch_id)
 
-    # What the watcher tells
+    # Events of the watcher
 
     def _is_news(self, launch_id: str, ended: bool) -> bool:
-        """Whether `status` may have changed; where it has not yet, an event will follow."""
+        """Return whether `status` may have changed; if it has not yet, an event will follow."""
         return not (ended and self._ended_without_a_word(launch_id))
 
     def _ended_without_a_word(self, launch_id: str) -> bool:
-        """Deal with a supervisor that left no exit record; True when an event will follow from that."""
+        """Deal with a supervisor that left no exit record; True if an event will follow from that."""
         if self.status(launch_id).phase is LaunchPhase.EXITED:
             return False
         records = self._verifier.records(launch_id)
@@ -410,7 +412,8 @@ class ProcessLaunches:
             self._on_launch_failed(launch_id, "its supervisor ended before it claimed the launch")
             return False
         if claim.holder is not None and claim.holder.is_alive():
-            # What ended came second to the claim, and the first may be one that a zygote forked as its last act.
+            # The supervisor that ended came second to the claim. The first may be one that a zygote forked as its last
+            # act.
             self._watcher.watch(launch_id, claim.holder)
             return False
         return claim.holder is not None and self._leftovers.kill(launch_id)

@@ -1,4 +1,4 @@
-"""What /proc says about processes: who is alive, who descends from whom, who carries a mark."""
+"""Facts about processes from /proc: living processes, descendants, marks in environments."""
 
 import functools
 import os
@@ -11,13 +11,13 @@ _LONGEST_LINE = 1024
 
 
 def read_file(path: str) -> bytes:
-    """All of a file. Raises OSError. Plain system calls, for whoever looks at every process of a machine."""
+    """Return all of a file. Raises OSError. Uses plain system calls, for scans of all processes of a machine."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(fd, _READ_BYTES)
         if len(data) < _PORTION_BYTES // 2:
             return data
-        # /proc answers in portions of about a page, so that only an empty one is surely the end.
+        # /proc answers in portions of about a page, so only an empty portion is surely the end.
         portions = [data]
         while data := os.read(fd, _READ_BYTES):
             portions.append(data)
@@ -33,7 +33,7 @@ def boot_id() -> str:
 
 
 def _stat_fields(pid: int) -> list[bytes] | None:
-    """Fields 3 to 22 of /proc/PID/stat and the rest in one, or None when there is no such process."""
+    """Return fields 3 to 22 of /proc/PID/stat and the rest as one, or None if there is no such process."""
     try:
         # The command name is in parentheses and may hold spaces and parentheses itself.
         return read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 20)
@@ -42,13 +42,15 @@ def _stat_fields(pid: int) -> list[bytes] | None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process started, in clock ticks since boot (field 22 of proc(5) stat); None when it does not exist."""
+    """Return the start of the process in clock ticks since boot (field 22 of proc(5) stat); None if it does not
+    exist.
+    """
     fields = _stat_fields(pid)
     return int(fields[19]) if fields else None
 
 
 class LocalProcess(NamedTuple):
-    """One process and never another: a pid is reused, a pid with its start time and boot is not."""
+    """The identity of one process: a pid is reused, but not together with its start time and boot."""
 
     pid: int
     start_ticks: int
@@ -56,14 +58,14 @@ class LocalProcess(NamedTuple):
 
     @classmethod
     def of(cls, pid: int) -> "LocalProcess":
-        """The identity of a process that exists now. Raises ProcessLookupError when it does not."""
+        """The identity of a process that exists now. Raises ProcessLookupError if it does not."""
         ticks = start_ticks(pid)
         if ticks is None:
             raise ProcessLookupError(f"no process {pid}")
         return cls(pid, ticks, boot_id())
 
     def is_alive(self) -> bool:
-        """Whether this very process still runs; a zombie does not."""
+        """Return whether this same process still runs; a zombie does not."""
         if self.boot_id != boot_id():
             return False
         fields = _stat_fields(self.pid)
@@ -80,7 +82,7 @@ def _children(pid: int) -> list[int]:
     tasks = f"/proc/{pid}/task"
     found: list[int] = []
     try:
-        # Two links and one for each thread: cheaper to ask for than a listing, and nearly all have one thread.
+        # Two links and one for each thread: cheaper than a listing, and nearly all processes have one thread.
         tids = os.listdir(tasks) if os.stat(tasks).st_nlink > _LINKS_OF_ONE_THREAD else (pid,)
     except (FileNotFoundError, ProcessLookupError):
         return found
@@ -109,7 +111,9 @@ def _children_by_parent() -> dict[int, list[int]]:
 
 
 def descendants(root: int) -> list[int]:
-    """Every process below `root`, without itself, parents before children. What forks meanwhile may be missed."""
+    """Return every process below `root`, without itself, parents before children. Processes forked meanwhile may be
+    missed.
+    """
     if _kernel_lists_children():
         children_of = _children
     else:
@@ -118,7 +122,7 @@ def descendants(root: int) -> list[int]:
         def children_of(pid: int) -> list[int]:
             return tree.get(pid, [])
 
-    # One process can be listed twice when it is given to the subreaper during the walk.
+    # A process can be listed twice if it is moved to the subreaper during the walk.
     found: dict[int, None] = {}
     frontier = [root]
     while frontier:
@@ -130,7 +134,7 @@ def descendants(root: int) -> list[int]:
 
 
 def descendants_of(process: LocalProcess) -> list[int]:
-    """Every process below this very one; none once it has ended, whoever has its number then."""
+    """Return every process below this same process; none once it has ended, even if its number was reused."""
     found = descendants(process.pid)
     return found if process.is_alive() else []
 
@@ -145,20 +149,20 @@ def carries_mark(pid: int, mark: bytes) -> bool:
 
 
 def marked(mark: bytes, uid: int | None = None) -> list[int]:
-    """Every process, of this user if one is given, that carries the environment entry `mark`; the caller is none."""
-    # The user first: another's environment may be made such that reading it never ends.
+    """Return every process, of this user if one is given, with the environment entry `mark`; without the caller."""
+    # Check the user first: another user's environment may be built so that reading it never ends.
     pids = (pid for pid in all_pids() if pid != os.getpid() and (uid is None or uid_of(pid) == uid))
     return [pid for pid in pids if carries_mark(pid, mark)]
 
 
 def uid_of(pid: int) -> int | None:
-    """The real user id of a process, None when it does not exist. (Its entry in /proc may be root's all the same.)"""
+    """The real user id of a process, None if it does not exist. (Its entry in /proc may be root's all the same.)"""
     uids = _uids(pid)
     return uids[0] if uids else None
 
 
 def uids_of(pid: int) -> set[int]:
-    """All its user ids: real, effective, saved, and that of its files; none when it does not exist."""
+    """All its user ids: real, effective, saved, and that of its files; none if it does not exist."""
     return set(_uids(pid))
 
 
@@ -173,7 +177,7 @@ def _uids(pid: int) -> list[int]:
 
 
 def ancestry(pid: int) -> list[LocalProcess]:
-    """The process, its parent, and so on, without init."""
+    """Return the process, its parent, and so on, without init."""
     line: list[LocalProcess] = []
     fields = _stat_fields(pid)
     while fields and pid > 1 and len(line) < _LONGEST_LINE:

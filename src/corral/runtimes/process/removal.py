@@ -1,4 +1,4 @@
-"""Removing what a job may have had its hands on: whatever is there now, nothing outside of it is touched."""
+"""Removes files that a job may have manipulated: nothing outside of the directory is touched."""
 
 import os
 import stat
@@ -26,7 +26,9 @@ def remove_tree(path: str) -> None:
 
 
 def _empty(fd: int) -> None:
-    """Remove all that is in a directory. What is in a directory within it is moved up first, so nothing gets deeper."""
+    """Remove all that is in a directory. The content of a directory within it is moved up first, so paths get no
+    deeper.
+    """
     within = _remove_files(fd)
     moved = time.monotonic_ns()
     while within:
@@ -35,7 +37,7 @@ def _empty(fd: int) -> None:
         try:
             for deeper in _remove_files(below):
                 moved += 1
-                # Who moves a directory must be allowed to write to it.
+                # Moving a directory needs the right to write to it.
                 os.close(_opened(below, deeper))
                 os.rename(deeper, f".{moved}", src_dir_fd=below, dst_dir_fd=fd)
                 within.append(f".{moved}")
@@ -45,7 +47,7 @@ def _empty(fd: int) -> None:
 
 
 def _remove_files(fd: int) -> list[str]:
-    """Remove what is no directory; the names of those that are."""
+    """Remove all files; return the names of the directories."""
     directories = []
     for name in os.listdir(fd):
         try:

@@ -19,10 +19,10 @@ from corral.runtimes.process.process_launches import LaunchState, ProcessLaunche
 from corral.runtimes.process.srun.programs import install, member_program, script_program
 
 NO_JOB = "notification."
-"""So begins the id of a launch that is none of a job's."""
+"""The prefix of launch ids that belong to no job."""
 
 CONTAINER = "container."
-"""So begins the id of a launch that looks after a job's container, before the id of the job's own launch."""
+"""The prefix, before the id of the job's own launch, of launches that look after a job's container."""
 
 _ENDING_BY_REASON = {"timed_out": Phase.TIMED_OUT, "cancelled": Phase.CANCELLED}
 _PHASE_BY_REASON = {"launch_failed": LaunchPhase.DECLARED_LOST, "supervisor_failed": LaunchPhase.DEAD}
@@ -38,7 +38,7 @@ class ProcessRuntime:
         self._root = os.geteuid() == 0
 
     def launch(self, launch: Launch) -> None:
-        """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
+        """Hand the job to a supervisor of its own. Raises BackendFailed if none could be asked."""
         spec, told = launch.job.spec, _checkpoint_signal(launch)
         self._ensure_logs()
         self._ensure_programs()
@@ -81,7 +81,9 @@ class ProcessRuntime:
             raise BackendFailed(str(error)) from error
 
     def _program(self, launch: Launch) -> tuple[str, ...]:
-        """What a member runs: the job's command, or of a gang's script its part (`corral.runtimes.process.srun`)."""
+        """Return a member's program: the job's command, or its part of a gang's script
+        (`corral.runtimes.process.srun`).
+        """
         command, text = launch.job.spec.command, kept_text(launch.job.spec.env)
         if launch.rank and launch.job.spec.script:
             return member_program()
@@ -90,7 +92,7 @@ class ProcessRuntime:
         return script_program(command) if _wraps_script(launch) else command
 
     def _ensure_logs(self) -> None:
-        """Make the directory of logs again when somebody removed it under the running server."""
+        """Make the directory of logs again if it was removed while the server ran."""
         logs = self._home.logs
         try:
             if not logs.is_dir():
@@ -100,7 +102,7 @@ class ProcessRuntime:
             raise BackendFailed(f"{logs} cannot be made: {error.strerror}") from error
 
     def _ensure_programs(self) -> None:
-        """Have an `srun` of this server's interpreter, also where somebody removed it under the running server."""
+        """Install an `srun` for this server's interpreter, again if it was removed while the server ran."""
         try:
             if not (self._programs and all(program.exists() for program in self._programs)):
                 self._programs = install(self._home.programs)
@@ -123,7 +125,7 @@ class ProcessRuntime:
             raise BackendFailed(f"launch {launch_id} cannot be asked to stop: {error.strerror}") from error
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
-        """Have the supervisor keep another time limit. Raises BackendFailed when that cannot be written down."""
+        """Have the supervisor keep another time limit. Raises BackendFailed if that cannot be written down."""
         try:
             self._processes.set_time_limit(launch_id, time_limit_s)
         except LaunchError as error:
@@ -132,14 +134,14 @@ class ProcessRuntime:
             raise BackendFailed(f"launch {launch_id} cannot be given a time limit: {error.strerror}") from error
 
     def report(self, launch_id: str) -> LaunchReport:
-        """What the launch's records say. Raises BackendFailed when the machine does not let them be read."""
+        """Return the report from the launch's records. Raises BackendFailed if they cannot be read."""
         try:
             return _report(launch_id, self._processes.status(launch_id))
         except OSError as error:
             raise BackendFailed(f"the records of launch {launch_id} cannot be read: {error.strerror}") from error
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """Take the launch's claim. False when a supervisor had it first; BackendFailed when the disk fails."""
+        """Take the launch's claim. False if a supervisor had it first; BackendFailed when the disk fails."""
         try:
             return self._processes.declare_lost(launch_id, message="", ran=ran)
         except OSError as error:
@@ -173,7 +175,9 @@ class ProcessRuntime:
             return frozenset()
 
     def lineage(self, launch_id: str) -> Lineage:
-        """All that descends from the supervisor, which adopts every orphan of its job, and what is in its cgroup."""
+        """Return the marks of its processes: descent from the supervisor, which adopts every orphan of its job, and the
+        cgroup.
+        """
         try:
             supervisor = self._processes.supervisor(launch_id)
         except OSError:
@@ -196,18 +200,18 @@ class ProcessRuntime:
 
 
 def _wraps_script(launch: Launch) -> bool:
-    """Whether it is the member of a gang that runs the gang's script, as a child of its main process."""
+    """Return whether it is the member that runs a gang's script, as a child of its main process."""
     return launch.members > 1 and launch.job.spec.script and launch.rank == 0
 
 
 def _terminal(launch: Launch) -> tuple[int, int] | None:
-    """Rows and columns of the member's terminal; of a gang the first has one."""
+    """Return rows and columns of the member's terminal; only the first member of a gang has one."""
     size = launch.job.spec.terminal
     return None if size is None or launch.rank else (size.rows, size.columns)
 
 
 def _checkpoint_signal(launch: Launch) -> CheckpointSignal | None:
-    """What this member is told before its time limit, None where that is nothing."""
+    """Return the signal that this member gets before its time limit, or None."""
     word = launch.job.spec.checkpoint_signal
     told = None if word is None else CheckpointSignal.parse(word)
     return told if told is not None and told.reaches(launch.rank) else None
@@ -235,5 +239,7 @@ def _report(launch_id: str, state: LaunchState) -> LaunchReport:
 
 
 def _said(message: str) -> str | None:
-    """A message of a record for others to store: bytes of paths that are no UTF-8, and what a job wrote, as escapes."""
+    """Return a message of a record so that it can be stored: bytes that are not UTF-8 as escapes. None if it is
+    empty.
+    """
     return message.encode(errors="backslashreplace").decode() or None

@@ -1,4 +1,4 @@
-"""What of the launches of a home runs, by what processes hold and carry: also where its records are gone."""
+"""Finds running launches of a home by the directories and marks of processes, even if the records are gone."""
 
 import hashlib
 import os
@@ -11,7 +11,7 @@ from .verification import MARK_NAME
 
 
 def tag_of(home: Path) -> str:
-    """By what the launches of a home are known from those of others: two servers may both have a launch 1.1."""
+    """Return the tag that distinguishes the launches of a home from others: two servers may both have a launch 1.1."""
     return hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:12]
 
 

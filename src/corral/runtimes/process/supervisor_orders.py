@@ -1,13 +1,13 @@
-"""What the server tells a supervisor about one launch: two JSON arrays on two lines, which `native/orders.c` reads."""
+"""The server's orders to a supervisor about one launch: two JSON arrays on two lines, which `native/orders.c` reads."""
 
 import json
 import signal
 from typing import Any, NamedTuple
 
 NEWS = signal.SIGURG
-"""Tells a supervisor that there is news of its launch: another time limit, or an agent that waits with a command.
+"""Signals a supervisor to look for changes: another time limit, or an agent that waits with a command.
 
-One of a version that does not know it ignores it.
+A supervisor of a version that does not know it ignores it.
 """
 
 
@@ -20,17 +20,18 @@ def decode(text: str) -> Any:
 
 
 class Orders(NamedTuple):
-    """What the supervisor keeps in mind while the job runs; a user or group of -1 means the server's own.
+    """The supervisor's orders while the job runs; a user or group of -1 means the server's own.
 
-    `cgroup` is what the job is killed by, and tolerated to be missing; `limits` are those that it must not run outside.
-    `checkpoint_signal` is sent to the job `checkpoint_grace_s` before its time limit, 0 being none.
-    `checkpoint_target` is to whom: "" all processes, "B" the main process, "S" all but that.
-    `wrapped` where the main process is Corral's own around a script: that script's process counts as the main one, too.
-    `numa_nodes` and `numa_cpus` are what the job is bound to, None where it may use all.
-    With `stdin` the program's input comes from outside; with `terminal` it runs at one of so many rows and columns.
-    SIGKILL comes `spare_s` after the grace: a program that ends the job itself says meanwhile how that has ended.
-    `boot_at` is when this boot began as the server counts time, None where it goes by the wall clock.
-    `log_of` names the job as no other is named: what another has left in the place of its log is moved aside.
+    `cgroup` is the group by which the job is killed; it may be missing. `limits` are groups outside of which the job
+    must not run. `checkpoint_signal` is sent `checkpoint_grace_s` before the time limit; 0 is none. `checkpoint_target`
+    is its receiver: "" all processes, "B" the main process, "S" all but the main process. With `wrapped` the main
+    process is Corral's own around a script, and the script's process counts as the main one, too.
+
+    `numa_nodes` and `numa_cpus` bind the job; None allows all. With `stdin` the program's input comes from outside;
+    with `terminal` it has a terminal of these rows and columns. SIGKILL comes `spare_s` after the grace: a program that
+    ends the job itself reports its end meanwhile. `boot_at` is the start of this boot in the server's time; None if the
+    server uses the wall clock. `log_of` names the job uniquely: another job's log in the place of its own is moved
+    aside.
     """
 
     launch_id: str
@@ -59,10 +60,10 @@ class Orders(NamedTuple):
 
 
 class Command(NamedTuple):
-    """What is executed, and as whom; `uid`, `gid` and `groups` are None together to stay who the server is.
+    """The program to execute and its user; `uid`, `gid` and `groups` are all None to stay the server's user.
 
-    `rlimits` are soft limits by name. `env` is all that the job gets. `output` and `error` are files in place of the
-    log, emptied first unless `append`; `input` is one for standard input.
+    `rlimits` are soft limits by name. `env` is the job's whole environment. `output` and `error` are files in place of
+    the log, emptied first unless `append`; `input` is the file for standard input.
     """
 
     argv: list[str]
@@ -80,7 +81,7 @@ class Command(NamedTuple):
 
 
 def encode(orders: Orders, command: Command) -> str:
-    """Both, one line each; bytes that are not UTF-8 survive as escaped surrogates."""
+    """Return both, one line each; bytes that are not UTF-8 survive as escaped surrogates."""
     return f"{json.dumps(orders)}\n{json.dumps(command)}\n"
 
 

@@ -1,6 +1,6 @@
-"""What is known of a launch once its records are compared with the processes that live.
+"""The state of a launch, after comparing its records with the living processes.
 
-Where the server is not root's a job may have written the records itself.
+If the server is not root's, a job may have written the records itself.
 """
 
 import os
@@ -20,9 +20,9 @@ MARK_NAME = "CORRAL_LAUNCH"
 
 
 class LaunchVerifier:
-    """Tells which supervisor has a launch, and which processes belong to it. For any thread; OSError is the disk's.
+    """Finds the supervisor of a launch, and the processes that belong to it. For any thread; OSError is the disk's.
 
-    `tag` tells the launches of this home from those of others. `watches` says whether the supervisor that was forked
+    `tag` distinguishes the launches of this home from others. `watches` returns whether the supervisor that was forked
     for a launch is known to live.
     """
 
@@ -36,7 +36,7 @@ class LaunchVerifier:
         self._claimants: dict[str, LocalProcess] = {}
 
     def records(self, launch_id: str) -> LaunchRecords:
-        """The files of the launch. Raises LaunchError for what is no launch id."""
+        """Return the files of the launch. Raises LaunchError for an invalid id."""
         if not LAUNCH_ID.fullmatch(launch_id):
             raise LaunchError(f"{launch_id!r} is not an launch id")
         return LaunchRecords(f"{self._launches}/{launch_id}")
@@ -46,14 +46,16 @@ class LaunchVerifier:
         return sorted(name for name in os.listdir(self._launches) if LAUNCH_ID.fullmatch(name))
 
     def claim(self, launch_id: str) -> Claim | None:
-        """The claim, torn where it names somebody else's process, or says that a launch never ran which did."""
+        """Return the claim record. It is `torn` if it names a process of another launch, or says that a launch never
+        ran although it did.
+        """
         claim = self.records(launch_id).claim.read()
         return None if claim is None else self._verified(launch_id, claim)
 
     def supervised_claim(self, launch_id: str) -> tuple[Claim | None, bool]:
-        """The claim, and whether a supervisor has the launch and lives.
+        """Return the claim, and whether a living supervisor has the launch.
 
-        Whose process the claim names is not looked into where the supervisor is known anyway.
+        The process in the claim is not verified if the supervisor is known anyway.
         """
         claim = self.records(launch_id).claim.read()
         if claim is None or claim.holder is None:
@@ -61,7 +63,7 @@ class LaunchVerifier:
         if self._watches(launch_id):
             return claim, True
         if not claim.holder.is_alive():
-            # Whose it was cannot be told any more.
+            # Its launch can no longer be determined.
             return claim, False
         claim = self._verified(launch_id, claim)
         return claim, claim.holder is not None
@@ -89,7 +91,7 @@ class LaunchVerifier:
         self._claimants.pop(launch_id, None)
 
     def has_run(self, launch_id: str) -> bool:
-        """Whether a supervisor is known to have had this launch, although its claim is not there or says otherwise."""
+        """Return whether a supervisor is known to have had this launch, although its claim is missing or differs."""
         return launch_id in claimed_list.names(self._claimed_list_file) or bool(self.orphan_pids(launch_id))
 
     def supervisor(self, launch_id: str) -> LocalProcess | None:
@@ -103,14 +105,14 @@ class LaunchVerifier:
         return known
 
     def kill_supervisors(self, launch_id: str) -> bool:
-        """Kill every supervisor of the launch, whatever its claim says, and their jobs; False when there is none."""
+        """Kill every supervisor of the launch, whatever its claim says, and their jobs; False if there is none."""
         found = supervisors(self._launches).get(launch_id, [])
         for supervisor in found:
             kill_with_supervisor(supervisor)
         return bool(found)
 
     def orphan_pids(self, launch_id: str) -> list[int]:
-        """The processes of a job whose supervisor is gone."""
+        """Return the processes of a job whose supervisor is gone."""
         return [process.pid for process in orphans(self.processes_left(launch_id))]
 
     def mark(self, launch_id: str) -> str:
@@ -118,7 +120,7 @@ class LaunchVerifier:
         return f"{MARK_NAME}={self._tag}/{launch_id}"
 
     def processes_left(self, launch_id: str) -> Left:
-        """By what the processes of the launch are known once its supervisor is gone."""
+        """Return the marks of the launch's processes once its supervisor is gone."""
         mark, group, uid = self.mark(launch_id), self._cgroups.path(launch_id), os.geteuid()
 
         def others() -> frozenset[LocalProcess]:
@@ -127,13 +129,14 @@ class LaunchVerifier:
         try:
             orders = self.records(launch_id).read_orders()
         except (OSError, ValueError):
-            # A job that runs as another user than the server's cannot have removed it: what says so is not of it.
+            # A job of another user than the server's cannot have removed the record: processes that suggest so are not
+            # its own.
             return Left(mark, group, uid, others)
-        # The cgroup rather than this server's place for them: the one that launched it may have been started elsewhere.
-        # It must be this launch's all the same, for what is in it is killed, and the job may have written the record.
+        # Use the recorded cgroup: the server that launched it may have had another place for cgroups.
+        # It must still be this launch's, because its processes are killed, and the job may have written the record.
         if self._cgroups.is_path_of(orders.cgroup, launch_id):
             group = orders.cgroup
-        # Only root's jobs are others', and its records are its own.
+        # Only root's server runs jobs of other users, and only root writes its records.
         return Left(mark, group, uid or max(orders.uid, 0), others)
 
     def _living_supervisors(self) -> frozenset[LocalProcess]:

@@ -1,4 +1,4 @@
-"""Hears about supervisors: one thread, one epoll over the zygote, the notice socket and a pidfd for each supervisor."""
+"""Watches supervisors: one thread, one epoll over the zygote, the notice socket and a pidfd for each supervisor."""
 
 import contextlib
 import logging
@@ -28,19 +28,21 @@ _NOTICES_AT_ONCE = 256
 _RESCAN_S = 0.5
 _WAKE_S = 2.0
 _RESTART_LIMIT = 5
-# Far below what the socket holds, so that neither side ever waits for the other to read.
+# Far below the socket's capacity, so that neither side ever waits for the other to read.
 _IN_FLIGHT_LIMIT = 64
 ANSWER_S = 10.0
-"""A zygote answers within milliseconds, a fresh one within a second or two. One that does not is replaced."""
+"""The time limit of a zygote's answer: normally milliseconds, a new zygote a second or two. A late zygote is
+replaced.
+"""
 
 
 class Watcher:
-    """Keeps a zygote running and supervisors awake, and reports when one is up and when it has ended.
+    """Keeps a zygote running and supervisors awake, and reports their starts and ends.
 
-    `on_supervisor(launch_id, ended)` and `on_failed(launch_id, message)` say whether that is news of the launch; then
-    `on_news(launch_id)` follows, for all that one look has found at once. They run on the watcher's thread. A notice
-    that a job has started may be lost, and there may be no descriptor left to watch a supervisor with: such launches
-    are looked up on disk every half second.
+    `on_supervisor(launch_id, ended)` and `on_failed(launch_id, message)` return whether the state of the launch has
+    changed. Then `on_news(launch_id)` follows, for all changes of one round at once. They run on the watcher's thread.
+    A notice that a job has started may be lost, and there may be no descriptor left to watch a supervisor: these
+    launches are looked up on disk every half second.
     """
 
     def __init__(
@@ -69,12 +71,12 @@ class Watcher:
         self._unwatched: dict[str, None] = {}
         self._supervisors: dict[int, str] = {}
         self._pidfds: dict[str, list[int]] = {}
-        """The same by launch, of which nearly always one supervisor is watched."""
+        """The pidfds by launch; nearly always a launch has one supervisor."""
         self._thread: threading.Thread | None = None
         self._closing = False
 
     def start(self) -> None:
-        """Raises LaunchError when the sockets or the zygote cannot be had."""
+        """Raises LaunchError if the sockets or the zygote cannot be had."""
         self._epoll = select.epoll()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._notices = self._open_notices()
@@ -147,11 +149,11 @@ class Watcher:
             if not self._in_flight:
                 self._await_answer()
             self._in_flight[launch_id] = None
-            # A zygote that is gone is noticed by the thread, which asks the next one for all that is in flight.
+            # The thread notices a dead zygote and repeats all open requests to the next one.
             self._zygote.request(launch_id)
 
     def watch(self, launch_id: str, supervisor: LocalProcess) -> None:
-        """Watch a supervisor that an earlier server, or a zygote that died, has left; nothing when it is watched."""
+        """Watch a supervisor that an earlier server, or a zygote that died, has left; nothing if it is watched."""
         with self._lock:
             if launch_id in self._pidfds:
                 return
@@ -175,20 +177,20 @@ class Watcher:
         _signal_process(supervisor, signal.SIGTERM)
 
     def tell_process(self, supervisor: LocalProcess) -> None:
-        """Have this supervisor look for news, as `end_process`."""
+        """Signal this supervisor to look for changes, as `end_process`."""
         _signal_process(supervisor, NEWS)
 
     def watches(self, launch_id: str) -> bool:
-        """Whether a supervisor that was forked for this launch is known to live."""
+        """Return whether a supervisor that was forked for this launch is known to live."""
         with self._lock:
             return launch_id in self._pidfds
 
     def end_supervisor(self, launch_id: str) -> bool:
-        """Have the supervisor end its job, if it is watched and lives; False when there is none."""
+        """Tell the supervisor to end its job, if it is watched and lives; False if there is none."""
         return self._signal(launch_id, signal.SIGTERM)
 
     def tell_supervisor(self, launch_id: str) -> bool:
-        """Have the supervisor look for news, if it is watched and lives; False when there is none."""
+        """Signal the supervisor to look for changes, if it is watched and lives; False if there is none."""
         return self._signal(launch_id, NEWS)
 
     def _signal(self, launch_id: str, signum: signal.Signals) -> bool:
@@ -225,7 +227,7 @@ class Watcher:
         try:
             act(*arguments)
         except Exception:
-            # One launch's trouble must not leave all others unwatched.
+            # Trouble with one launch must not leave all others unwatched.
             log.exception("the process runtime met an error and goes on")
 
     def _wake_stopped(self) -> None:
@@ -258,7 +260,7 @@ class Watcher:
         self._events.append((launch_id, True))
 
     def _on_notices(self) -> None:
-        # A job that sends without end has the others wait for a moment, and not for ever: the rest is heard next.
+        # A job that sends without end delays the others only for a moment: the rest is read in the next round.
         with contextlib.suppress(BlockingIOError):
             for _ in range(_NOTICES_AT_ONCE):
                 self._on_notice(self._notices.recv(_NOTICE_BYTES))
@@ -273,7 +275,8 @@ class Watcher:
         with self._lock:
             asked_for = launch_id in self._starting or launch_id in self._pidfds
             self._starting.pop(launch_id, None)
-        # If not, an earlier server asked for it, and it took its claim after this one had looked for those that run.
+        # If not, an earlier server requested it, and it took its claim after this server had looked for running
+        # launches.
         if asked_for or self._watch_holder(launch_id):
             self._events.append((launch_id, False))
 
@@ -302,7 +305,7 @@ class Watcher:
                 self._events.append((launch_id, True))
 
     def _is_left(self, launch_id: str) -> bool:
-        """Whether somebody took the claim, and no supervisor lives that could have."""
+        """Return whether the claim was taken, and no supervisor lives that could have taken it."""
         holder = self._holder(launch_id)
         return not (holder and holder.is_alive()) and self._records(launch_id).claim.is_taken()
 
@@ -339,7 +342,9 @@ class Watcher:
                 self._zygote.kill()
 
     def _replace_zygote(self) -> None:
-        """Start another, and ask it for all that the last one has not answered; the claim keeps each launch single."""
+        """Start another zygote, and repeat the unanswered requests of the last one; the claim keeps each launch
+        single.
+        """
         with self._lock:
             if self._zygote:
                 self._epoll.unregister(self._zygote.fileno())
@@ -363,14 +368,14 @@ class Watcher:
         for launch_id in failed:
             self._failed(launch_id, outcome)
 
-    # What is told
+    # Reports
 
     def _failed(self, launch_id: str, message: str) -> None:
         if self._on_failed(launch_id, message):
             self._news[launch_id] = None
 
     def _take_events(self) -> None:
-        """Look into what happened, then tell of all of it: who hears of it is woken once."""
+        """Handle all events, then report all changes at once, so that a receiver is woken once."""
         while self._events:
             self._safely(self._take_event, *self._events.popleft())
         news, self._news = self._news, {}
@@ -392,7 +397,7 @@ def _signal_process(process: LocalProcess, signum: signal.Signals) -> None:
 
 
 def _signal(pidfd: int, signum: signal.Signals) -> bool:
-    """Signal a supervisor, and wake it, for its job may have stopped it; False when it has ended."""
+    """Signal a supervisor, and wake it, for its job may have stopped it; False if it has ended."""
     try:
         signal.pidfd_send_signal(pidfd, signum)
         signal.pidfd_send_signal(pidfd, signal.SIGCONT)
@@ -402,12 +407,12 @@ def _signal(pidfd: int, signum: signal.Signals) -> bool:
 
 
 def _open_process(process: LocalProcess) -> int | None:
-    """A pidfd of exactly this process, None when it has ended. Raises OSError when no descriptor is left."""
+    """A pidfd of exactly this process, None if it has ended. Raises OSError if no descriptor is left."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:
         return None
-    # Checked after opening: from here on the descriptor cannot come to mean another process.
+    # Checked after opening: from here on the descriptor cannot refer to another process.
     if process.is_alive():
         return pidfd
     os.close(pidfd)

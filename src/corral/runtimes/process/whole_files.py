@@ -1,7 +1,7 @@
 """Files that appear whole, or count as absent while they do not parse.
 
-Where the server is not root's its jobs can write them, too: whatever stands in a file's place, nobody waits for it,
-follows it, or reads more of it than such a file could hold.
+If the server is not root's, its jobs can write the files, too. So a read never waits, never follows a link, and takes
+no more bytes than the file can have.
 """
 
 import errno
@@ -17,25 +17,25 @@ T = TypeVar("T")
 
 RECORD_LIMIT_BYTES = 64 * 1024
 TIME_LIMIT = 1e11
-"""No moment of a record is so late: Unix seconds of the year 5138."""
+"""The upper bound of times in a record: Unix seconds of the year 5138."""
 
 _READ_BYTES = 65536
-# The machine's trouble; any other error tells what somebody has made of the file.
+# Errors of the machine; any other error shows what was made of the file.
 _MACHINES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
 
 
 class Unreadable(ValueError):
-    """The file is not a valid record. The message begins with its path and says what is wrong."""
+    """The file is not a valid record. The message begins with its path and states the fault."""
 
 
 def temporary_beside(path: str) -> str:
-    """A name for what will become `path`, that no other writer of it uses."""
+    """Return a name for the file that will become `path`, which no other writer of it uses."""
     return f"{path}.{os.getpid()}.{time.monotonic_ns()}"
 
 
 def open_regular(path: str, flags: int, mode: int = 0o600) -> int:
-    """A descriptor of the file. Raises OSError, also when it is anything but a regular file."""
-    # Without waiting, for nobody may ever open the other end of a fifo.
+    """A descriptor of the file. Raises OSError, also if it is anything but a regular file."""
+    # Without waiting, because the other end of a fifo may never be opened.
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
@@ -60,7 +60,7 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def read_record(path: str, limit_bytes: int = RECORD_LIMIT_BYTES) -> bytes | None:
-    """All of a record, None when there is none. Raises Unreadable, and OSError when the machine is in trouble."""
+    """Return all of a record, or None if it is missing. Raises Unreadable, and OSError if the machine fails."""
     try:
         fd = open_regular(path, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
@@ -89,16 +89,16 @@ def _read_to_end(fd: int, path: str, limit_bytes: int) -> bytes:
 
 
 def decode_record(path: str, line: bytes, make: Callable[[Any], T]) -> T:
-    """What `make` makes of the JSON in a line. Raises Unreadable, whatever goes wrong: a job may have written it."""
+    """Return `make` of the JSON in a line. Raises Unreadable for any error: a job may have written the line."""
     try:
         return make(decode(line.decode()))
     except Exception as error:
-        # As `untrusted.guarded` without its line in the log: one that is just being written is no news.
+        # As `untrusted.guarded` without its line in the log: a record that is just being written is normal.
         raise Unreadable(f"{path} makes no sense") from error
 
 
 def a_moment(value: Any) -> float:
-    """A time of a record, in Unix seconds. Raises ValueError for what is none, as is what is not a number."""
+    """Return a time of a record, in Unix seconds. Raises ValueError if it is invalid."""
     if type(value) in (int, float) and 0 <= value < TIME_LIMIT:
         return float(value)
     raise ValueError("no moment")
@@ -112,7 +112,7 @@ def a_count(value: Any, least: int, most: int) -> int:
 
 
 def a_text(value: Any, longest: int) -> str:
-    """A text of a record, cut where it is longer. Raises ValueError."""
+    """Return a text of a record, cut if it is too long. Raises ValueError."""
     if type(value) is str:
         return value[:longest]
     raise ValueError("no text")

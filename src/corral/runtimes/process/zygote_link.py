@@ -16,10 +16,10 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the zygote did about one launch.
+    """The zygote's answer about one launch.
 
-    `pidfd` belongs to whoever receives it; it is None when this process has no room for another descriptor, too. No
-    supervisor runs when it has `ended` already, or when `error` says why none was forked.
+    `pidfd` belongs to the receiver; it is None also if this process has no room for another descriptor. No supervisor
+    runs if it has `ended` already, or if `error` says why none was forked.
     """
 
     launch_id: str
@@ -60,7 +60,7 @@ class ZygoteLink:
         return self._socket.fileno()
 
     def request(self, launch_id: str) -> bool:
-        """Ask for a launch; False when the zygote is gone."""
+        """Request a launch; False if the zygote is gone."""
         try:
             self._socket.send(launch_id.encode(), socket.MSG_NOSIGNAL)
         except OSError:
@@ -68,7 +68,7 @@ class ZygoteLink:
         return True
 
     def receive(self) -> Answer | None:
-        """The next answer, waiting for it; None when the zygote is gone."""
+        """Wait for the next answer and return it; None if the zygote is gone."""
         try:
             data, handles, _, _ = socket.recv_fds(self._socket, _ANSWER_BYTES, 1)
         except OSError:
@@ -82,7 +82,7 @@ class ZygoteLink:
         return Answer(launch_id, handles[0] if handles else None, verb == "gone", error)
 
     def kill(self) -> None:
-        """End a zygote that does not answer, which is then gone like one that died."""
+        """Kill a zygote that does not answer; it is then handled like one that died."""
         self._process.kill()
 
     def close(self) -> None:

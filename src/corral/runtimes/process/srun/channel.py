@@ -1,7 +1,7 @@
-"""What srun and a member say to each other: frames on a socket.
+"""The protocol between srun and a member: frames on a socket.
 
-They are neither encrypted nor signed: whoever can change what is on the network between the hosts of a job can change
-what is said.
+They are neither encrypted nor signed: an attacker who can change network traffic between the hosts of a job can change
+them.
 """
 
 import json
@@ -11,24 +11,26 @@ from collections.abc import Iterator
 from typing import Any
 
 RANK = struct.Struct(">I")
-"""How the rank of a member is written."""
+"""The encoding of a member's rank."""
 
 _FRAME = struct.Struct(">cI")
 _MOST_BYTES = 64 * 1024 * 1024
 _READ_BYTES = 64 * 1024
 
 STEP, SIGNAL, OUTPUT, END = b"S", b"K", b"O", b"E"
-"""Frames: a step to be run and a signal for its tasks, from srun; what a task wrote and how it ended, from a member."""
+"""The kinds of frames: a step to run and a signal for its tasks, from srun; a task's output and its end, from a
+member.
+"""
 
 _HEARD = struct.Struct(">IB")
 
 
 class Broken(Exception):
-    """The connection has ended, or the other side is not who it should be or does not speak as it should."""
+    """The connection has ended, or the other side cannot prove its identity or breaks the protocol."""
 
 
 def exactly(line: socket.socket, count: int) -> bytes:
-    """So many bytes of a blocking socket. Raises Broken at its end."""
+    """Receive `count` bytes of a blocking socket. Raises Broken at its end."""
     data = bytearray()
     while len(data) < count:
         piece = line.recv(count - len(data))
@@ -39,17 +41,17 @@ def exactly(line: socket.socket, count: int) -> bytes:
 
 
 def send(line: socket.socket, kind: bytes, payload: bytes) -> None:
-    """One frame. Raises OSError."""
+    """Send one frame. Raises OSError."""
     line.sendall(_FRAME.pack(kind, len(payload)) + payload)
 
 
 def send_json(line: socket.socket, kind: bytes, value: Any) -> None:
-    """One frame of JSON. Raises OSError."""
+    """Send one frame of JSON. Raises OSError."""
     send(line, kind, json.dumps(value).encode())
 
 
 def send_output(line: socket.socket, rank: int, stream: int, data: bytes) -> None:
-    """What a task has written. Raises OSError."""
+    """Send a task's output. Raises OSError."""
     send(line, OUTPUT, _HEARD.pack(rank, stream) + data)
 
 
@@ -66,7 +68,7 @@ class Frames:
         self._data = bytearray()
 
     def read(self) -> Iterator[tuple[bytes, bytes]]:
-        """Those that are complete now. Raises Broken at the end of the connection."""
+        """Yield the frames that are complete now. Raises Broken at the end of the connection."""
         try:
             piece = self._line.recv(_READ_BYTES)
         except OSError as error:

@@ -19,7 +19,7 @@ _USAGE = 1
 _LOST = 1
 _KILL_WAIT_S = 30.0
 _LONGEST_LINE = 256 * 1024
-"""Of a longer line what has come is written before its end comes."""
+"""A longer line is written in parts, before its end comes."""
 _TELL_AFTER_S = 10.0
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 _IGNORED = (signal.SIGUSR1, signal.SIGUSR2)
@@ -28,9 +28,9 @@ _SUPERVISOR = "corral-job\n"
 
 
 def main(words: list[str]) -> NoReturn:
-    """Run the step that the words of the command line ask for, and exit with the highest code of its tasks.
+    """Run the step of the command line, and exit with the highest code of its tasks.
 
-    What srun itself has ended, because another task failed, does not count.
+    Tasks that srun itself ended, because another task failed, do not count.
     """
     try:
         options = parse(words)
@@ -56,7 +56,7 @@ def _say(line: str) -> None:
 
 
 class _Sink(NamedTuple):
-    """Where what the tasks write comes together. `own` is srun's standard output or error, not a file."""
+    """A destination of the tasks' output. `own` means srun's standard output or error, not a file."""
 
     fd: int
     own: bool
@@ -90,7 +90,9 @@ class JobStep:
         return env
 
     def _open_sinks(self) -> dict[int, _Sink]:
-        """By stream. Standard error goes where standard output does, unless it has a file, as with Slurm."""
+        """Return the destinations by stream. Standard error goes to that of standard output unless it has a file, as
+        with Slurm.
+        """
         output = common_file(self._options.output, os.environ)
         error = common_file(self._options.error, os.environ)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
@@ -135,7 +137,7 @@ class JobStep:
                     continue
                 if not fds:
                     raise BadUsage("the job is ending")
-                # The tasks here must not have it: its end tells the member that srun is gone.
+                # The tasks here must not inherit it: its end shows the member that srun is gone.
                 os.set_inheritable(fds[0], False)
                 reached[channel.RANK.unpack(said)[0]] = socket.socket(fileno=fds[0])
         return reached
@@ -160,14 +162,14 @@ class JobStep:
             self._lose(member)
 
     def _files(self, task: Task) -> tuple[str | None, str | None]:
-        """The files that a task writes itself; its standard error goes with its output unless it has its own."""
+        """Return the files that a task writes itself; its standard error goes with its output unless it has its own."""
         error = task.error
         if error is None and self._options.error is None:
             error = task.output
         return task.output, error
 
     def _begin_here(self) -> None:
-        # What is shown as it comes needs no copying.
+        # Output that is shown as it comes needs no copying.
         piped = tuple(self._options.label or not self._sinks[stream].own for stream in (1, 2))
         own = [task for task in self._tasks if task.member == self._own_rank]
         for number, task in enumerate(own):
@@ -205,7 +207,7 @@ class JobStep:
             self._end_all()
 
     def _heard(self, rank: int, stream: int, data: bytes) -> None:
-        """Write whole lines, with the task's number before each where that is asked for."""
+        """Write whole lines, with the task's number before each if requested."""
         if self._options.unbuffered and not self._options.label:
             self._write(stream, data)
             return

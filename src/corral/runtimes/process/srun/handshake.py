@@ -1,7 +1,7 @@
-"""How a member and the script's side know each other when they meet.
+"""Authenticates a member and the script's side to each other when they connect.
 
-Both have the launch's secret in their environment, which nobody but the job's user can read, and prove that without
-sending it.
+Both have the launch's secret in their environment, which only the job's user can read. They prove that they know it
+without sending it.
 """
 
 import hashlib
@@ -20,13 +20,13 @@ def _proof(secret: str, who: bytes, *parts: bytes) -> bytes:
 
 
 def hello(secret: str, rank: int, theirs: bytes) -> tuple[bytes, bytes]:
-    """What a member answers to the nonce it is met with, and what it must be answered."""
+    """Return a member's answer to the nonce `theirs`, and the reply that it expects."""
     number, own = RANK.pack(rank), os.urandom(NONCE_BYTES)
     return number + own + _proof(secret, b"member", number, own, theirs), _proof(secret, b"script", own, theirs)
 
 
 def welcome(secret: str, own: bytes, said: bytes) -> tuple[int, bytes]:
-    """The rank of a member that said this to the nonce `own`, and what it is answered. Raises Broken."""
+    """Return the rank of the member that answered the nonce `own`, and the reply to it. Raises Broken."""
     number, theirs = said[: RANK.size], said[RANK.size : -PROOF_BYTES]
     if not hmac.compare_digest(said[-PROOF_BYTES:], _proof(secret, b"member", number, theirs, own)):
         raise Broken("a member that does not know the secret of the launch")

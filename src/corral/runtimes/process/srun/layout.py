@@ -1,4 +1,4 @@
-"""Which task of a step runs on which member, and what it finds in its environment. Pure."""
+"""The assignment of a step's tasks to members, and the environment of each task. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ _NONE = "none"
 
 
 class Task(NamedTuple):
-    """One process of a step. `output` and `error` are files that it writes itself, None where srun has its output."""
+    """One process of a step. `output` and `error` are files that it writes itself; None if its output goes to srun."""
 
     rank: int
     member: int
@@ -23,7 +23,7 @@ class Task(NamedTuple):
 
 
 def members_of(env: Mapping[str, str]) -> list[str]:
-    """The node of each member of the job that this is, in the order of their ranks. Raises BadUsage outside of one."""
+    """Return the node of each member of this job, in the order of their ranks. Raises BadUsage outside of a job."""
     if not env.get("CORRAL_JOB_ID"):
         raise BadUsage(
             "this is Corral's srun, which runs a command on the members of a job from within its script; "
@@ -40,7 +40,7 @@ def members_of(env: Mapping[str, str]) -> list[str]:
 
 
 def lay_out(nodes: list[str], options: Options, env: Mapping[str, str]) -> list[Task]:
-    """The tasks of a step, in blocks: those of a member have ranks one after another. Raises BadUsage."""
+    """Return the tasks of a step, in blocks: those of a member have consecutive ranks. Raises BadUsage."""
     members = _chosen(nodes, options)
     counts = _counts(len(members), len(nodes), options, env)
     members = members[: len(counts)]
@@ -85,7 +85,7 @@ def _chosen(nodes: list[str], options: Options) -> list[int]:
 
 
 def _counts(members: int, of: int, options: Options, env: Mapping[str, str]) -> list[int]:
-    """How many tasks each member has, the first ones one more where they cannot all have as many."""
+    """Return the number of tasks of each member; the first members have one more if the tasks do not divide evenly."""
     each = options.ntasks_per_node
     total = options.ntasks
     if total is None and each is not None:
@@ -110,7 +110,7 @@ def _file(pattern: str | None, env: Mapping[str, str], place: Mapping[str, int],
 
 
 def common_file(pattern: str | None, env: Mapping[str, str]) -> str | None:
-    """The file that srun writes for all tasks; None where each has its own, or none is asked for."""
+    """The file that srun writes for all tasks; None if each has its own, or none is asked for."""
     if pattern is None or pattern in ("all", _NONE) or _OF_A_TASK.search(pattern):
         return None
     return filled(pattern, env, {}, "")
@@ -152,7 +152,7 @@ def exported(option: str | None, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def devices_of(task: int, each: int, visible: str) -> str:
-    """The devices of a member's n-th task, where each task has so many of its own. Raises BadUsage."""
+    """Return the devices of a member's n-th task, if each task has `each` of its own. Raises BadUsage."""
     uuids = [uuid for uuid in visible.split(",") if uuid]
     mine = uuids[task * each : (task + 1) * each]
     if len(mine) < each:

@@ -4,7 +4,9 @@ import selectors
 
 
 def serve(selector: selectors.BaseSelector, timeout_s: float | None) -> None:
-    """Wait for what is ready and call its data; what an earlier call of the round has let go of is not called."""
+    """Wait for ready descriptors and call their data, except for descriptors that an earlier call of the round has
+    dropped.
+    """
     for key, _ in selector.select(timeout_s):
         if selector.get_map().get(key.fd) is key:
             key.data()

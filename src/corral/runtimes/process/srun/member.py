@@ -1,7 +1,7 @@
-"""What runs on the members of a gang whose script runs on rank 0: it waits for commands from there, and runs them.
+"""The program on the members of a gang whose script runs on rank 0: it waits for commands from there, and runs them.
 
 One connection to rank 0 is always kept waiting. When a step comes on it, a process of its own serves the step, and the
-next connection is made. When rank 0 has ended the connection ends, and so does the member.
+next connection is made. When rank 0 ends, the connection ends, and so does the member.
 """
 
 import json
@@ -27,7 +27,7 @@ _OWN_NAMES = frozenset({"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
 _IGNORED = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE, signal.SIGALRM, signal.SIGVTALRM}
 )
-"""What is sent to every process of a job means its tasks."""
+"""Signals that this program ignores: sent to every process of a job, they are meant for its tasks."""
 
 
 def main() -> NoReturn:
@@ -55,14 +55,14 @@ def main() -> NoReturn:
                 break
             _serve_apart(line)
     except (InterruptedError, ConnectionError):
-        # What it runs was told to stop, too, or has lost its srun.
+        # Its steps were told to stop, too, or have lost their srun.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     _wait_for_steps()
     sys.exit(128 + signal.SIGTERM if stopped else 0)
 
 
 def _meet(host: str, port: int, secret: str, rank: int, *, again: bool) -> socket.socket | None:
-    """A connection to rank 0, which may not have begun yet; None when it has ended."""
+    """A connection to rank 0, which may not have begun yet; None if it has ended."""
     pause_s = _FIRST_PAUSE_S
     while True:
         _reap()
@@ -112,7 +112,7 @@ def _serve_apart(line: socket.socket) -> None:
 
 
 class _Step:
-    """One step on this member: its tasks, and the srun that they are of."""
+    """One step on this member: its tasks, and their srun."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -142,7 +142,7 @@ class _Step:
             self._abandon()
 
     def _abandon(self) -> None:
-        """Its srun is gone: nobody waits for these tasks."""
+        """End the tasks: their srun is gone."""
         if self._kill_at is None:
             self._begun = True
             self._selector.unregister(self._line)

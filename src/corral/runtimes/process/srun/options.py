@@ -43,11 +43,13 @@ _COUNTS = frozenset({"ntasks", "nodes", "ntasks_per_node", "gpus_per_task"})
 
 
 class BadUsage(Exception):
-    """The command line, or what it asks for, cannot be had. The message says what would be."""
+    """The command line is invalid or impossible. The message has possible values."""
 
 
 class Options(NamedTuple):
-    """What srun was told; None is what was not said. `passed_over` are options that change nothing, with reasons."""
+    """The options of srun; None is an option that was not given. `passed_over` are options without effect, with
+    reasons.
+    """
 
     command: list[str]
     ntasks: int | None = None
@@ -66,7 +68,7 @@ class Options(NamedTuple):
 
 
 def parse(words: list[str]) -> Options:
-    """The options before the first word that is none, and the command after them. Raises BadUsage."""
+    """Return the options before the first other word, and the command after them. Raises BadUsage."""
     given: dict[str, object] = {}
     passed_over: list[str] = []
     left = list(words)
@@ -95,7 +97,7 @@ def parse(words: list[str]) -> Options:
 
 
 def _split(word: str) -> tuple[str, str | None, list[str]]:
-    """The option, the value that is written to it, and of several letters the others as a word: -lu is -l -u."""
+    """Split a word into option, attached value, and the rest of several letters as a word: -lu is -l -u."""
     if word.startswith("--"):
         option, equals, value = word.partition("=")
         return option, value if equals else None, []

@@ -1,4 +1,4 @@
-"""What the server knows of srun and scontrol: their command lines, and the files by which jobs find them."""
+"""The server's part of srun and scontrol: their command lines, and the files by which jobs find them."""
 
 import os
 import shlex
@@ -12,9 +12,9 @@ _ROOT = str(Path(corral.__file__).parent.parent)
 
 
 def _program(module: str, call: str, *, beside: str = "") -> list[str]:
-    """With as little of Python as possible, and without the rest of Corral.
+    """Return the command of a module with as little of Python as possible, and without the rest of Corral.
 
-    What a module needs of the rest is found `beside`.
+    The module finds other packages that it needs `beside`.
     """
     here = os.path.dirname(os.path.abspath(__file__))
     boot = (
@@ -27,12 +27,12 @@ def _program(module: str, call: str, *, beside: str = "") -> list[str]:
 
 
 def member_program() -> tuple[str, ...]:
-    """What runs on a member that waits for the script's srun."""
+    """Return the program of a member that waits for the script's srun."""
     return tuple(_program("member", ""))
 
 
 def script_program(command: Sequence[str]) -> tuple[str, ...]:
-    """What runs the script on rank 0 of a gang."""
+    """Return the program that runs the script on rank 0 of a gang."""
     return (*_program("script", "sys.argv[1:]"), *command)
 
 

@@ -1,7 +1,7 @@
-"""Rank 0 of a gang that runs a script: it runs the script, and gives each srun in it connections to the other members.
+"""The program on rank 0 of a gang: it runs the script, and gives each srun in it connections to the other members.
 
-It adds nothing to the script's output, passes no signal on (whoever signals a job signals all of its processes), and
-ends as the script does.
+It adds nothing to the script's output and ends as the script does. It passes no signal on, because a signal for a job
+goes to all of its processes.
 """
 
 import os
@@ -23,7 +23,7 @@ _HELLO_S = 10.0
 _LISTEN_S = 10.0
 _LISTEN_PAUSE_S = 0.2
 _MOST_STRANGERS = 256
-"""Connections of whom it is not known yet whether they are members; of more, those that came first are dropped."""
+"""The most connections that have not authenticated yet; of more, the oldest are dropped."""
 _NO_ROOM_PAUSE_S = 0.05
 _REQUEST_BYTES = 65536
 _HANDLED = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
@@ -79,14 +79,14 @@ class Introductions:
         self._selector.register(self._sruns, selectors.EVENT_READ, self._on_srun)
 
     def listen(self, host: str, port: int, until: float) -> None:
-        """Let members come. Raises OSError when somebody else has the port until then (time.monotonic)."""
+        """Accept members. Raises OSError if the port stays in use until `until` (time.monotonic)."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         while True:
             try:
                 self._members = socket.create_server((host, port), family=family, backlog=256)
                 break
             except OSError:
-                # Since the port was chosen it may have become that of somebody's outgoing connection.
+                # Since it was chosen, the port may have been taken by an outgoing connection.
                 if time.monotonic() >= until:
                     raise
             time.sleep(_LISTEN_PAUSE_S)
@@ -112,7 +112,7 @@ class Introductions:
         if line is None:
             return
         if len(self._strangers) >= _MOST_STRANGERS:
-            # Whoever fills them up must not keep out members, which say who they are at once.
+            # Idle connections must not keep out members, which authenticate at once.
             self._drop(next(iter(self._strangers)))
         nonce, said = os.urandom(handshake.NONCE_BYTES), bytearray()
         line.setblocking(False)
@@ -124,7 +124,7 @@ class Introductions:
             self._drop(line)
 
     def _hear(self, line: socket.socket, nonce: bytes, said: bytearray) -> None:
-        """A stranger says who it is."""
+        """Read a new connection's authentication."""
         try:
             piece = line.recv(handshake.HELLO_BYTES - len(said))
             said += piece
@@ -143,7 +143,7 @@ class Introductions:
         self._introduce()
 
     def _leave(self, rank: int, line: socket.socket) -> None:
-        """A member that waits has nothing to say: it is gone."""
+        """Drop a waiting member: it sends nothing while it waits, so its connection has ended."""
         self._waiting[rank].remove(line)
         self._drop(line)
 
@@ -193,7 +193,7 @@ class Introductions:
 
 
 def _accepted(listener: socket.socket) -> socket.socket | None:
-    """The next connection; None where it broke off, or there is no room for it: then it waits, and is tried again."""
+    """The next connection; None if it broke off, or there is no room for it: then it waits, and is tried again."""
     try:
         return listener.accept()[0]
     except OSError:

@@ -13,7 +13,7 @@ _SIGNALS = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}
 
 
 class TaskSpec(NamedTuple):
-    """What to execute. Of `output` and `error` None is what srun has itself, or a pipe to it where `piped`."""
+    """A program to execute. With None, `output` and `error` are those of srun, or a pipe to it if `piped`."""
 
     rank: int
     argv: list[str]
@@ -24,7 +24,7 @@ class TaskSpec(NamedTuple):
 
 
 class TaskEnd(NamedTuple):
-    """How a task ended: its exit code, 128+N on signal N, and why it could not be started where that is so."""
+    """The end of a task: its exit code, 128+N on signal N, and why it could not be started, if so."""
 
     rank: int
     code: int
@@ -33,9 +33,9 @@ class TaskEnd(NamedTuple):
 
 
 class Tasks:
-    """Some tasks, served by the selector of whoever runs them: the keys' data are to be called.
+    """Some tasks, served by the caller's selector, which has to call the keys' data.
 
-    `heard(rank, stream, data)` gets what a task writes to a pipe, stream 1 or 2; `ended` how it ended.
+    `heard(rank, stream, data)` gets a task's output from a pipe, stream 1 or 2; `ended` gets its end.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Tasks:
         self._pipes: dict[int, list[tuple[int, int]]] = {}
 
     def start(self, spec: TaskSpec) -> None:
-        """Execute it in a process group of its own; what is wrong with it is told as its end."""
+        """Execute the task in a process group of its own; an error is reported as its end."""
         opened: list[int] = []
         pipes: list[tuple[int, int]] = []
         try:
@@ -68,7 +68,7 @@ class Tasks:
                     opened.append(writer)
                     pipes.append((reader, stream))
                     actions.append((os.POSIX_SPAWN_DUP2, writer, stream))
-            # The search for the program goes by this process's own PATH.
+            # The search for the program uses this process's own PATH.
             os.environ["PATH"] = spec.env.get("PATH", os.defpath)
             pid = os.posix_spawnp(
                 spec.argv[0],
@@ -104,11 +104,11 @@ class Tasks:
 
     @property
     def left(self) -> int:
-        """How many tasks still run."""
+        """The number of tasks that still run."""
         return len(self._pids)
 
     def signal(self, number: int) -> None:
-        """Send a signal to every task and what it has started, as far as that is still in its process group."""
+        """Send a signal to every task and its descendants, as far as they are still in its process group."""
         for pid in tuple(self._pids.values()):
             try:
                 os.killpg(pid, number)
@@ -116,7 +116,7 @@ class Tasks:
                 continue
 
     def _hear(self, rank: int, reader: int, stream: int) -> bool:
-        """Take what is there; False where nothing is, now or any more."""
+        """Read available output; False if there is none, now or any more."""
         try:
             data = os.read(reader, _READ_BYTES)
         except BlockingIOError:
@@ -136,7 +136,7 @@ class Tasks:
         _, status = os.waitpid(self._pids.pop(rank), 0)
         self._selector.unregister(handle)
         os.close(handle)
-        # What it has started may have the pipes open for ever; what the task itself has written is in them now.
+        # Its descendants may have the pipes open for ever; the task's own output is in them now.
         for reader, stream in tuple(self._pipes[rank]):
             while self._hear(rank, reader, stream):
                 pass
