@@ -1,11 +1,11 @@
 import subprocess
 import sys
-from dataclasses import fields
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 
-from corral.cli.flags import DeviceFlags, JobFlags, SubmitFlags
+from corral.cli.commands.job_options import DeviceFlags, JobFlags, SubmitFlags
+from corral.cli.declaring import Option, Options
 from corral.client.options import RequestOptions
 from corral.client.request import submission
 from corral.declared import keywords
@@ -16,33 +16,31 @@ from corral.model.field import RESERVE, RUN, SUBMIT, Kind
 from corral.model.notification import NotifyOn
 
 TAKEN = {RESERVE: DeviceFlags, RUN: JobFlags, SUBMIT: SubmitFlags}
-TYPES = {Kind.FLAG: bool, Kind.WHOLE: int | None, Kind.NUMBER: float | None}
+KINDS = {Kind.FLAG: "flag", Kind.WHOLE: "whole", Kind.NUMBER: "number"}
 
 
-def typer_flags() -> dict[str, tuple[type[Any], Any, Any]]:
-    """Each flag of a job by name, with the first class that has it, its type and what typer knows of it."""
-    found: dict[str, tuple[type[Any], Any, Any]] = {}
+def command_line() -> dict[str, tuple[type[Options], Option]]:
+    """Each option of a job on the command line by name, with the first class that has it."""
+    found: dict[str, tuple[type[Options], Option]] = {}
     for cls in (DeviceFlags, JobFlags, SubmitFlags):
-        for name, hint in get_type_hints(cls, include_extras=True).items():
-            found.setdefault(name, (cls, hint.__origin__, hint.__metadata__[0]))
-    assert list(found) == [one.name for one in fields(SubmitFlags)]
+        for option in cls.declared:
+            found.setdefault(option.name, (cls, option))
     return found
 
 
 @pytest.mark.parametrize("option", options().values(), ids=options())
 def test_a_flag_is_what_the_model_declares(option: DeclaredOption) -> None:
-    cls, kind, flag = typer_flags()[option.option.flag or option.name]
-    assert (option.flag,) == (flag.default, *flag.param_decls)
+    cls, flag = command_line()[option.option.flag or option.name]
+    assert (option.flag,) == flag.names
     assert meaning_of(option).help == flag.help
-    assert option.option.metavar == (flag.metavar or "")
+    assert option.option.metavar == flag.metavar
     assert TAKEN[option.option.on] is cls
-    if option.name != "gpus":
-        text = list[str] | None if option.option.many else str | None
-        assert TYPES.get(option.kind, text) == kind
+    assert option.option.many == flag.many
+    assert KINDS.get(option.kind, "text") == flag.kind
 
 
 def test_no_flag_is_declared_elsewhere() -> None:
-    assert {one.option.flag or one.name for one in options().values()} == set(typer_flags())
+    assert {one.option.flag or one.name for one in options().values()} == set(command_line())
 
 
 def test_the_keywords_of_the_client_are_those_that_the_model_declares() -> None:

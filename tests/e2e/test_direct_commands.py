@@ -29,7 +29,8 @@ SLOW = {
 """Each of these takes a tenth of a bare interpreter's start, or far more."""
 
 COMMON = {
-    "corral", "corral.http_answer", "corral.cli", "corral.cli.app", "corral.cli.commands", "corral.cli.declaring", "corral.cli.direct",
+    "corral", "corral.http_answer",
+    "corral.cli", "corral.cli.app", "corral.cli.commands", "corral.cli.declaring", "corral.cli.direct",
     "corral.cli.reading", "corral.cli.screen", "corral.client", "corral.client.address",
     "corral.client.server_home", "corral.client.transport", "corral.model",
     "corral.model.errors", "corral.model.home",

@@ -40,6 +40,7 @@ class RequestOptions(TypedDict, total=False):
         node: The node to run on, or several of which any will do: "gpu-01", "gpu-[01-03,07]", ["gpu-01",
             "gpu-02"].
         exclude: Nodes not to run on, written the same way.
+        vendor: Only GPUs of this maker: "nvidia", "amd"; without it those that the site takes a job to be for.
         image: Container image to run in, such as "repo/train:1". The container has the `env` and `workdir` that
             are given, and not those of this process.
         volume: Files that the container sees, "SRC:PATH" or "SRC:PATH:ro"; SRC is a directory of the host (if
@@ -94,7 +95,6 @@ class RequestOptions(TypedDict, total=False):
     gpu_mem: str | None
     min_memory: str | None
     gpu_model: str | Sequence[str] | None
-    vendor: str | None
     min_compute: str | float | None
     min_driver: str | None
     min_cuda: str | int | None
@@ -115,6 +115,7 @@ class RequestOptions(TypedDict, total=False):
     disk: str | None
     node: str | Sequence[str] | None
     exclude: str | Sequence[str] | None
+    vendor: str | None
     image: str | None
     volume: str | Sequence[str] | None
     service_account: str | None
