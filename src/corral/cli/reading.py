@@ -168,11 +168,11 @@ def _values(
     """The values by name of what was given; first what is wrong with that, then what is missing."""
     words = list(rest)
     arguments = {one: _words_of(one, words) for one in options if not one.names}
-    asked = [one for one in options if one.names and one not in given]
+    asked = [one for one in options if one.names and (one.env or one.required) and one not in given]
     values: dict[str, Any] = {}
     for option, texts in [*given.items(), *arguments.items(), *((one, _of_environment(one)) for one in asked)]:
         if option.kind == "flag":
-            values[option.name] = option in given
+            values[option.name] = True
         elif texts:
             read = [converted(option, one) for one in texts]
             values[option.name] = read if option.many else read[-1]
