@@ -16,7 +16,7 @@ import pytest
 
 from corral.cli import commands
 from corral.cli.app import COMMANDS, GROUPS, Corral
-from corral.cli.declaring import Command, help_of, load
+from corral.cli.declaring import DeclaredCommand, help_of, load
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
 
@@ -81,7 +81,7 @@ def test_every_command_stands_in_one_group() -> None:
     assert unused == set(), "add these commands to a group of GROUPS in cli/app.py"
 
 
-def all_commands() -> Iterator[tuple[str, type[Command]]]:
+def all_commands() -> Iterator[tuple[str, type[DeclaredCommand]]]:
     """Each command and group, with the words that lead to it."""
     for name in NAMES:
         command = load_command(Corral, name)
@@ -89,21 +89,21 @@ def all_commands() -> Iterator[tuple[str, type[Command]]]:
         yield from ((f"{name} {word}", load_command(command, word)) for word in command.commands)
 
 
-def load_command(group: type[Command], name: str) -> type[Command]:
+def load_command(group: type[DeclaredCommand], name: str) -> type[DeclaredCommand]:
     found = group.find(name)
     assert found is not None
     return found
 
 
-def declared() -> set[type[Command]]:
+def declared() -> set[type[DeclaredCommand]]:
     """The classes that the modules of `corral.cli.commands` declare."""
     modules = [import_module(one.name) for one in iter_modules(commands.__path__, f"{commands.__name__}.")]
     found = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
-    return {one for one in found if issubclass(one, Command) and one is not Command}
+    return {one for one in found if issubclass(one, DeclaredCommand) and one is not DeclaredCommand}
 
 
 @pytest.mark.parametrize(("words", "command"), list(all_commands()))
-def test_what_a_command_runs_takes_what_it_declares(words: str, command: type[Command]) -> None:
+def test_what_a_command_runs_takes_what_it_declares(words: str, command: type[DeclaredCommand]) -> None:
     if not command.runs:
         assert command.commands, words
         return
@@ -119,7 +119,7 @@ def test_what_a_command_runs_takes_what_it_declares(words: str, command: type[Co
         assert annotation_of(command, option.name) == told, option.name
 
 
-def annotation_of(command: type[Command], name: str) -> str:
+def annotation_of(command: type[DeclaredCommand], name: str) -> str:
     owners = [*command.__mro__, *(command.takes.__mro__ if command.takes else ())]
     return next(
         str(vars(one)["__annotations__"][name]) for one in owners if name in vars(one).get("__annotations__", ())

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from corral.cli.commands.looking import Ps
+from corral.cli.commands.looking import PsCommand
 from corral.cli.direct.rows import rows_of
 from corral.cli.job_rows import COLUMNS, DEFAULT_COLUMNS, fill_in_nodes, job_lines, parse_columns
 from corral.cli.job_table import LONGEST_PAGE
@@ -21,7 +21,7 @@ NOW = 1_800_000_000.0
 
 
 def test_the_help_names_all_columns_and_sort_keys_and_the_longest_page() -> None:
-    options = {option.name: option for option in Ps.declared}
+    options = {option.name: option for option in PsCommand.declared}
     assert options["columns"].help.endswith(f": {', '.join(COLUMNS)}.")
     assert options["sort"].help.endswith(f": {', '.join(SORT_KEYS)}.")
     assert options["limit"].most == LONGEST_PAGE - 1

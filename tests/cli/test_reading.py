@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from corral.cli.app import COMMANDS, Corral
 from corral.cli.commands.job_options import SubmitFlags
-from corral.cli.declaring import HELP, VERSION, Command, choice, flag, number, path, text, whole
+from corral.cli.declaring import HELP, VERSION, DeclaredCommand, choice, flag, number, path, text, whole
 from corral.cli.reading import LacksValue, Line, UnknownCommand, UnknownOption, UsageError, read, read_options
 
 
-class Paint(Command, runs="nowhere.paint", examples=("corral paint red",)):
+class Paint(DeclaredCommand, runs="nowhere.paint", examples=("corral paint red",)):
     """Paint something."""
 
     colour: str = choice(choices=("red", "blue"), help="Its colour.", required=True)
@@ -28,7 +28,7 @@ class Paint(Command, runs="nowhere.paint", examples=("corral paint red",)):
     shop: str | None = text("--shop", help="Where the paint is from.", env="PAINT_SHOP")
 
 
-class Follow(Command, runs="nowhere.follow", examples=("corral follow -- ls",), follows=True):
+class Follow(DeclaredCommand, runs="nowhere.follow", examples=("corral follow -- ls",), follows=True):
     """Run something."""
 
     words: list[str] = text(metavar="COMMAND...", help="What.", required=True, many=True)

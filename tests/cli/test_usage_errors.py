@@ -7,7 +7,7 @@ import pytest
 
 from corral.cli.app import COMMANDS, Corral, run
 from corral.cli.commands.job_options import SubmitFlags
-from corral.cli.declaring import Command
+from corral.cli.declaring import DeclaredCommand
 from corral.cli.flags import parse_words
 from corral.cli.screen import complain
 from corral.model.errors import CorralError, Refused
@@ -61,7 +61,7 @@ TYPICAL = [
 ]
 
 
-def commands() -> Iterator[tuple[list[str], type[Command]]]:
+def commands() -> Iterator[tuple[list[str], type[DeclaredCommand]]]:
     """Each command, also those of groups, with the words that lead to it."""
     for name in COMMANDS:
         command = Corral.find(name)

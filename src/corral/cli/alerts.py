@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from corral.cli import screen
-from corral.cli.commands import alerts as declared
+from corral.cli.commands import telling
 from corral.cli.screen import print_json, wrapped, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client
@@ -20,7 +20,7 @@ _RULE_COLUMNS = 17
 _LEAST_WHAT_COLUMNS = 20
 
 
-def alerts(given: declared.Alerts) -> None:
+def alerts(given: telling.AlertsCommand) -> None:
     """Run `corral alerts`."""
     with Client() as client:
         found = client.alerts.list(history=given.history)
@@ -30,7 +30,7 @@ def alerts(given: declared.Alerts) -> None:
         write_painted(*alert_lines(found))
 
 
-def ack(given: declared.AlertsAck) -> None:
+def ack(given: telling.AlertsAckCommand) -> None:
     """Run `corral alerts ack`."""
     with Client() as client:
         row = client.alerts.acknowledge(given.alert_id)
@@ -40,7 +40,7 @@ def ack(given: declared.AlertsAck) -> None:
         write_lines(printable(f"{row.acknowledged_by} takes care of alert {row.id}: {row.sentence}"))
 
 
-def silence(given: declared.AlertsSilence) -> None:
+def silence(given: telling.AlertsSilenceCommand) -> None:
     """Run `corral alerts silence`."""
     with Client() as client:
         row = client.alerts.silence(given.match, parse_duration_s(given.duration, field="--for"), given.reason)
@@ -50,7 +50,7 @@ def silence(given: declared.AlertsSilence) -> None:
         write_lines(silence_line(row))
 
 
-def silences(given: declared.AlertsSilences) -> None:
+def silences(given: telling.AlertsSilencesCommand) -> None:
     """Run `corral alerts silences`."""
     with Client() as client:
         rows = client.alerts.silences()
@@ -64,14 +64,14 @@ def silences(given: declared.AlertsSilences) -> None:
     write_painted(*(table.lines() if rows else ["no alerts are silenced"]))
 
 
-def try_channel(given: declared.AlertsTest) -> None:
+def try_channel(given: telling.AlertsTestCommand) -> None:
     """Run `corral alerts test`."""
     from corral.cli.channels import test_channel
 
     test_channel(given.channel, json=given.json)
 
 
-def unsilence(given: declared.AlertsUnsilence) -> None:
+def unsilence(given: telling.AlertsUnsilenceCommand) -> None:
     """Run `corral alerts unsilence`."""
     with Client() as client:
         row = client.alerts.unsilence(given.silence_id)

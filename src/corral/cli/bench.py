@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from corral.tuner.level_figures import AppliedLoad
 
 
-def bench(given: tuning.Bench) -> None:
+def bench(given: tuning.BenchCommand) -> None:
     """Run `corral bench`."""
     from corral.tuner.benchmark import run_benchmark_job
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from corral.cli.commands import channels
+from corral.cli.commands import telling
 from corral.cli.screen import print_json, say, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client
@@ -10,7 +10,7 @@ from corral.model.answers.channels import ChannelRow, ChannelTest
 from corral.model.errors import Refused
 
 
-def list_channels(given: channels.ChannelsList) -> None:
+def list_channels(given: telling.ChannelsListCommand) -> None:
     """Run `corral channels list`."""
     with Client() as client:
         rows = client.channels.list()
@@ -23,7 +23,7 @@ def list_channels(given: channels.ChannelsList) -> None:
     write_painted(*table.lines())
 
 
-def set_own(given: channels.ChannelsSet) -> None:
+def set_own(given: telling.ChannelsSetCommand) -> None:
     """Run `corral channels set`."""
     url = _asked() if sys.stdin.isatty() else sys.stdin.readline(8192)
     if not url.strip():
@@ -36,12 +36,12 @@ def set_own(given: channels.ChannelsSet) -> None:
     write_lines(f"you are told through {row.kind}:// of jobs submitted with --notify-on; try it: corral channels test")
 
 
-def try_channel(given: channels.ChannelsTest) -> None:
+def try_channel(given: telling.ChannelsTestCommand) -> None:
     """Run `corral channels test`."""
     test_channel(given.channel, json=given.json)
 
 
-def remove(given: channels.ChannelsRemove) -> None:
+def remove(given: telling.ChannelsRemoveCommand) -> None:
     """Run `corral channels remove`."""
     with Client() as client:
         client.channels.remove_own()

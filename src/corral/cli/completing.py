@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from corral.cli.declaring import Option
+    from corral.cli.declaring import DeclaredOption
 
     Values = Iterable[tuple[str, str]]
 
@@ -40,7 +40,7 @@ _ELEMENT = re.compile(r"\d_\d+$")
 _LIVE = ",".join(phase for phase in Phase if not phase.terminal)
 
 
-def values_of(command: str, option: Option, incomplete: str, *, begins: bool) -> Values | str:
+def values_of(command: str, option: DeclaredOption, incomplete: str, *, begins: bool) -> Values | str:
     """What may stand for an option or an argument, which `begins` a command line where it may be one.
 
     Nothing if the server does not say in time.
@@ -212,7 +212,7 @@ _COMMAND_LINES = frozenset({"words", "command"})
 """Parameters that are a command with its arguments, or the script of `submit`."""
 
 
-def _by_type(option: Option) -> Values | str:
+def _by_type(option: DeclaredOption) -> Values | str:
     return FILES if option.kind == "path" else [(word, "") for word in option.choices]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from corral.cli.commands import learning
-    from corral.cli.declaring import Option
+    from corral.cli.declaring import DeclaredOption
     from corral.cli.reading import Line
 
 MOST_VALUES = 200
@@ -90,7 +90,7 @@ complete --command corral --no-files --keep-order --arguments '(__corral_complet
 }
 
 
-def completion(given: learning.Completion) -> None:
+def completion(given: learning.CompletionCommand) -> None:
     """Run `corral completion`."""
     write_lines(*_SCRIPTS[given.shell].strip().splitlines())
 
@@ -178,7 +178,9 @@ def _flags(line: Line) -> Iterator[tuple[str, str]]:
             yield from ((spelled, option.help) for spelled in option.names)
 
 
-def _values(command: str, option: Option, incomplete: str, *, begins: bool = False) -> Iterable[tuple[str, str]] | str:
+def _values(
+    command: str, option: DeclaredOption, incomplete: str, *, begins: bool = False
+) -> Iterable[tuple[str, str]] | str:
     from corral.cli.completing import values_of
 
     return values_of(command, option, incomplete, begins=begins)

@@ -6,7 +6,7 @@ from corral.client import ChangedSetting, Client
 from corral.client.machine_server import how_to_restart
 
 
-def reload(given: serving.ConfigReload) -> None:
+def reload(given: serving.ConfigReloadCommand) -> None:
     """Run `corral config reload`."""
     with Client() as client:
         answer, at = client.reload(), client.address

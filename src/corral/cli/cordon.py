@@ -12,7 +12,7 @@ from corral.formatting.device_names import device_called, several_nodes
 from corral.model.errors import NotFound
 
 
-def cordon(given: gpus_and_nodes.Cordon) -> None:
+def cordon(given: gpus_and_nodes.CordonCommand) -> None:
     """Run `corral cordon`."""
     with Client() as client:
         nodes = _nodes(client)
@@ -28,7 +28,7 @@ def cordon(given: gpus_and_nodes.Cordon) -> None:
         write_lines(f"GPU {device_called(row, several)} is {row.state}{words}")
 
 
-def uncordon(given: gpus_and_nodes.Uncordon) -> None:
+def uncordon(given: gpus_and_nodes.UncordonCommand) -> None:
     """Run `corral uncordon`."""
     with Client() as client:
         nodes = _nodes(client)

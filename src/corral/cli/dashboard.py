@@ -9,7 +9,7 @@ from corral.cli.screen import say, write_lines
 from corral.client import Client
 
 
-def dashboard(given: looking.Dashboard) -> None:
+def dashboard(given: looking.DashboardCommand) -> None:
     """Run `corral dashboard`."""
     with Client() as client:
         link = client.page_link()

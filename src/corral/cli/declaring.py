@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
 
-class Option:
+class DeclaredOption:
     """An option, or an argument if it has no names. Its own name is that of the field that it is assigned to."""
 
     name = ""
@@ -44,32 +44,32 @@ class Option:
 
 def flag(*names: str, help: str) -> Any:
     """An option without a value: bool."""
-    return Option("flag", names, help, default=False)
+    return DeclaredOption("flag", names, help, default=False)
 
 
 def text(*names: str, help: str, metavar: str = "TEXT", **more: Any) -> Any:
     """Any text: str, and None where it is not given and has no default. With `many` a list of all that are given."""
-    return Option("text", names, help, metavar=metavar, **more)
+    return DeclaredOption("text", names, help, metavar=metavar, **more)
 
 
 def whole(*names: str, help: str, metavar: str = "N", **more: Any) -> Any:
     """A whole number: int. It may have a `least` and a `most`."""
-    return Option("whole", names, help, metavar=metavar, **more)
+    return DeclaredOption("whole", names, help, metavar=metavar, **more)
 
 
 def number(*names: str, help: str, metavar: str = "X", **more: Any) -> Any:
     """A number: float."""
-    return Option("number", names, help, metavar=metavar, **more)
+    return DeclaredOption("number", names, help, metavar=metavar, **more)
 
 
 def path(*names: str, help: str, metavar: str = "FILE", **more: Any) -> Any:
     """A file or a directory, whether it exists or not: Path. One that is `alone` is taken where no value follows."""
-    return Option("path", names, help, metavar=metavar, **more)
+    return DeclaredOption("path", names, help, metavar=metavar, **more)
 
 
 def choice(*names: str, help: str, choices: Sequence[str], **more: Any) -> Any:
     """One of these words: str."""
-    return Option("choice", names, help, metavar="|".join(choices), choices=choices, **more)
+    return DeclaredOption("choice", names, help, metavar="|".join(choices), choices=choices, **more)
 
 
 HELP = flag("-h", "--help", help="Show this message and exit.")
@@ -77,13 +77,13 @@ HELP.name = "help"
 VERSION = flag("-V", "--version", help="Print the version.")
 
 
-class Options:
+class DeclaredOptions:
     """Options that are declared as fields; a value has what was said, and for the others their defaults."""
 
-    declared: tuple[Option, ...] = ()
+    declared: tuple[DeclaredOption, ...] = ()
 
     def __init_subclass__(cls) -> None:
-        cls.declared = (*cls.declared, *(one for one in vars(cls).values() if isinstance(one, Option)))
+        cls.declared = (*cls.declared, *(one for one in vars(cls).values() if isinstance(one, DeclaredOption)))
 
     def __init__(self, **given: Any) -> None:
         vars(self).update({one.name: one.default for one in self.declared})
@@ -102,7 +102,7 @@ class Options:
         return type(self)(**{**vars(self), **changed})
 
 
-class Command(Options):
+class DeclaredCommand(DeclaredOptions):
     """A command, or a group of them. Its docstring is its help; what it does is a function that takes the value.
 
     Its own options come before those that it takes from a class that others take, too: a value has these in `flags`.
@@ -111,9 +111,9 @@ class Command(Options):
     runs = ""
     """The function, as MODULE.NAME below this package; "" for a group that does nothing by itself."""
     examples: Sequence[str] = ()
-    commands: Mapping[str, type[Command] | str] = {}
+    commands: Mapping[str, type[DeclaredCommand] | str] = {}
     """Those below it. A text says where one is, as MODULE.NAME, so that it is loaded when it is used."""
-    takes: type[Options] | None = None
+    takes: type[DeclaredOptions] | None = None
     follows = False
     """Whether the first word that is no option begins a command of another program."""
     after_dashes = False
@@ -124,8 +124,8 @@ class Command(Options):
         *,
         runs: str = "",
         examples: Sequence[str] = (),
-        commands: Mapping[str, type[Command] | str] | None = None,
-        takes: type[Options] | None = None,
+        commands: Mapping[str, type[DeclaredCommand] | str] | None = None,
+        takes: type[DeclaredOptions] | None = None,
         follows: bool = False,
     ) -> None:
         super().__init_subclass__()
@@ -145,7 +145,7 @@ class Command(Options):
         return {"Commands": below} if below else {}
 
     @classmethod
-    def find(cls, name: str) -> type[Command] | None:
+    def find(cls, name: str) -> type[DeclaredCommand] | None:
         """The command of this name below this one."""
         found = cls.commands.get(name)
         return load(found) if isinstance(found, str) else found
@@ -157,12 +157,12 @@ def load(where: str) -> Any:
     return getattr(__import__(f"corral.cli.{module}", fromlist=[name]), name)
 
 
-def help_of(command: type[Command]) -> str:
+def help_of(command: type[DeclaredCommand]) -> str:
     """The docstring without its indent: paragraphs, with an empty line between them."""
     return "\n".join(line.strip() for line in (command.__doc__ or "").strip().splitlines())
 
 
-def summary_of(command: type[Command]) -> str:
+def summary_of(command: type[DeclaredCommand]) -> str:
     """The first sentence of the help."""
     first = help_of(command).partition("\n\n")[0].replace("\n", " ")
     sentence, stop, _ = first.partition(". ")

@@ -63,7 +63,7 @@ ACTS = (
 )
 
 
-def demo(given: learning.Demo) -> None:
+def demo(given: learning.DemoCommand) -> None:
     """Run `corral demo`."""
     require_server_part("demo")
     home = Home(Path(tempfile.mkdtemp(prefix="corral-demo-")))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from corral.kubernetes.services.idle_nodes import Fallback
 
 
-def deploy(given: model_services.Deploy) -> None:
+def deploy(given: model_services.DeployCommand) -> None:
     """Run `corral deploy`."""
     from corral.kubernetes.inventory.readings.cluster_readings import ReadingSources
     from corral.kubernetes.services.controllers import CONTROLLERS
@@ -48,7 +48,7 @@ def deploy(given: model_services.Deploy) -> None:
         write_lines(f"{given.name} is ready" + (f" at {url}" if url else ""))
 
 
-def deployments(given: model_services.Deployments) -> None:
+def deployments(given: model_services.DeploymentsCommand) -> None:
     """Run `corral deployments`."""
     from corral.cli.text_table import TextTable
 
@@ -73,7 +73,7 @@ def deployments(given: model_services.Deployments) -> None:
     write_lines(*table.lines())
 
 
-def undeploy(given: model_services.Undeploy) -> None:
+def undeploy(given: model_services.UndeployCommand) -> None:
     """Run `corral undeploy`."""
     cluster = _connected(given.kubeconfig, given.context, given.namespace)
     found = [one for one in _controllers(cluster, given.via) if one.has(given.name, cluster.namespace)]

@@ -10,7 +10,7 @@ from corral.cli.screen import print_json_line, room, write_lines
 from corral.client import Client, Event
 
 
-def events(given: looking.Events) -> None:
+def events(given: looking.EventsCommand) -> None:
     """Run `corral events`."""
     with Client() as client:
         for event in client.events(given.topics.split(","), after=given.after):

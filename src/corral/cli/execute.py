@@ -22,7 +22,7 @@ from corral.model.terminal import TerminalSize
 _STDIN = 0
 
 
-def execute(given: running.Exec) -> int:
+def execute(given: running.ExecCommand) -> int:
     """Run `corral exec`."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, _leave)

@@ -7,7 +7,7 @@ from corral.client import Client
 from corral.tuner.task_report import front_of, objective_labels
 
 
-def experiments(given: tuning.Experiments) -> None:
+def experiments(given: tuning.ExperimentsCommand) -> None:
     """Run `corral experiments`."""
     with Client() as client:
         rows = client.experiments.list(given.task_id, metrics=given.json)

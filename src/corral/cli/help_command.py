@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from corral.cli.commands import learning
-    from corral.cli.declaring import Command
+    from corral.cli.declaring import DeclaredCommand
 
 DOCUMENTS = "docs"
 """What is asked for in the place of a command."""
 
 
-def help(given: learning.Help) -> None:
+def help(given: learning.HelpCommand) -> None:
     """Run `corral help`."""
     words = given.words or []
     if words[:1] == [DOCUMENTS]:
         _show_documents(given, words[1:])
         return
     path: tuple[str, ...] = ("corral",)
-    command: type[Command] = Corral
+    command: type[DeclaredCommand] = Corral
     for word in words:
         found = command.find(word)
         if found is None:
@@ -33,7 +33,7 @@ def help(given: learning.Help) -> None:
     show_help(path, command)
 
 
-def _show_documents(given: learning.Help, names: Sequence[str]) -> None:
+def _show_documents(given: learning.HelpCommand, names: Sequence[str]) -> None:
     from corral.cli.documents import list_documents, show_document
 
     if len(names) > 1:

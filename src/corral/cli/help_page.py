@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from corral.cli.declaring import Command, Option
+    from corral.cli.declaring import DeclaredCommand, DeclaredOption
 
 _MOST_COLUMNS = 80
 _FEWEST_COLUMNS = 52
@@ -21,13 +21,13 @@ _LONGEST_NAME = 30
 _LEAST_FOR_USAGE = 20
 
 
-def show_help(path: Sequence[str], command: type[Command], *, on_error: bool = False) -> None:
+def show_help(path: Sequence[str], command: type[DeclaredCommand], *, on_error: bool = False) -> None:
     """Write the page of a command, on standard error where it stands for what was not said."""
     stream = sys.stderr if on_error else sys.stdout
     stream.write("".join(f"{line}\n" for line in help_lines(path, command, width())))
 
 
-def help_lines(path: Sequence[str], command: type[Command], terminal: int) -> Iterator[str]:
+def help_lines(path: Sequence[str], command: type[DeclaredCommand], terminal: int) -> Iterator[str]:
     """The page of a command, in lines that fit a terminal of so many columns."""
     columns = max(_FEWEST_COLUMNS, min(terminal, _MOST_COLUMNS)) - _MARGIN
     yield from usage_lines(path, command, terminal)
@@ -45,7 +45,7 @@ def help_lines(path: Sequence[str], command: type[Command], terminal: int) -> It
     yield from ("", "  Example:", *(f"    {line}" for line in command.examples))
 
 
-def usage_lines(path: Sequence[str], command: type[Command], terminal: int) -> list[str]:
+def usage_lines(path: Sequence[str], command: type[DeclaredCommand], terminal: int) -> list[str]:
     """How the command is written."""
     columns = max(_FEWEST_COLUMNS, min(terminal, _MOST_COLUMNS)) - _MARGIN
     words = ["[OPTIONS]", *(one.metavar for one in command.declared if not one.names)]
@@ -73,16 +73,16 @@ def _section(title: str, rows: Sequence[tuple[str, str]], columns: int) -> Itera
         yield from (f"  {' ' * indent}{line}" for line in others)
 
 
-def _spelled(option: Option) -> str:
+def _spelled(option: DeclaredOption) -> str:
     names = ", ".join(sorted(option.names, key=lambda name: name.startswith("--")))
     return f"{names} {_value(option)}" if option.takes_value else names
 
 
-def _value(option: Option) -> str:
+def _value(option: DeclaredOption) -> str:
     return f"<{option.metavar}>" if option.choices else option.metavar
 
 
-def _about(option: Option) -> str:
+def _about(option: DeclaredOption) -> str:
     """The help of an option with its default, the numbers that it takes, and whether it is needed."""
     more = []
     if option.default not in (None, "") and option.takes_value:

@@ -33,7 +33,7 @@ TITLES = {
 _NARROW_UNITS = {"%": "%", "C": "C", "W": "W", "jobs/h": ""}
 
 
-def kpis(given: measuring.Kpis) -> None:
+def kpis(given: measuring.KpisCommand) -> None:
     """Run `corral kpis`."""
     period = period_of(given.since, given.begin, given.until, default="24h")
     with Client() as client:

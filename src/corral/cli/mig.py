@@ -5,13 +5,13 @@ from corral.cli.screen import print_json, write_lines
 from corral.client import Client, SlicePlan
 
 
-def cut(given: gpus_and_nodes.MigCut) -> None:
+def cut(given: gpus_and_nodes.MigCutCommand) -> None:
     """Run `corral mig cut`."""
     with Client() as client:
         _show(client.devices.cut(given.device, given.profile, given.count, apply=given.apply), json=given.json)
 
 
-def give_up(given: gpus_and_nodes.MigGiveUp) -> None:
+def give_up(given: gpus_and_nodes.MigGiveUpCommand) -> None:
     """Run `corral mig give-up`."""
     with Client() as client:
         _show(client.devices.give_up(given.device, apply=given.apply), json=given.json)

@@ -7,7 +7,7 @@ from corral.client import Client
 from corral.model.units import parse_duration_s
 
 
-def drain(given: gpus_and_nodes.Drain) -> None:
+def drain(given: gpus_and_nodes.DrainCommand) -> None:
     """Run `corral drain`."""
     deadline_s = (
         None

@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any, Self, TypeVar
 
-    from corral.cli.declaring import Command, Option, Options
+    from corral.cli.declaring import DeclaredCommand, DeclaredOption, DeclaredOptions
 
-    T = TypeVar("T", bound=Options)
+    T = TypeVar("T", bound=DeclaredOptions)
 
 
 class UsageError(Exception):
     """Words that cannot be read as they are declared. It has their command, and the words that lead to that."""
 
-    command: type[Command] | None = None
+    command: type[DeclaredCommand] | None = None
     path: tuple[str, ...] = ()
 
-    def of(self, path: tuple[str, ...], command: type[Command]) -> Self:
+    def of(self, path: tuple[str, ...], command: type[DeclaredCommand]) -> Self:
         """The same with its command."""
         self.path, self.command = path, command
         return self
@@ -47,7 +47,7 @@ class UnknownCommand(UsageError):
 class LacksValue(UsageError):
     """The line ends with an option that needs a value."""
 
-    def __init__(self, option: Option, spelled: str) -> None:
+    def __init__(self, option: DeclaredOption, spelled: str) -> None:
         super().__init__(f"Option {spelled!r} requires an argument.")
         self.option = option
 
@@ -55,12 +55,12 @@ class LacksValue(UsageError):
 class Line:
     """A line as far as it can be told without its values: the command, and what was given to it."""
 
-    def __init__(self, path: tuple[str, ...], command: type[Command], words: Sequence[str]) -> None:
+    def __init__(self, path: tuple[str, ...], command: type[DeclaredCommand], words: Sequence[str]) -> None:
         self.path, self.command = path, command
         stops = command.follows or bool(command.commands)
         self.given, self.rest, self.after_dashes = _split((*command.declared, HELP), words, stops=stops)
 
-    def value(self) -> Command:
+    def value(self) -> DeclaredCommand:
         """What the line says. Raises UsageError."""
         try:
             values = _values(self.command.declared, self.given, self.rest)
@@ -71,7 +71,7 @@ class Line:
         return self.command(**values)
 
 
-def read(root: type[Command], name: str, words: Sequence[str]) -> Line:
+def read(root: type[DeclaredCommand], name: str, words: Sequence[str]) -> Line:
     """The line that begins with the command `root`, and goes on to one below it. Raises UsageError."""
     path: tuple[str, ...] = (name,)
     command = root
@@ -96,14 +96,14 @@ def read_options(options: type[T], words: Sequence[str]) -> T:
 
 
 def _split(
-    options: Iterable[Option], words: Sequence[str], *, stops: bool
-) -> tuple[dict[Option, list[str]], list[str], bool]:
+    options: Iterable[DeclaredOption], words: Sequence[str], *, stops: bool
+) -> tuple[dict[DeclaredOption, list[str]], list[str], bool]:
     """The options with what was given to each, the other words, and whether these stand after --.
 
     With `stops` all that follows the first other word is among them.
     """
     named = {spelled: option for option in options for spelled in option.names}
-    given: dict[Option, list[str]] = {}
+    given: dict[DeclaredOption, list[str]] = {}
     rest: list[str] = []
     left = [*words]
     left.reverse()
@@ -122,7 +122,9 @@ def _split(
     return given, rest, False
 
 
-def _take_long(word: str, named: dict[str, Option], left: list[str], given: dict[Option, list[str]]) -> None:
+def _take_long(
+    word: str, named: dict[str, DeclaredOption], left: list[str], given: dict[DeclaredOption, list[str]]
+) -> None:
     spelled, equals, value = word.partition("=")
     option = named.get(spelled)
     if option is None:
@@ -136,7 +138,9 @@ def _take_long(word: str, named: dict[str, Option], left: list[str], given: dict
     _take(option, spelled, left, given)
 
 
-def _take_short(word: str, named: dict[str, Option], left: list[str], given: dict[Option, list[str]]) -> None:
+def _take_short(
+    word: str, named: dict[str, DeclaredOption], left: list[str], given: dict[DeclaredOption, list[str]]
+) -> None:
     """Take letters that are options each, of which the last may be followed by its value."""
     for after, letter in enumerate(word[1:], start=2):
         option = named.get(f"-{letter}")
@@ -149,7 +153,7 @@ def _take_short(word: str, named: dict[str, Option], left: list[str], given: dic
             return
 
 
-def _take(option: Option, spelled: str, left: list[str], given: dict[Option, list[str]]) -> None:
+def _take(option: DeclaredOption, spelled: str, left: list[str], given: dict[DeclaredOption, list[str]]) -> None:
     if not option.takes_value:
         given[option] = []
     elif not left:
@@ -158,15 +162,17 @@ def _take(option: Option, spelled: str, left: list[str], given: dict[Option, lis
         given[option] = [*given.get(option, ()), left.pop()]
 
 
-def _values(options: Sequence[Option], given: dict[Option, list[str]], rest: Sequence[str]) -> dict[str, Any]:
+def _values(
+    options: Sequence[DeclaredOption], given: dict[DeclaredOption, list[str]], rest: Sequence[str]
+) -> dict[str, Any]:
     """The values by name of what was given; first what is wrong with that, then what is missing."""
     words = list(rest)
     arguments = {one: _words_of(one, words) for one in options if not one.names}
-    asked = [one for one in options if one.names and one not in given]
+    asked = [one for one in options if one.names and (one.env or one.required) and one not in given]
     values: dict[str, Any] = {}
     for option, texts in [*given.items(), *arguments.items(), *((one, _of_environment(one)) for one in asked)]:
         if option.kind == "flag":
-            values[option.name] = option in given
+            values[option.name] = True
         elif texts:
             read = [converted(option, one) for one in texts]
             values[option.name] = read if option.many else read[-1]
@@ -177,7 +183,7 @@ def _values(options: Sequence[Option], given: dict[Option, list[str]], rest: Seq
     return values
 
 
-def _words_of(argument: Option, words: list[str]) -> list[str]:
+def _words_of(argument: DeclaredOption, words: list[str]) -> list[str]:
     """The words that an argument takes of those that are left, from their beginning."""
     count = len(words) if argument.many else 1
     taken = words[:count]
@@ -185,24 +191,24 @@ def _words_of(argument: Option, words: list[str]) -> list[str]:
     return taken
 
 
-def _of_environment(option: Option) -> list[str]:
+def _of_environment(option: DeclaredOption) -> list[str]:
     value = os.environ.get(option.env) if option.env else None
     return [value] if value else []
 
 
-def _missing(option: Option) -> str:
+def _missing(option: DeclaredOption) -> str:
     if not option.names:
         more = f" Choose from: {', '.join(option.choices)}." if option.choices else ""
         return f"Missing argument {option.metavar!r}.{more}"
     return f"Missing option {spelled(option)!r}."
 
 
-def spelled(option: Option) -> str:
+def spelled(option: DeclaredOption) -> str:
     """The first name of an option, or what help calls an argument."""
     return option.names[0] if option.names else option.metavar
 
 
-def converted(option: Option, text: str) -> Any:
+def converted(option: DeclaredOption, text: str) -> Any:
     """The value that `text` is. Raises UsageError."""
     try:
         match option.kind:
@@ -217,7 +223,7 @@ def converted(option: Option, text: str) -> Any:
         raise UsageError(f"{spelled(option)}: {error}") from None
 
 
-def _number(option: Option, text: str) -> float:
+def _number(option: DeclaredOption, text: str) -> float:
     try:
         value = int(text) if option.kind == "whole" else float(text)
     except ValueError:
@@ -227,7 +233,7 @@ def _number(option: Option, text: str) -> float:
     return value
 
 
-def _numbers(option: Option) -> str:
+def _numbers(option: DeclaredOption) -> str:
     """The numbers that an option takes."""
     noun = "a whole number" if option.kind == "whole" else "a number"
     if option.most is not None:

@@ -24,7 +24,7 @@ _FIGURES = (
 )
 
 
-def report(given: measuring.Report) -> None:
+def report(given: measuring.ReportCommand) -> None:
     """Run `corral report`."""
     period = period_of(given.since, given.begin, given.until)
     words = [word.strip() for word in given.by.split(",")]

@@ -25,7 +25,7 @@ _FIRST_LOOK_S = 0.02
 _LONGEST_PAUSE_S = 1.0
 
 
-def reserve(given: running.Reserve) -> None:
+def reserve(given: running.ReserveCommand) -> None:
     """Run `corral reserve`."""
     with Client() as client:
         options = options_of(given.flags, client)
@@ -45,7 +45,7 @@ def reserve(given: running.Reserve) -> None:
     )
 
 
-def adopt(given: running.Adopt) -> None:
+def adopt(given: running.AdoptCommand) -> None:
     """Run `corral adopt`."""
     if given.pid in _ancestors():
         raise Refused(

@@ -11,7 +11,7 @@ from corral.client.language import in_own_language
 from corral.model.printable import printable
 
 
-def resources(given: gpus_and_nodes.Resources) -> None:
+def resources(given: gpus_and_nodes.ResourcesCommand) -> None:
     """Run `corral resources`."""
     with Client() as client:
         rows = client.resource_names()

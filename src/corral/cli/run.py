@@ -20,7 +20,7 @@ _NOT_STARTED = {"program": 127, "program.mode": 126}
 """Exit codes by the field that was refused, as shells have them."""
 
 
-def run(given: running.Run) -> int:
+def run(given: running.RunCommand) -> int:
     """Run `corral run`."""
     try:
         refuse_assignment(given.words[0])

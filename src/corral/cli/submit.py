@@ -18,7 +18,7 @@ from corral.model.errors import Refused
 from corral.model.script_copy import STANDARD_INPUT
 
 
-def submit(given: running.Submit) -> int:
+def submit(given: running.SubmitCommand) -> int:
     """Run `corral submit`."""
     command, flags, dry_run, origins = list(given.words), given.flags, given.dry_run, dict[str, str]()
     slurm_tasks, text = None, None

@@ -31,7 +31,7 @@ _STOP_S = 150.0
 _LOOK_S = 0.25
 
 
-def tasks(given: tuning.Tasks) -> None:
+def tasks(given: tuning.TasksCommand) -> None:
     """Run `corral tasks`."""
     with Client() as client:
         rows = client.tasks.list()
@@ -49,7 +49,7 @@ def tasks(given: tuning.Tasks) -> None:
     write_painted(*(table.lines(paint="STATUS") if rows else ["there are no tasks; `corral tune FILE` makes one"]))
 
 
-def show(given: tuning.TasksShow) -> None:
+def show(given: tuning.TasksShowCommand) -> None:
     """Run `corral tasks show`."""
     with Client() as client:
         detail, rows = client.tasks.get(given.task_id), client.experiments.list(given.task_id, metrics=True)
@@ -59,7 +59,7 @@ def show(given: tuning.TasksShow) -> None:
         write_painted(*report_lines(detail, rows))
 
 
-def logs(given: tuning.TasksLogs) -> None:
+def logs(given: tuning.TasksLogsCommand) -> None:
     """Run `corral tasks logs`."""
     with Client() as client:
         if given.experiment is None:
@@ -77,14 +77,14 @@ def logs(given: tuning.TasksLogs) -> None:
             sys.stdout.buffer.flush()
 
 
-def start(given: tuning.TasksStart) -> None:
+def start(given: tuning.TasksStartCommand) -> None:
     """Run `corral tasks start`."""
     with Client() as client:
         row = client.tasks.start(given.task_id)
     write_lines(f"task {row.id} is running; `corral experiments {row.id}` shows what it tries")
 
 
-def cancel(given: tuning.TasksCancel) -> None:
+def cancel(given: tuning.TasksCancelCommand) -> None:
     """Run `corral tasks cancel`."""
     with Client() as client:
         client.tasks.cancel(given.task_id)
@@ -97,21 +97,21 @@ def cancel(given: tuning.TasksCancel) -> None:
     write_lines(f"task {given.task_id} is cancelled, and nothing of it runs")
 
 
-def restart(given: tuning.TasksRestart) -> None:
+def restart(given: tuning.TasksRestartCommand) -> None:
     """Run `corral tasks restart`."""
     with Client() as client:
         client.tasks.restart(given.task_id)
     write_lines(f"task {given.task_id} begins anew")
 
 
-def clear(given: tuning.TasksClear) -> None:
+def clear(given: tuning.TasksClearCommand) -> None:
     """Run `corral tasks clear`."""
     with Client() as client:
         client.tasks.clear(given.task_id)
     write_lines(f"task {given.task_id} has no experiments any more")
 
 
-def delete(given: tuning.TasksDelete) -> None:
+def delete(given: tuning.TasksDeleteCommand) -> None:
     """Run `corral tasks delete`."""
     with Client() as client:
         client.tasks.delete(given.task_id)

@@ -14,7 +14,7 @@ from corral.model.units import parse_duration_s
 NEVER = "never"
 
 
-def create(given: serving.TokenCreate) -> None:
+def create(given: serving.TokenCreateCommand) -> None:
     """Run `corral token create`."""
     expires_in_s = None if given.expires == NEVER else parse_duration_s(given.expires, field="--expires")
     with Client() as client:
@@ -31,7 +31,7 @@ def create(given: serving.TokenCreate) -> None:
     )
 
 
-def list_tokens(given: serving.TokenList) -> None:
+def list_tokens(given: serving.TokenListCommand) -> None:
     """Run `corral token list`."""
     with Client() as client:
         tokens = client.tokens.list(all=given.all)
@@ -44,7 +44,7 @@ def list_tokens(given: serving.TokenList) -> None:
     write_painted(*table.lines())
 
 
-def revoke(given: serving.TokenRevoke) -> None:
+def revoke(given: serving.TokenRevokeCommand) -> None:
     """Run `corral token revoke`."""
     with Client() as client:
         for one in client.tokens.revoke(given.token_id):

@@ -12,7 +12,7 @@ from corral.client import Client
 from corral.model.errors import CorralError, Refused
 
 
-def top(given: looking.Top) -> None:
+def top(given: looking.TopCommand) -> None:
     """Run `corral top`."""
     if given.once:
         write_painted(*_frame())

@@ -26,7 +26,7 @@ _OF_SHELL = {
 """Variables of whoever types the command that a task has, unless its file says otherwise, by the mode of deployment."""
 
 
-def tune(given: tuning.Tune) -> int:
+def tune(given: tuning.TuneCommand) -> int:
     """Run `corral tune`."""
     if given.demo:
         from corral.cli.tune_demo import tune_demo

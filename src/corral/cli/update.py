@@ -7,7 +7,7 @@ from corral.model.errors import Conflict, Refused
 from corral.model.units import parse_time_limit_s
 
 
-def update(given: changing.Update) -> int:
+def update(given: changing.UpdateCommand) -> int:
     """Run `corral update`."""
     if given.priority is None and given.time is None and given.name is None and given.queue is None:
         raise Refused("nothing to change; give at least one of --priority, --time, --name and --queue")

@@ -20,7 +20,7 @@ NAME_COLUMNS = 14
 MONTH = "month"
 
 
-def usage(given: measuring.Usage) -> None:
+def usage(given: measuring.UsageCommand) -> None:
     """Run `corral usage`."""
     monthly, key = _keys(given.by)
     period = period_of(given.since, given.begin, given.until)

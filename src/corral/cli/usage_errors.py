@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from corral.cli.declaring import Option
+    from corral.cli.declaring import DeclaredOption
     from corral.cli.reading import UsageError
 
 
@@ -31,7 +31,7 @@ def tell(error: UsageError) -> None:
     sys.stderr.write("".join(f"{line}\n" for line in lines))
 
 
-def said_of(error: UsageError, options: Sequence[Option], command: str = "") -> str:
+def said_of(error: UsageError, options: Sequence[DeclaredOption], command: str = "") -> str:
     """What an error says of a command with these options."""
     match error:
         case UnknownOption():

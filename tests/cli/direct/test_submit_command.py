@@ -7,7 +7,7 @@ import pytest
 
 from corral.cli.app import Corral
 from corral.cli.commands.job_options import SubmitFlags
-from corral.cli.commands.running import Submit
+from corral.cli.commands.running import SubmitCommand
 from corral.cli.direct.submit_command import plain_body
 from corral.cli.flags import filled, options_of, spell
 from corral.cli.reading import read
@@ -20,7 +20,7 @@ from corral.wire import to_plain
 def body_of(words: list[str]) -> dict[str, Any] | None:
     """What is sent without the model."""
     given = read(Corral, "corral", ["submit", *words]).value()
-    assert isinstance(given, Submit)
+    assert isinstance(given, SubmitCommand)
     return plain_body(given.words, given.flags, after_dashes=given.after_dashes)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import Command, Options, flag, text, whole
+from corral.cli.declaring import DeclaredCommand, DeclaredOptions, flag, text, whole
 
 
-class ChangeFlags(Options):
+class ChangeFlags(DeclaredOptions):
     """What chooses jobs, whether to ask, and how to answer. None means that a flag was not given."""
 
     user: list[str] | None = text(
@@ -22,8 +22,8 @@ class ChangeFlags(Options):
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Cancel(
-    Command,
+class CancelCommand(
+    DeclaredCommand,
     runs="direct.change_jobs.cancel",
     takes=ChangeFlags,
     examples=(
@@ -46,7 +46,7 @@ class Cancel(
     )
 
 
-class Update(Command, runs="update.update", examples=("corral update 17 --priority 8 --time 4h",)):
+class UpdateCommand(DeclaredCommand, runs="update.update", examples=("corral update 17 --priority 8 --time 4h",)):
     """Change jobs that wait or run: priority, time, name, queue.
 
     Of each job all that is given is changed, or nothing. A waiting job keeps its time of submission, and its time limit
@@ -66,8 +66,8 @@ class Update(Command, runs="update.update", examples=("corral update 17 --priori
     queue: str | None = text("--queue", metavar="QUEUE", help="Queue; of waiting jobs only.")
 
 
-class Hold(
-    Command,
+class HoldCommand(
+    DeclaredCommand,
     runs="direct.change_jobs.hold",
     takes=ChangeFlags,
     examples=(
@@ -88,8 +88,8 @@ class Hold(
     )
 
 
-class Release(
-    Command,
+class ReleaseCommand(
+    DeclaredCommand,
     runs="direct.change_jobs.release",
     takes=ChangeFlags,
     examples=(
@@ -112,8 +112,8 @@ class Release(
     )
 
 
-class Requeue(
-    Command,
+class RequeueCommand(
+    DeclaredCommand,
     runs="direct.change_jobs.requeue",
     takes=ChangeFlags,
     examples=(

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import Command, flag, path, text, whole
+from corral.cli.declaring import DeclaredCommand, flag, path, text, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Devices(Command, runs="direct.list_devices.list_devices", examples=("corral devices --json",)):
+class DevicesCommand(DeclaredCommand, runs="direct.list_devices.list_devices", examples=("corral devices --json",)):
     """List all GPUs with their UUIDs and models."""
 
     json: bool = flag("--json", help="Print JSON.")
 
 
-class AllocMap(
-    Command,
+class AllocMapCommand(
+    DeclaredCommand,
     runs="local.alloc_map.alloc_map",
     examples=(
         "corral alloc-map",
@@ -33,8 +33,8 @@ class AllocMap(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Resources(
-    Command,
+class ResourcesCommand(
+    DeclaredCommand,
     runs="resources.resources",
     examples=(
         "corral resources",
@@ -51,26 +51,28 @@ class Resources(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Nodes(Command, runs="direct.list_nodes.list_nodes", examples=("corral nodes --json",)):
+class NodesCommand(DeclaredCommand, runs="direct.list_nodes.list_nodes", examples=("corral nodes --json",)):
     """List the nodes, and whether jobs may start on them."""
 
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Cordon(Command, runs="cordon.cordon", examples=('corral cordon 3 --reason "fan is loud"',)):
+class CordonCommand(DeclaredCommand, runs="cordon.cordon", examples=('corral cordon 3 --reason "fan is loud"',)):
     """Keep new jobs from starting on a GPU or a node. Running jobs go on."""
 
     target: str = text(metavar="GPU|NODE", help="A GPU (UUID, index, NODE:INDEX) or a node's name.", required=True)
     reason: str = text("--reason", metavar="TEXT", help="Shown to everyone who looks at it.", default="")
 
 
-class Uncordon(Command, runs="cordon.uncordon", examples=("corral uncordon 3",)):
+class UncordonCommand(DeclaredCommand, runs="cordon.uncordon", examples=("corral uncordon 3",)):
     """Let jobs start on a GPU or a node again."""
 
     target: str = text(metavar="GPU|NODE", help="A GPU (UUID, index, NODE:INDEX) or a node's name.", required=True)
 
 
-class Drain(Command, runs="nodes.drain", examples=('corral drain gpu-07 --deadline 30m --reason "kernel update"',)):
+class DrainCommand(
+    DeclaredCommand, runs="nodes.drain", examples=('corral drain gpu-07 --deadline 30m --reason "kernel update"',)
+):
     """Empty a node: start nothing more on it. `corral uncordon` gives it back."""
 
     node: str = text(metavar="NODE", help="Name of the node.", required=True)
@@ -80,7 +82,7 @@ class Drain(Command, runs="nodes.drain", examples=('corral drain gpu-07 --deadli
     reason: str = text("--reason", metavar="TEXT", help="Shown to everyone who looks at the node.", default="")
 
 
-class MigCut(Command, runs="mig.cut", examples=("corral mig cut 1 1g.10gb --count 2 --apply",)):
+class MigCutCommand(DeclaredCommand, runs="mig.cut", examples=("corral mig cut 1 1g.10gb --count 2 --apply",)):
     """Create MIG slices on a GPU that is in MIG mode."""
 
     device: str = text(metavar="GPU", help="Index or UUID.", required=True)
@@ -90,7 +92,7 @@ class MigCut(Command, runs="mig.cut", examples=("corral mig cut 1 1g.10gb --coun
     json: bool = flag("--json", help="Print JSON.")
 
 
-class MigGiveUp(Command, runs="mig.give_up", examples=("corral mig give-up 1 --apply",)):
+class MigGiveUpCommand(DeclaredCommand, runs="mig.give_up", examples=("corral mig give-up 1 --apply",)):
     """Delete all MIG slices of a GPU. None may be in use by a job."""
 
     device: str = text(metavar="GPU", help="Index or UUID.", required=True)
@@ -98,7 +100,9 @@ class MigGiveUp(Command, runs="mig.give_up", examples=("corral mig give-up 1 --a
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Mig(
-    Command, commands={"cut": MigCut, "give-up": MigGiveUp}, examples=("corral mig cut 1 1g.10gb --count 2 --apply",)
+class MigCommand(
+    DeclaredCommand,
+    commands={"cut": MigCutCommand, "give-up": MigGiveUpCommand},
+    examples=("corral mig cut 1 1g.10gb --count 2 --apply",),
 ):
     """Create and delete MIG slices. For administrators."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import Options, flag, number, text, whole
+from corral.cli.declaring import DeclaredOptions, flag, number, text, whole
 from corral.model.errors import Refused
 from corral.model.units import MILLI_PER_DEVICE, parse_share_milli
 
@@ -16,7 +16,7 @@ def number_of_gpus(text: str) -> int | str:
     return milli // MILLI_PER_DEVICE if milli % MILLI_PER_DEVICE == 0 else text
 
 
-class DeviceFlags(Options):
+class DeviceFlags(DeclaredOptions):
     """Which GPUs, and how urgently. None and () mean that the flag was not given."""
 
     gpus: int | str | None = text(

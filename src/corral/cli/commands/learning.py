@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import Command, choice, flag, text
+from corral.cli.declaring import DeclaredCommand, choice, flag, text
 
 
-class Demo(
-    Command,
+class DemoCommand(
+    DeclaredCommand,
     runs="demo.demo",
     examples=(
         "corral demo",
@@ -22,8 +22,8 @@ class Demo(
     keep: bool = flag("--keep", help="Keep the server running, and show how to use it.")
 
 
-class Completion(
-    Command,
+class CompletionCommand(
+    DeclaredCommand,
     runs="completion.completion",
     examples=(
         "echo 'eval \"$(corral completion bash)\"' >> ~/.bashrc",
@@ -39,8 +39,8 @@ class Completion(
     shell: str = choice(help="Your shell.", choices=("bash", "zsh", "fish"), required=True)
 
 
-class Help(
-    Command,
+class HelpCommand(
+    DeclaredCommand,
     runs="help_command.help",
     examples=(
         "corral help token create",
@@ -56,5 +56,5 @@ class Help(
     words: list[str] | None = text(metavar="[COMMAND]...", help="The command.", many=True)
 
 
-class Version(Command, runs="direct.print_version.print_version", examples=("corral version",)):
+class VersionCommand(DeclaredCommand, runs="direct.print_version.print_version", examples=("corral version",)):
     """Print the version of Corral."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import Command, flag, text, whole
+from corral.cli.declaring import DeclaredCommand, flag, text, whole
 
 
-class Ps(
-    Command,
+class PsCommand(
+    DeclaredCommand,
     runs="direct.list_jobs.list_jobs",
     examples=(
         "corral ps --user me",
@@ -72,8 +72,8 @@ class Ps(
     json: bool = flag("--json", help="Print JSON, newest first; --limit does not count.")
 
 
-class Show(
-    Command,
+class ShowCommand(
+    DeclaredCommand,
     runs="direct.show_job.show_job",
     examples=(
         "corral show 17",
@@ -92,8 +92,8 @@ class Show(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Top(
-    Command,
+class TopCommand(
+    DeclaredCommand,
     runs="top.top",
     examples=(
         "corral top",
@@ -109,8 +109,8 @@ class Top(
     once: bool = flag("--once", help="Print one frame as text, and end.")
 
 
-class Dashboard(
-    Command,
+class DashboardCommand(
+    DeclaredCommand,
     runs="dashboard.dashboard",
     examples=(
         "corral dashboard",
@@ -126,7 +126,7 @@ class Dashboard(
     no_open: bool = flag("--no-open", help="Only print the link.")
 
 
-class Status(Command, runs="direct.list_devices.show_status", examples=("corral status",)):
+class StatusCommand(DeclaredCommand, runs="direct.list_devices.show_status", examples=("corral status",)):
     """Show each GPU, its state, and who uses it.
 
     One line per GPU: temperature, utilization, memory, state, and the jobs that have it. Below it, processes that
@@ -137,7 +137,9 @@ class Status(Command, runs="direct.list_devices.show_status", examples=("corral 
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Queues(Command, runs="direct.list_queues.list_queues", examples=("corral queues --project vision",)):
+class QueuesCommand(
+    DeclaredCommand, runs="direct.list_queues.list_queues", examples=("corral queues --project vision",)
+):
     """List queues: policies, quotas, use, and what is left to you.
 
     Quotas and use are in GPUs; after a + is what a queue may borrow. A queue's use and waiting jobs count those of the
@@ -152,7 +154,7 @@ class Queues(Command, runs="direct.list_queues.list_queues", examples=("corral q
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Why(Command, runs="direct.explain_job.explain_job", examples=("corral why 17",)):
+class WhyCommand(DeclaredCommand, runs="direct.explain_job.explain_job", examples=("corral why 17",)):
     """Explain why a job waits, and what would start it now.
 
     Also shows its place in the queue, and for a job that has started, how long it waited for which reason. For one that
@@ -163,8 +165,8 @@ class Why(Command, runs="direct.explain_job.explain_job", examples=("corral why 
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Logs(
-    Command,
+class LogsCommand(
+    DeclaredCommand,
     runs="direct.print_log.print_log",
     examples=(
         "corral logs -f 17",
@@ -188,8 +190,8 @@ class Logs(
     since: str | None = text("--since", metavar="TIME", help="What was written since: 10m, 14:05, 2026-10-01.")
 
 
-class Events(
-    Command,
+class EventsCommand(
+    DeclaredCommand,
     runs="events.events",
     examples=(
         "corral events",

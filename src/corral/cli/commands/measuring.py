@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import Command, Options, choice, flag, text, whole
+from corral.cli.declaring import DeclaredCommand, DeclaredOptions, choice, flag, text, whole
 
 
-class CheckFlags(Options):
+class CheckFlags(DeclaredOptions):
     """What is checked for, in place of what is here."""
 
     cuda: str | None = text("--cuda", metavar="X.Y", help="CUDA version that the program is built for.")
@@ -23,8 +23,8 @@ class CheckFlags(Options):
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Check(
-    Command,
+class CheckCommand(
+    DeclaredCommand,
     runs="local.check.check",
     takes=CheckFlags,
     follows=True,
@@ -44,8 +44,8 @@ class Check(
     command: list[str] | None = text(metavar="[[--] COMMAND...]", help="The command to check.", many=True)
 
 
-class Estimate(
-    Command,
+class EstimateCommand(
+    DeclaredCommand,
     runs="local.estimate.estimate",
     examples=("corral estimate Llama-3-70B --tp 4 --dtype fp16 --context 32k --batch 8",),
 ):
@@ -71,8 +71,8 @@ class Estimate(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Usage(
-    Command,
+class UsageCommand(
+    DeclaredCommand,
     runs="usage.usage",
     examples=(
         "corral usage --by project --since 30d",
@@ -96,8 +96,8 @@ class Usage(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Report(
-    Command,
+class ReportCommand(
+    DeclaredCommand,
     runs="report.report",
     examples=(
         "corral report --by project,user --since 30d",
@@ -129,8 +129,8 @@ class Report(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Kpis(
-    Command,
+class KpisCommand(
+    DeclaredCommand,
     runs="kpis.kpis",
     examples=(
         "corral kpis",

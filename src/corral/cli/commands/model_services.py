@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import Command, flag, text, whole
+from corral.cli.declaring import DeclaredCommand, flag, text, whole
 
 
-class Deploy(
-    Command,
+class DeployCommand(
+    DeclaredCommand,
     runs="deploy.deploy",
     examples=(
         "corral deploy chat --via ome --model llama-3-2-1b-instruct \\",
@@ -56,7 +56,9 @@ class Deploy(
     context: str | None = text("--context", metavar="C", help="Of the kubeconfig, instead of its own.")
 
 
-class Deployments(Command, runs="deploy.deployments", examples=("corral deployments --namespace serving",)):
+class DeploymentsCommand(
+    DeclaredCommand, runs="deploy.deployments", examples=("corral deployments --namespace serving",)
+):
     """List the model services that Corral has deployed."""
 
     namespace: str | None = text("--namespace", "-n", metavar="N", help="Of the service; default: that of the context.")
@@ -66,7 +68,7 @@ class Deployments(Command, runs="deploy.deployments", examples=("corral deployme
     context: str | None = text("--context", metavar="C", help="Of the kubeconfig, instead of its own.")
 
 
-class Undeploy(Command, runs="deploy.undeploy", examples=("corral undeploy chat --namespace serving",)):
+class UndeployCommand(DeclaredCommand, runs="deploy.undeploy", examples=("corral undeploy chat --namespace serving",)):
     """Remove a model service that Corral has deployed, and what it holds."""
 
     name: str = text(metavar="NAME", help="The service's name.", required=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from corral.cli.commands.job_options import DeviceFlags, JobFlags, SubmitFlags
-from corral.cli.declaring import Command, flag, text, whole
+from corral.cli.declaring import DeclaredCommand, flag, text, whole
 
 
-class Run(
-    Command,
+class RunCommand(
+    DeclaredCommand,
     runs="run.run",
     takes=JobFlags,
     follows=True,
@@ -46,8 +46,8 @@ class Run(
     no_reservation: bool = flag("--no-reservation", help="Queue a job even in a shell that has a reservation.")
 
 
-class Submit(
-    Command,
+class SubmitCommand(
+    DeclaredCommand,
     runs="direct.submit_command.submit_command",
     takes=SubmitFlags,
     follows=True,
@@ -79,8 +79,8 @@ class Submit(
     json: bool = flag("--json", help='Print JSON: {"id": ...}.')
 
 
-class Exec(
-    Command,
+class ExecCommand(
+    DeclaredCommand,
     runs="execute.execute",
     follows=True,
     examples=(
@@ -113,7 +113,9 @@ class Exec(
     pty: bool = flag("--pty", help="Give the command this terminal: for a debugger, an editor.")
 
 
-class Wait(Command, runs="direct.wait_for_jobs.wait_for_jobs", examples=("corral wait 17 18 --timeout 2h",)):
+class WaitCommand(
+    DeclaredCommand, runs="direct.wait_for_jobs.wait_for_jobs", examples=("corral wait 17 18 --timeout 2h",)
+):
     """Wait until jobs have ended. On a terminal, a line shows how many have.
 
     Exits with 0 if all succeeded, 1 if one did not, 124 if --timeout passed first.
@@ -128,8 +130,8 @@ class Wait(Command, runs="direct.wait_for_jobs.wait_for_jobs", examples=("corral
     timeout: str | None = text("--timeout", metavar="TIME", help="Stop waiting after this time: 30s, 2h.")
 
 
-class Reserve(
-    Command, runs="reserve.reserve", takes=DeviceFlags, examples=('eval "$(corral reserve --gpus 1 --for 2h)"',)
+class ReserveCommand(
+    DeclaredCommand, runs="reserve.reserve", takes=DeviceFlags, examples=('eval "$(corral reserve --gpus 1 --for 2h)"',)
 ):
     """Reserve GPUs for interactive work.
 
@@ -145,7 +147,7 @@ class Reserve(
     detach: bool = flag("--detach", help="Keep them until the time is up, even after this session ends.")
 
 
-class Adopt(Command, runs="reserve.adopt", examples=("corral adopt 4213 --name llama-sft",)):
+class AdoptCommand(DeclaredCommand, runs="reserve.adopt", examples=("corral adopt 4213 --name llama-sft",)):
     """Make a running process a job, so that it keeps the GPUs it uses.
 
     The process runs on unchanged, and nobody else gets its GPUs until it ends.

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import corral
-from corral.cli.declaring import Command, choice, flag, path, text
+from corral.cli.declaring import DeclaredCommand, choice, flag, path, text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Up(
-    Command,
+class UpCommand(
+    DeclaredCommand,
     runs="local.server.up",
     examples=(
         "corral up --detach",
@@ -53,12 +53,12 @@ class Up(
     anew: bool = flag("--anew", help="Move aside what an earlier ledger has left, and begin with an empty one.")
 
 
-class Down(Command, runs="local.server.down", examples=("corral down",)):
+class DownCommand(DeclaredCommand, runs="local.server.down", examples=("corral down",)):
     """Stop the server in $CORRAL_HOME. Jobs run on."""
 
 
-class Doctor(
-    Command,
+class DoctorCommand(
+    DeclaredCommand,
     runs="local.doctor.doctor",
     examples=(
         "corral doctor",
@@ -82,8 +82,8 @@ class Doctor(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class ConfigCheck(
-    Command,
+class ConfigCheckCommand(
+    DeclaredCommand,
     runs="local.config.check",
     examples=(
         "corral config check",
@@ -100,7 +100,7 @@ class ConfigCheck(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class ConfigReload(Command, runs="config_reload.reload", examples=("corral config reload",)):
+class ConfigReloadCommand(DeclaredCommand, runs="config_reload.reload", examples=("corral config reload",)):
     """Have the running server read its settings again.
 
     Shows what has changed, and what changes only when the server is restarted. If anything in the file is wrong, shows
@@ -110,8 +110,8 @@ class ConfigReload(Command, runs="config_reload.reload", examples=("corral confi
     json: bool = flag("--json", help="Print JSON.")
 
 
-class ConfigInit(
-    Command,
+class ConfigInitCommand(
+    DeclaredCommand,
     runs="local.config.init",
     examples=(
         "corral config init",
@@ -129,16 +129,16 @@ class ConfigInit(
     )
 
 
-class Config(
-    Command,
-    commands={"check": ConfigCheck, "reload": ConfigReload, "init": ConfigInit},
+class ConfigCommand(
+    DeclaredCommand,
+    commands={"check": ConfigCheckCommand, "reload": ConfigReloadCommand, "init": ConfigInitCommand},
     examples=("corral config check cluster-config.yaml",),
 ):
     """Write, check and reload the settings of a site."""
 
 
-class TokenCreate(
-    Command,
+class TokenCreateCommand(
+    DeclaredCommand,
     runs="token_command.create",
     examples=(
         "corral token create --expires 7d",
@@ -160,8 +160,8 @@ class TokenCreate(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class TokenList(
-    Command,
+class TokenListCommand(
+    DeclaredCommand,
     runs="token_command.list_tokens",
     examples=(
         "corral token list",
@@ -174,22 +174,24 @@ class TokenList(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class TokenRevoke(Command, runs="token_command.revoke", examples=("corral token revoke 3",)):
+class TokenRevokeCommand(DeclaredCommand, runs="token_command.revoke", examples=("corral token revoke 3",)):
     """Revoke a token and all tokens created with it, at once. Jobs submitted with it run on."""
 
     token_id: str = text(metavar="ID", help="Its id in `corral token list`.", required=True)
 
 
-class Token(
-    Command,
-    commands={"create": TokenCreate, "list": TokenList, "revoke": TokenRevoke},
+class TokenCommand(
+    DeclaredCommand,
+    commands={"create": TokenCreateCommand, "list": TokenListCommand, "revoke": TokenRevokeCommand},
     examples=("corral token create --expires 7d",),
 ):
     """Create, list and revoke tokens for access over TCP."""
 
 
-class Agent(
-    Command, runs="local.agent.agent", examples=("corral agent --home /var/lib/corral --socket /run/corral/agent.sock",)
+class AgentCommand(
+    DeclaredCommand,
+    runs="local.agent.agent",
+    examples=("corral agent --home /var/lib/corral --socket /run/corral/agent.sock",),
 ):
     """Run the agent of this host, in the foreground. For administrators.
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import Command, flag, number, path, text, whole
+from corral.cli.declaring import DeclaredCommand, flag, number, path, text, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class SimulateOpenb(Command, runs="local.simulate.openb", examples=("corral simulate openb --policy fgd --json -",)):
+class SimulateOpenbCommand(
+    DeclaredCommand, runs="local.simulate.openb", examples=("corral simulate openb --policy fgd --json -",)
+):
     """Packing: place whole and shared GPUs of a production trace (openb)."""
 
     nodes: Path | None = path("--nodes", help="CSV of nodes.  [default: the trace that comes with Corral]")
@@ -26,8 +28,8 @@ class SimulateOpenb(Command, runs="local.simulate.openb", examples=("corral simu
     json_to: str | None = text("--json", metavar="FILE", help="Write the report as JSON; - for standard output.")
 
 
-class SimulateSwf(
-    Command,
+class SimulateSwfCommand(
+    DeclaredCommand,
     runs="local.simulate.swf",
     examples=(
         "corral simulate swf --trace lublin_256.swf --procs 256 \\",
@@ -53,8 +55,8 @@ class SimulateSwf(
     json_to: str | None = text("--json", metavar="FILE", help="Write the report as JSON; - for standard output.")
 
 
-class SimulateGavel(
-    Command,
+class SimulateGavelCommand(
+    DeclaredCommand,
     runs="local.simulate.gavel",
     examples=("corral simulate gavel --jobs multi_seed0.csv --rate 1.0 --policy corral",),
 ):
@@ -71,8 +73,8 @@ class SimulateGavel(
     json_to: str | None = text("--json", metavar="FILE", help="Write the report as JSON; - for standard output.")
 
 
-class SimulateJournal(
-    Command,
+class SimulateJournalCommand(
+    DeclaredCommand,
     runs="local.simulate.journal",
     examples=(
         "corral simulate journal --policy fair-share,las --html what-if.html",
@@ -101,8 +103,8 @@ class SimulateJournal(
     json_to: str | None = text("--json", metavar="FILE", help="Write the report as JSON; - for standard output.")
 
 
-class SimulatePhilly(
-    Command,
+class SimulatePhillyCommand(
+    DeclaredCommand,
     runs="local.simulate.philly",
     examples=("corral simulate philly --jobs philly_sia.csv --gpus 300 --order corral",),
 ):
@@ -117,8 +119,8 @@ class SimulatePhilly(
     json_to: str | None = text("--json", metavar="FILE", help="Write the report as JSON; - for standard output.")
 
 
-class SimulateKueue(
-    Command, runs="local.simulate.kueue", examples=("corral simulate kueue --config baseline.yaml --json -",)
+class SimulateKueueCommand(
+    DeclaredCommand, runs="local.simulate.kueue", examples=("corral simulate kueue --config baseline.yaml --json -",)
 ):
     """Kueue's benchmark on the real server loop: real ledger and time, simulated jobs.
 
@@ -130,8 +132,8 @@ class SimulateKueue(
     json_to: str | None = text("--json", metavar="FILE", help="Write the report as JSON; - for standard output.")
 
 
-class SimulateFaults(
-    Command, runs="local.simulate.faults", examples=("corral simulate faults --nodes 4 --jobs 500 --seed 7",)
+class SimulateFaultsCommand(
+    DeclaredCommand, runs="local.simulate.faults", examples=("corral simulate faults --nodes 4 --jobs 500 --seed 7",)
 ):
     """Faults on the real ledger and control loop, with simulated jobs: failing GPUs, silent nodes, killed servers.
 
@@ -147,8 +149,10 @@ class SimulateFaults(
     json_to: str | None = text("--json", metavar="FILE", help="Write the report as JSON; - for standard output.")
 
 
-class SimulateScale(
-    Command, runs="local.simulate.scale", examples=("corral simulate scale --nodes 12500 --jobs 100000 --json -",)
+class SimulateScaleCommand(
+    DeclaredCommand,
+    runs="local.simulate.scale",
+    examples=("corral simulate scale --nodes 12500 --jobs 100000 --json -",),
 ):
     """Speed: decisions per second on a large cluster that is kept nearly full."""
 
@@ -160,17 +164,17 @@ class SimulateScale(
     json_to: str | None = text("--json", metavar="FILE", help="Write the report as JSON; - for standard output.")
 
 
-class Simulate(
-    Command,
+class SimulateCommand(
+    DeclaredCommand,
     commands={
-        "openb": SimulateOpenb,
-        "swf": SimulateSwf,
-        "gavel": SimulateGavel,
-        "journal": SimulateJournal,
-        "philly": SimulatePhilly,
-        "kueue": SimulateKueue,
-        "faults": SimulateFaults,
-        "scale": SimulateScale,
+        "openb": SimulateOpenbCommand,
+        "swf": SimulateSwfCommand,
+        "gavel": SimulateGavelCommand,
+        "journal": SimulateJournalCommand,
+        "philly": SimulatePhillyCommand,
+        "kueue": SimulateKueueCommand,
+        "faults": SimulateFaultsCommand,
+        "scale": SimulateScaleCommand,
     },
     examples=("corral simulate openb --policy corral --json -",),
 ):

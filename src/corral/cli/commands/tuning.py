@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from corral.cli.declaring import Command, flag, number, path, text, whole
+from corral.cli.declaring import DeclaredCommand, flag, number, path, text, whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Tune(
-    Command,
+class TuneCommand(
+    DeclaredCommand,
     runs="tune.tune",
     examples=(
         "corral tune task.json --follow",
@@ -30,15 +30,15 @@ class Tune(
     demo: bool = flag("--demo", help="Tune a stand-in on mock GPUs with a server of its own, in about a minute.")
 
 
-class TasksShow(Command, runs="tasks.show", examples=("corral tasks show 17",)):
+class TasksShowCommand(DeclaredCommand, runs="tasks.show", examples=("corral tasks show 17",)):
     """Show what a task has found: the best parameters, the proof, and the command to serve so."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
     json: bool = flag("--json", help="Print JSON.")
 
 
-class TasksLogs(
-    Command,
+class TasksLogsCommand(
+    DeclaredCommand,
     runs="tasks.logs",
     examples=(
         "corral tasks logs -f 17",
@@ -54,47 +54,47 @@ class TasksLogs(
     )
 
 
-class TasksStart(Command, runs="tasks.start", examples=("corral tasks start 17",)):
+class TasksStartCommand(DeclaredCommand, runs="tasks.start", examples=("corral tasks start 17",)):
     """Have a task begin. One that failed or was cancelled goes on where it was."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
 
-class TasksCancel(Command, runs="tasks.cancel", examples=("corral tasks cancel 17",)):
+class TasksCancelCommand(DeclaredCommand, runs="tasks.cancel", examples=("corral tasks cancel 17",)):
     """Let no more experiments of a task begin, and wait until those that run have stopped."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
 
-class TasksRestart(Command, runs="tasks.restart", examples=("corral tasks restart 17",)):
+class TasksRestartCommand(DeclaredCommand, runs="tasks.restart", examples=("corral tasks restart 17",)):
     """Forget the experiments of a task that does not run, and begin anew."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
 
-class TasksClear(Command, runs="tasks.clear", examples=("corral tasks clear 17",)):
+class TasksClearCommand(DeclaredCommand, runs="tasks.clear", examples=("corral tasks clear 17",)):
     """Forget the experiments of a task that does not run."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
 
-class TasksDelete(Command, runs="tasks.delete", examples=("corral tasks delete 17",)):
+class TasksDeleteCommand(DeclaredCommand, runs="tasks.delete", examples=("corral tasks delete 17",)):
     """Forget a task that does not run, and its experiments."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
 
-class Tasks(
-    Command,
+class TasksCommand(
+    DeclaredCommand,
     runs="tasks.tasks",
     commands={
-        "show": TasksShow,
-        "logs": TasksLogs,
-        "start": TasksStart,
-        "cancel": TasksCancel,
-        "restart": TasksRestart,
-        "clear": TasksClear,
-        "delete": TasksDelete,
+        "show": TasksShowCommand,
+        "logs": TasksLogsCommand,
+        "start": TasksStartCommand,
+        "cancel": TasksCancelCommand,
+        "restart": TasksRestartCommand,
+        "clear": TasksClearCommand,
+        "delete": TasksDeleteCommand,
     },
     examples=(
         "corral tasks",
@@ -106,8 +106,8 @@ class Tasks(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Experiments(
-    Command,
+class ExperimentsCommand(
+    DeclaredCommand,
     runs="experiments.experiments",
     examples=(
         "corral experiments 17",
@@ -120,7 +120,9 @@ class Experiments(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class Bench(Command, runs="bench.bench", examples=("corral bench http://127.0.0.1:8000 --model llama-3-8b -c 1 -c 8",)):
+class BenchCommand(
+    DeclaredCommand, runs="bench.bench", examples=("corral bench http://127.0.0.1:8000 --model llama-3-8b -c 1 -c 8",)
+):
     """Measure an OpenAI-compatible server.
 
     Latency, time to first token, time for each further token, and throughput are told for each level of load.

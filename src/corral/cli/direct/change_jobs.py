@@ -23,22 +23,22 @@ DONE: dict[Verb, str] = {"cancel": "cancelled", "hold": "held", "release": "rele
 """What is said of a job that each command has changed."""
 
 
-def cancel(given: changing.Cancel) -> int:
+def cancel(given: changing.CancelCommand) -> int:
     """Run `corral cancel`."""
     return _change("cancel", given.ids, given.flags)
 
 
-def hold(given: changing.Hold) -> int:
+def hold(given: changing.HoldCommand) -> int:
     """Run `corral hold`."""
     return _change("hold", given.ids, given.flags)
 
 
-def release(given: changing.Release) -> int:
+def release(given: changing.ReleaseCommand) -> int:
     """Run `corral release`."""
     return _change("release", given.ids, given.flags)
 
 
-def requeue(given: changing.Requeue) -> int:
+def requeue(given: changing.RequeueCommand) -> int:
     """Run `corral requeue`."""
     return _change("requeue", given.ids, given.flags)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from corral.client import Explanation
 
 
-def explain_job(given: looking.Why) -> int:
+def explain_job(given: looking.WhyCommand) -> int:
     """Print why a job waits; the exit code."""
     transport = Transport(find_address())
     answer = transport.get(job_path(job_meant(transport, given.job_id), "why"))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from corral.cli.commands import gpus_and_nodes, looking
 
 
-def show_status(given: looking.Status) -> int:
+def show_status(given: looking.StatusCommand) -> int:
     """Print each GPU with its state and who uses it; the exit code. With `watch` until it is left."""
     transport = Transport(find_address())
     if given.watch:
@@ -32,7 +32,7 @@ def show_status(given: looking.Status) -> int:
     return 0
 
 
-def list_devices(given: gpus_and_nodes.Devices) -> int:
+def list_devices(given: gpus_and_nodes.DevicesCommand) -> int:
     """Print each GPU with its UUID and model; the exit code."""
     transport = Transport(find_address())
     if given.json:

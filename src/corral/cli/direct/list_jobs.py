@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from corral.cli.commands import looking
 
 
-def list_jobs(given: looking.Ps) -> int:
+def list_jobs(given: looking.PsCommand) -> int:
     """Print the jobs that are chosen; the exit code. Of JSON all is printed, as the server has it."""
     names = None
     if given.columns is not None:

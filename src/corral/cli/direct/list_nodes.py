@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STATE_STYLES = {"ready": "green", "silent": "red", "gone": "red", "draining": "yellow", "cordoned": "magenta"}
 
 
-def list_nodes(given: gpus_and_nodes.Nodes) -> int:
+def list_nodes(given: gpus_and_nodes.NodesCommand) -> int:
     """Print the nodes; the exit code."""
     answer = Transport(find_address()).get("/nodes")["nodes"]
     if given.json:

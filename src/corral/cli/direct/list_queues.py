@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from corral.model.queue import Quota
 
 
-def list_queues(given: looking.Queues) -> int:
+def list_queues(given: looking.QueuesCommand) -> int:
     """Print the queues, with what a job in this project may have in each; the exit code."""
     answer = Transport(find_address()).get("/queues", project=given.project)["queues"]
     if given.json:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from corral.client import Explanation
 
 
-def print_log(given: looking.Logs) -> int:
+def print_log(given: looking.LogsCommand) -> int:
     """Print the output of a job, and why there is none; the exit code."""
     if given.rank != "all" and not is_whole(given.rank):
         raise Refused(f"--rank: {given.rank!r:.60} is no rank; write a number from 0, or all", field="rank")

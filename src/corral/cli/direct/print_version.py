@@ -7,9 +7,9 @@ from corral.cli.screen import write_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from corral.cli.declaring import Command
+    from corral.cli.declaring import DeclaredCommand
 
 
-def print_version(given: Command) -> None:
+def print_version(given: DeclaredCommand) -> None:
     """Print the version of Corral."""
     write_lines(f"corral {corral.__version__}")

@@ -58,7 +58,7 @@ LIMITED = ("memory", "compute", "cpus", "host_memory")
 """What a job may be held to: memory and compute of its devices, CPUs and memory of the host."""
 
 
-def show_job(given: looking.Show) -> int:
+def show_job(given: looking.ShowCommand) -> int:
     """Print everything about a job, or of an array its elements in short; the exit code."""
     transport = Transport(find_address())
     job_id = job_meant(transport, given.job_id)

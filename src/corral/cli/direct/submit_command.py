@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from corral.cli.commands import running
 
 
-def submit_command(given: running.Submit) -> int:
+def submit_command(given: running.SubmitCommand) -> int:
     """Queue a command or a script, and print its id; the exit code. More than most have takes the model."""
     body = None if given.dry_run else plain_body(given.words, given.flags, after_dashes=given.after_dashes)
     if body is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TIMED_OUT = 124
 
 
-def wait_for_jobs(given: running.Wait) -> int:
+def wait_for_jobs(given: running.WaitCommand) -> int:
     """Wait until these jobs have ended; the exit code: 0 if all succeeded, 1 if one did not, TIMED_OUT."""
     ids: Sequence[str] = given.ids
     timeout_s = _seconds(given.timeout)

@@ -10,7 +10,7 @@ from corral.cli.server_part import require_server_part
 AGENT = "corral.node.agent"
 
 
-def agent(given: serving.Agent) -> None:
+def agent(given: serving.AgentCommand) -> None:
     """Run `corral agent`."""
     require_server_part("agent")
     options: dict[str, object] = {

@@ -25,7 +25,7 @@ _MANY = "*"
 """The letter of all users after the last letter of the alphabet."""
 
 
-def alloc_map(given: gpus_and_nodes.AllocMap) -> None:
+def alloc_map(given: gpus_and_nodes.AllocMapCommand) -> None:
     """Run `corral alloc-map`."""
     if given.scan is not None:
         _show_scan(given.scan, json=given.json)

@@ -24,7 +24,7 @@ _INDENT = " " * 9
 _OK_INDENT = " " * 7
 
 
-def check(given: measuring.Check) -> int:
+def check(given: measuring.CheckCommand) -> int:
     """Run `corral check`."""
     from corral.preflight.detect import Stated, detect
     from corral.preflight.rules import blocking

@@ -22,7 +22,7 @@ from corral.plugins.queue_orders import load_policies
 from corral.sharing.definitions import load_catalogue
 
 
-def check(given: serving.ConfigCheck) -> int:
+def check(given: serving.ConfigCheckCommand) -> int:
     """Run `corral config check`."""
     path = own_home().config_file if given.file is None else given.file
     if not path.exists():
@@ -45,7 +45,7 @@ def check(given: serving.ConfigCheck) -> int:
     return 0
 
 
-def init(given: serving.ConfigInit) -> None:
+def init(given: serving.ConfigInitCommand) -> None:
     """Run `corral config init`."""
     if given.file == Path("-"):
         write_document(starter_settings())

@@ -54,7 +54,7 @@ _CLOCK_UNSYNCHRONISED = 5
 Check = Callable[[Home], CheckResult]
 
 
-def doctor(given: serving.Doctor) -> int:
+def doctor(given: serving.DoctorCommand) -> int:
     """Run `corral doctor`."""
     if given.engine is None:
         findings = _findings(own_home())

@@ -20,7 +20,7 @@ MOST_RANKS = 64
 """A tensor parallel size beyond this is not suggested."""
 
 
-def estimate(given: measuring.Estimate) -> None:
+def estimate(given: measuring.EstimateCommand) -> None:
     """Run `corral estimate`."""
     from corral.preflight.estimate import InferenceSetup, estimate_local, estimate_named, parse_context
     from corral.preflight.model_name import billions_in

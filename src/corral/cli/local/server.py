@@ -28,7 +28,7 @@ DAEMON = "corral.daemon"
 REMARK = "remark: "
 
 
-def up(given: serving.Up) -> None:
+def up(given: serving.UpCommand) -> None:
     """Run `corral up`."""
     require_server_part("up")
     home = _local_home()
@@ -66,7 +66,7 @@ def up(given: serving.Up) -> None:
             )
 
 
-def down(given: serving.Down) -> None:
+def down(given: serving.DownCommand) -> None:
     """Run `corral down`."""
     home = _local_home()
     pid = server_pid(home)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def openb(given: simulating.SimulateOpenb) -> None:
+def openb(given: simulating.SimulateOpenbCommand) -> None:
     """Run `corral simulate openb`."""
     from corral.sim.openb import Point, read_trace, replay, shipped_trace
     from corral.sim.report import beside, packing_page
@@ -49,7 +49,7 @@ def openb(given: simulating.SimulateOpenb) -> None:
     _write(beside(reports), given.json_to)
 
 
-def swf(given: simulating.SimulateSwf) -> None:
+def swf(given: simulating.SimulateSwfCommand) -> None:
     """Run `corral simulate swf`."""
     from corral.sim.history import History
     from corral.sim.report import beside
@@ -78,7 +78,7 @@ def swf(given: simulating.SimulateSwf) -> None:
     _write_queue(title, beside(reports), histories, given.html, given.json_to, units="Processors")
 
 
-def gavel(given: simulating.SimulateGavel) -> None:
+def gavel(given: simulating.SimulateGavelCommand) -> None:
     """Run `corral simulate gavel`."""
     from corral.sim.gavel import read_trace, simulate
     from corral.sim.history import History
@@ -104,7 +104,7 @@ def gavel(given: simulating.SimulateGavel) -> None:
     )
 
 
-def journal(given: simulating.SimulateJournal) -> None:
+def journal(given: simulating.SimulateJournalCommand) -> None:
     """Run `corral simulate journal`."""
     from corral.model.home import Home
     from corral.model.units import parse_duration_s
@@ -137,7 +137,7 @@ def journal(given: simulating.SimulateJournal) -> None:
     _write_queue(f"The journal under {', '.join(policies)}", report, histories, given.html, given.json_to)
 
 
-def philly(given: simulating.SimulatePhilly) -> None:
+def philly(given: simulating.SimulatePhillyCommand) -> None:
     """Run `corral simulate philly`."""
     from corral.sim.history import History
     from corral.sim.philly import read_trace, simulate
@@ -157,7 +157,7 @@ def philly(given: simulating.SimulatePhilly) -> None:
     _write_queue(title, beside(reports), histories, given.html, given.json_to)
 
 
-def kueue(given: simulating.SimulateKueue) -> None:
+def kueue(given: simulating.SimulateKueueCommand) -> None:
     """Run `corral simulate kueue`."""
     from corral.sim.history import History
     from corral.sim.kueue import read_generator, simulate
@@ -180,7 +180,7 @@ def kueue(given: simulating.SimulateKueue) -> None:
     )
 
 
-def faults(given: simulating.SimulateFaults) -> int:
+def faults(given: simulating.SimulateFaultsCommand) -> int:
     """Run `corral simulate faults`."""
     from corral.sim.history import History
     from corral.sim.life import simulate
@@ -203,7 +203,7 @@ def faults(given: simulating.SimulateFaults) -> int:
     return 0
 
 
-def scale(given: simulating.SimulateScale) -> None:
+def scale(given: simulating.SimulateScaleCommand) -> None:
     """Run `corral simulate scale`."""
     from corral.sim.scale import run_scale
 

@@ -1,0 +1,131 @@
+"""Commands for alerts, and for the channels in which people are told."""
+
+from __future__ import annotations
+
+from corral.cli.declaring import DeclaredCommand, flag, text
+
+
+class AlertsAckCommand(DeclaredCommand, runs="alerts.ack", examples=("corral alerts ack 5f0c27ab",)):
+    """Say that you take care of an alert. Others see so; that it is over is told all the same."""
+
+    alert_id: str = text(metavar="ID", help="Its id in `corral alerts`.", required=True)
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class AlertsSilenceCommand(
+    DeclaredCommand,
+    runs="alerts.silence",
+    examples=(
+        "corral alerts silence temperature --for 2h",
+        'corral alerts silence "node=gpu-07,severity=warning" --for 1d --reason "new fans"',
+    ),
+):
+    """Keep alerts from being told for a time. They are listed all the same.
+
+    KEY is rule, severity, subject, node, gpu, uuid, model, job, name, user, project, queue or disk; all parts must fit.
+    Who is no administrator silences alerts about their own jobs only.
+    """
+
+    match: str = text(
+        metavar="MATCH", help="A rule's name, an alert's id, or KEY=PATTERN,... (with * for anything).", required=True
+    )
+    duration: str = text("--for", metavar="TIME", help="For how long: 30m, 2h, 7d.", required=True)
+    reason: str = text("--reason", metavar="TEXT", help="Shown with the silence.", default="")
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class AlertsSilencesCommand(DeclaredCommand, runs="alerts.silences", examples=("corral alerts silences",)):
+    """List the silences that are in force."""
+
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class AlertsTestCommand(DeclaredCommand, runs="alerts.try_channel", examples=("corral alerts test ops",)):
+    """Send a message to a channel of the site, wait for the result, and print it. Exits with 1 if it was not delivered.
+
+    For administrators. `corral channels test` tries your own channel.
+    """
+
+    channel: str = text(metavar="CHANNEL", help="Its name in the site's settings.", required=True)
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class AlertsUnsilenceCommand(DeclaredCommand, runs="alerts.unsilence", examples=("corral alerts unsilence 91ab03c4",)):
+    """End a silence. What it kept back and still fires is told."""
+
+    silence_id: str = text(metavar="ID", help="Its id in `corral alerts silences`.", required=True)
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class AlertsCommand(
+    DeclaredCommand,
+    runs="alerts.alerts",
+    commands={
+        "ack": AlertsAckCommand,
+        "silence": AlertsSilenceCommand,
+        "silences": AlertsSilencesCommand,
+        "test": AlertsTestCommand,
+        "unsilence": AlertsUnsilenceCommand,
+    },
+    examples=(
+        "corral alerts",
+        "corral alerts silence node=gpu-07 --for 2h",
+    ),
+):
+    """List the alerts that fire; acknowledge and silence them."""
+
+    history: bool = flag("--all", "-a", "--history", help="Also the last that are over (of 7 days, 500 at most).")
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class ChannelsListCommand(DeclaredCommand, runs="channels.list_channels", examples=("corral channels list",)):
+    """List your channel, or as administrator also those of the site. URLs are secrets and not shown."""
+
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class ChannelsSetCommand(
+    DeclaredCommand,
+    runs="channels.set_own",
+    examples=(
+        "corral channels set",
+        "corral channels set < url-file",
+    ),
+):
+    """Set the URL through which you are told. It is asked for, or read from standard input.
+
+    It is no argument, because other users can see the arguments of commands.
+    """
+
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class ChannelsTestCommand(
+    DeclaredCommand,
+    runs="channels.try_channel",
+    examples=(
+        "corral channels test",
+        "corral channels test ops",
+    ),
+):
+    """Send a message to a channel, wait for the result, and print it. Exits with 1 if it was not delivered."""
+
+    channel: str | None = text(metavar="[CHANNEL]", help="A channel of the site; without it, yours.")
+    json: bool = flag("--json", help="Print JSON.")
+
+
+class ChannelsRemoveCommand(DeclaredCommand, runs="channels.remove", examples=("corral channels remove",)):
+    """Forget your channel."""
+
+
+class ChannelsCommand(
+    DeclaredCommand,
+    commands={
+        "list": ChannelsListCommand,
+        "set": ChannelsSetCommand,
+        "test": ChannelsTestCommand,
+        "remove": ChannelsRemoveCommand,
+    },
+    examples=("corral channels set < url-file",),
+):
+    """Set where you are told of your jobs, and try it."""
