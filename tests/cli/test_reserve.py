@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from corral.cli.reserved_shell import FORGET
+from corral.cli.local.reserved_run import forget
 from tests.e2e.box import Box
 
 ASK = "from corral.cli.reserve import session_owner; print(session_owner())"
@@ -39,11 +39,11 @@ def test_release_without_an_id_ends_the_reservation_of_this_shell_which_then_for
     exports = box.ok("reserve", "--gpus", "1", "--for", "1h", "--detach")
     (job_id,) = re.findall(r"CORRAL_RESERVATION=(\S+)", exports)
     done = box.run("release", CORRAL_RESERVATION=job_id)
-    assert (done.returncode, done.stdout) == (0, FORGET + "\n")
+    assert (done.returncode, done.stdout) == (0, forget() + "\n")
     assert f"released reservation {job_id}" in done.stderr
     box.ended(job_id)
     again = box.run("release", CORRAL_RESERVATION=job_id)
-    assert (again.returncode, again.stdout) == (1, FORGET + "\n")
+    assert (again.returncode, again.stdout) == (1, forget() + "\n")
     waits = box.submit("--hold", "--", "true")
     refused = box.run("release", CORRAL_RESERVATION=waits)
     assert (refused.returncode, f"job {waits} is no reservation" in refused.stderr) == (2, True)

@@ -37,11 +37,12 @@ def reserve(given: running.ReserveCommand) -> None:
             for note in job.notes:
                 say(note)
             row = _when_reserved(client, job.id)
-    write_lines(*exports(row))
+        vendor = next((device.vendor for device in client.devices.list() if device.uuid in row.devices), "")
+    write_lines(*exports(row, vendor))
     until = clock_time(None if row.started_at is None else row.started_at + (row.time_limit_s or 0.0))
     say(
         f"job {row.id} reserves {count_of(len(row.devices), 'GPU')} until {until}; to end it: corral release {row.id}; "
-        f"unset {' '.join(_variables(row))}"
+        f"unset {' '.join(_variables(row, vendor))}"
     )
 
 
@@ -90,15 +91,16 @@ def _ancestors() -> list[int]:
     return line
 
 
-def exports(row: JobRow) -> list[str]:
-    """Lines for a shell to evaluate, so that what it starts uses exactly these GPUs."""
-    return [f"export {name}={shlex.quote(value)}" for name, value in _variables(row).items()]
+def exports(row: JobRow, vendor: str = "") -> list[str]:
+    """Lines for a shell to evaluate, so that what it starts uses exactly these GPUs, which are of this maker."""
+    return [f"export {name}={shlex.quote(value)}" for name, value in _variables(row, vendor).items()]
 
 
-def _variables(row: JobRow) -> dict[str, str]:
+def _variables(row: JobRow, vendor: str) -> dict[str, str]:
+    from corral.vendors.registry import vendor_named
+
     return {
-        "CUDA_VISIBLE_DEVICES": ",".join(row.devices),
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        **vendor_named(vendor).visible(row.devices),
         "CORRAL_JOB_ID": row.id,
         "CORRAL_RESERVATION": row.id,
     }

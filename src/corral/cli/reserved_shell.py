@@ -1,13 +1,10 @@
 """`corral release` without an id, in a shell that has a reservation: ends that reservation."""
 
-from corral.cli.local.reserved_run import VARIABLES
+from corral.cli.local.reserved_run import forget
 from corral.cli.screen import exit_code_of, print_json, say, write_lines
 from corral.client import ChangedJobs, Client
 from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.job import JobKind
-
-FORGET = f"unset {' '.join(VARIABLES)}"
-"""What a shell evaluates to forget its reservation."""
 
 
 def release_own(client: Client, job_id: str, *, json: bool) -> int:
@@ -18,14 +15,14 @@ def release_own(client: Client, job_id: str, *, json: bool) -> int:
     code, changed = 0, ChangedJobs(())
     try:
         if client.jobs.get(job_id).kind != JobKind.RESERVE:
-            raise Refused(f"CORRAL_RESERVATION: job {job_id} is no reservation; make the shell forget it: {FORGET}")
+            raise Refused(f"CORRAL_RESERVATION: job {job_id} is no reservation; make the shell forget it: {forget()}")
         changed = ChangedJobs(client.jobs.release(job_id))
-        say(f"released reservation {job_id} of this shell, which is to forget it: {FORGET}")
+        say(f"released reservation {job_id} of this shell, which is to forget it: {forget()}")
     except (NotFound, Conflict) as error:
-        say(f"this shell's reservation is over: {error}; make the shell forget it: {FORGET}")
+        say(f"this shell's reservation is over: {error}; make the shell forget it: {forget()}")
         code = exit_code_of(error)
     if json:
         print_json(changed)
     else:
-        write_lines(FORGET)
+        write_lines(forget())
     return code

@@ -22,9 +22,13 @@ _OF_ANOTHER_JOB = frozenset(
     {
         *("CORRAL_ARRAY_ID", "CORRAL_ARRAY_INDEX", "CORRAL_GANG_SIZE", "CORRAL_NODES", "CORRAL_RANK"),
         *("CORRAL_SRUN_SOCKET", "CORRAL_RESERVATION", "CORRAL_RESERVATION_DEPTH", script_copy.VARIABLE),
+        "CORRAL_GPU_VARIABLE",
     }
 )
 """What a job would take for its own that was submitted from another or a reservation; and what is not for processes."""
+
+GPU_VARIABLE = "CORRAL_GPU_VARIABLE"
+"""Names the variable that has the UUIDs of the job's devices, where these are not the first vendor's."""
 
 _UNLESS_GIVEN = {"PYTHONUNBUFFERED": "1"}
 """What a job gets whose submitter has no such variable: Python else keeps its output back, and the log is empty."""
@@ -144,8 +148,12 @@ def _seeing(env: Mapping[str, str], member: Member, devices: Mapping[str, Device
         variable: value
         for name, vendor in makers.items()
         for variable, value in vendor.visible(granted.get(name, ())).items()
+        if name in granted or not granted or not value
     }
-    return {variable: value for variable, value in {**env, **visible}.items() if variable not in unset}
+    # What divides a job's devices among tasks looks for them in the first vendor's variable by itself.
+    others = next((makers[name].variable for name in granted if name != FIRST_VENDOR), None)
+    named = {} if others is None else {GPU_VARIABLE: others}
+    return {variable: value for variable, value in {**env, **visible, **named}.items() if variable not in unset}
 
 
 def hidden(node: Node | None) -> dict[str, str]:

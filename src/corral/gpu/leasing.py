@@ -16,6 +16,7 @@ from corral.gpu.reading import GPUInfo, by_score, own_job, uuids_of_driver
 from corral.gpu.this_host import node_here
 from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.model.units import count_of
+from corral.vendors.registry import vendor_named, vendors
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +38,13 @@ class Lease:
         job_id: the reservation on the server; None for a lease by lock files.
     """
 
-    def __init__(self, gpus: Mapping[str, int], give_back: Callable[[], None], job_id: str | None = None) -> None:
+    def __init__(
+        self, gpus: Mapping[str, int], give_back: Callable[[], None], job_id: str | None = None, vendor: str = ""
+    ) -> None:
         self.uuids = tuple(gpus)
         self.indices = tuple(gpus.values())
         self.job_id = job_id
+        self._vendor = vendor_named(vendor)
         self._give_back: Callable[[], None] | None = give_back
         self._pid = os.getpid()
         self._replaced: dict[str, str | None] | None = None
@@ -56,7 +60,7 @@ class Lease:
 
     @property
     def env(self) -> dict[str, str]:
-        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(self.uuids)}
+        return dict(self._vendor.visible(self.uuids))
 
     def apply(self) -> None:
         """Put `env` into this process's own environment until the release.
@@ -129,12 +133,13 @@ def _lease_from_server(gpus: int, min_memory_mb: int | None, deadline: float | N
             return None
         try:
             uuids = _wait_until_allocated(handle, gpus, deadline)
-            indices = {row.uuid: row.index for row in client.devices.list()}
+            rows = {row.uuid: row for row in client.devices.list() if row.uuid in uuids}
         except BaseException:
             _cancel(handle.id)
             raise
-    held = {uuid: -1 if (index := indices.get(uuid)) is None else index for uuid in uuids}
-    return Lease(held, partial(_give_back, handle.id), handle.id)
+    indices = {uuid: row.index for uuid, row in rows.items() if row.index is not None}
+    held = {uuid: indices.get(uuid, -1) for uuid in uuids}
+    return Lease(held, partial(_give_back, handle.id), handle.id, next((row.vendor for row in rows.values()), ""))
 
 
 def _wait_until_allocated(handle: JobHandle, gpus: int, deadline: float | None) -> tuple[str, ...]:
@@ -183,10 +188,16 @@ def _lease_by_lock_files(gpus: int, min_memory_mb: int | None, deadline: float |
         held = _lock(free, gpus)
         if held is not None:
             locks = [lock for _, lock in held]
-            return Lease({gpu.uuid: gpu.index for gpu, _ in held}, partial(_unlock, locks))
+            return Lease({gpu.uuid: gpu.index for gpu, _ in held}, partial(_unlock, locks), vendor=held[0][0].vendor)
         if deadline is not None and time.monotonic() >= deadline:
             raise LeaseTimedOut(f"{count_of(gpus, 'GPU')} could not be leased in time: {'; '.join(reasons)}")
         pause_s = _pause(pause_s, deadline)
+
+
+def _own_devices() -> list[str]:
+    """The GPUs of the job that this process is of."""
+    seen = (os.environ.get(vendor.variable, "") for vendor in vendors().values())
+    return next(filter(None, seen), "").split(",")
 
 
 def _candidates(gpus: int, min_memory_mb: int | None) -> tuple[list[str], list[GPUInfo]]:
@@ -194,9 +205,11 @@ def _candidates(gpus: int, min_memory_mb: int | None) -> tuple[list[str], list[G
     snapshot = get_gpu_monitor().query_gpus(use_cache=False)
     if snapshot is None:
         raise BackendFailed("no GPU can be leased: this machine has none that can be read")
-    own = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if own_job() is not None else None
+    own = _own_devices() if own_job() is not None else None
     large = [gpu for gpu in snapshot.gpus if min_memory_mb is None or (gpu.memory_total_mb or 0) >= min_memory_mb]
-    usable = [gpu for gpu in large if own is None or gpu.uuid in own]
+    seen = [gpu for gpu in large if own is None or gpu.uuid in own]
+    # A process uses the GPUs of one maker.
+    usable = [gpu for gpu in seen if gpu.vendor == seen[0].vendor]
     if len(usable) < gpus:
         whose = "this machine" if own is None else "this job"
         size = "" if min_memory_mb is None else f" with {min_memory_mb} MB"

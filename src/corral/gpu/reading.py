@@ -38,6 +38,7 @@ class GPUInfo:
         uuid: the driver's name for the GPU, the same in every tool.
         taken: why it cannot be had, whatever its readings: its job, its administrator or its health; else None.
         process_count: the number of compute processes on it; None if they could not be listed.
+        vendor: its maker: nvidia, amd; "" if a server of an older version does not say.
     """
 
     index: int
@@ -52,6 +53,7 @@ class GPUInfo:
     uuid: str = ""
     taken: str | None = None
     process_count: int | None = None
+    vendor: str = ""
 
     @property
     def readable(self) -> bool:
@@ -161,6 +163,7 @@ def _from_row(row: DeviceRow) -> GPUInfo:
         uuid=row.uuid,
         taken=_why_taken(row),
         process_count=None if unreadable else len(row.processes),
+        vendor=row.vendor,
     )
 
 
@@ -200,4 +203,5 @@ def _from_sample(device: Device, sample: DeviceSample | None, memory_weight: flo
         uuid=device.uuid,
         taken=f"unreadable: {sample.fault}" if sample.fault else None,
         process_count=None if processes is None else len(processes),
+        vendor=device.vendor,
     )

@@ -224,6 +224,7 @@ class Vendor:
         title: for a person, and what models' names begin with.
         libraries: ways to its driver, by preference.
         means_it: whether a request is for its devices, by what it asks for and by other systems' names of resources.
+        variable: the variable that has the UUIDs of a process's devices, with commas.
         visible: the variables by which a process sees these devices, by UUID, and no other of this vendor.
         unset: variables that a process which has its devices must not have.
         of_the_host: variables that mean nothing in a container, which sees its own devices alone.
@@ -241,6 +242,7 @@ class Vendor:
     title: str
     libraries: tuple[DriverLibrary, ...]
     means_it: Callable[[Request, Collection[str]], bool]
+    variable: str
     visible: Callable[[Sequence[str]], Mapping[str, str]]
     unset: tuple[str, ...]
     of_the_host: tuple[str, ...]

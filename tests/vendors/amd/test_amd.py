@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from corral.cli.reserve import exports
+from corral.client import JobRow
 from corral.clock import ManualClock
 from corral.control.environment import launches_of
+from corral.gpu.leasing import Lease
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, Node
 from corral.model.fit import Cause, Fit, Misfit, fit
@@ -19,6 +22,7 @@ from corral.ports.preflight import Effect, Place, Workload
 from corral.preflight.rules import check
 from corral.runtimes.docker.body import with_devices
 from corral.runtimes.docker.records import OrderedDevice
+from corral.runtimes.process.srun.layout import devices_variable
 from corral.sharing.arrange import Arrangement
 from corral.telemetry.discover import discover
 from corral.vendors.amd.amd_sharing import AmdSharing
@@ -88,7 +92,16 @@ def test_mock_devices_of_a_vendor_are_its_own(found: Node) -> None:
 def test_a_job_sees_its_devices_by_uuid_and_no_variable_of_others_hides_them(found: Node) -> None:
     env = env_of(found, "GPU-a0", "GPU-a1", given=(("HIP_VISIBLE_DEVICES", "7"), ("CUDA_VISIBLE_DEVICES", "7")))
     assert env["ROCR_VISIBLE_DEVICES"] == "GPU-a0,GPU-a1"
-    assert env.keys().isdisjoint({"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"})
+    assert env.keys().isdisjoint({"HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"})
+    assert devices_variable(env) == "ROCR_VISIBLE_DEVICES"
+    assert devices_variable(env_of(found, "GPU-n")) == "CUDA_VISIBLE_DEVICES"
+
+
+def test_a_lease_and_a_reservation_show_a_shell_the_devices_in_the_same_way() -> None:
+    assert Lease({"GPU-a0": 0}, lambda: None, vendor="amd").env == {"ROCR_VISIBLE_DEVICES": "GPU-a0"}
+    row = JobRow(id="4", devices=("GPU-a0",), kind="reserve")
+    assert exports(row, "amd")[0] == "export ROCR_VISIBLE_DEVICES=GPU-a0"
+    assert exports(row)[0] == "export CUDA_VISIBLE_DEVICES=GPU-a0"
 
 
 def test_a_job_of_another_vendors_sees_none_of_them(found: Node) -> None:

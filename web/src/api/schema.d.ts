@@ -2969,6 +2969,7 @@ export interface components {
          *         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
          *         metered: whether anything reads it; of one that nothing reads only who was given it is known.
          *         pod: a pod of somebody else that has it.
+         *         vendor: its maker: nvidia, amd.
          */
         DeviceRow: {
             /** Availability */
@@ -3036,6 +3037,8 @@ export interface components {
             utilization_pct: number | null;
             /** Uuid */
             uuid: string;
+            /** Vendor */
+            vendor: string;
             /** Vgpu Cuda */
             vgpu_cuda: string | null;
             /** Vgpu Layer */

@@ -66,6 +66,7 @@ SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]]
             "xid": None,
             "metered": True,
             "pod": None,
+            "vendor": "",
         },
         {
             "holders": ("HolderRow", "list"),

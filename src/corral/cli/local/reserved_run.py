@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from corral.cli.endings import ending_of
 from corral.cli.screen import say
@@ -25,10 +25,13 @@ from corral.model.job import JobKind
 from corral.model.phase import Phase
 from corral.model.units import MILLI_PER_DEVICE, count_of, parse_share_milli
 
+if TYPE_CHECKING:
+    from corral.vendors.vendor import Vendor
+
 RESERVATION = "CORRAL_RESERVATION"
 """`corral reserve` has the shell export it: the reservation's id. A job never has it."""
 
-VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CORRAL_JOB_ID", RESERVATION)
+_OWN = ("CORRAL_JOB_ID", RESERVATION)
 """What `corral reserve` has a shell export."""
 
 _INSTEAD = "add --no-reservation to queue it as a job"
@@ -58,8 +61,9 @@ def run_reserved(client: Client, words: Sequence[str], options: RequestOptions, 
     Raises Conflict if the reservation has ended, Refused for what it cannot serve.
     """
     row = reservation(client, os.environ[RESERVATION])
-    choice = choose(row, options, visible=os.environ.get("CUDA_VISIBLE_DEVICES", ""))
     devices = client.devices.list()
+    vendor = _vendor_of(row, devices)
+    choice = choose(row, options, visible=os.environ.get(vendor.variable, ""))
     _refuse_elsewhere(client, row, devices)
     if dry_run:
         chosen = ", ".join(_names(choice.usable, devices))
@@ -68,7 +72,7 @@ def run_reserved(client: Client, words: Sequence[str], options: RequestOptions, 
     held = _wait_for(client, row, choice, devices)
     gpus = f"GPU {', '.join(_names(held, devices))}" if held else "no GPU"
     say(f"runs in reservation {row.id} (until {_until(row)}) on {gpus}")
-    _become(words, options, _variables(row, held))
+    _become(words, options, _variables(row, held, vendor))
 
 
 def reservation(client: Client, job_id: str) -> JobRow:
@@ -81,9 +85,16 @@ def reservation(client: Client, job_id: str) -> JobRow:
         return row
     known = row is not None and row.kind == JobKind.RESERVE
     why = ending_of(row) if row is not None and known and row.ended else f"job {job_id} is not a running reservation"
-    raise Conflict(
-        f"this shell's reservation is over: {why}; {_INSTEAD}, or make the shell forget it: unset {' '.join(VARIABLES)}"
-    )
+    raise Conflict(f"this shell's reservation is over: {why}; {_INSTEAD}, or make the shell forget it: {forget()}")
+
+
+def forget() -> str:
+    """What a shell evaluates to forget its reservation, by the variables through which it sees the devices."""
+    from corral.vendors.registry import vendors
+
+    makers = list(vendors().values())
+    seeing = next((one for one in makers if os.environ.get(one.variable)), makers[0])
+    return f"unset {' '.join((*seeing.visible(()), *_OWN))}"
 
 
 def choose(row: JobRow, options: RequestOptions, *, visible: str) -> Choice:
@@ -192,12 +203,17 @@ def take(choice: Choice) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(held), tuple(busy)
 
 
-def _variables(row: JobRow, held: Sequence[str]) -> dict[str, str]:
+def _vendor_of(row: JobRow, devices: Sequence[DeviceRow]) -> "Vendor":
+    from corral.vendors.registry import vendor_named
+
+    return vendor_named(next((device.vendor for device in devices if device.uuid in row.devices), ""))
+
+
+def _variables(row: JobRow, held: Sequence[str], vendor: "Vendor") -> dict[str, str]:
     from corral.gpu import lock_files
 
     return {
-        "CUDA_VISIBLE_DEVICES": ",".join(held),
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        **vendor.visible(held),
         "CORRAL_JOB_ID": row.id,
         "CORRAL_GPUS": str(len(held)),
         RESERVATION: row.id,

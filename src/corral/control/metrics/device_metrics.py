@@ -92,7 +92,7 @@ def _labels(node: str, device: Device, hostname_label: str) -> dict[str, str]:
         "gpu": str(device.index),
         "UUID": device.uuid,
         "pci_bus_id": device.pci_bus_id or "",
-        "device": f"nvidia{device.index}",
+        "device": f"{device.vendor}{device.index}",
         "modelName": device.model,
         "GPU_I_PROFILE": device.mig_profile or "",
         hostname_label: node,

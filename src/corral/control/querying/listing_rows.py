@@ -173,6 +173,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         xid=seen.xid,
         metered=seen.metered,
         pod=None if condition.pod is None else PodRow(condition.pod.namespace, condition.pod.name, condition.pod.owner),
+        vendor=device.vendor,
     )
 
 

@@ -75,6 +75,7 @@ class DeviceRow(DeviceTraits):
         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
         metered: whether anything reads it; of one that nothing reads only who was given it is known.
         pod: a pod of somebody else that has it.
+        vendor: its maker: nvidia, amd.
     """
 
     uuid: str
@@ -113,6 +114,7 @@ class DeviceRow(DeviceTraits):
     xid: int | None = None
     metered: bool = True
     pod: PodRow | None = None
+    vendor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

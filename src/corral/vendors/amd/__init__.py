@@ -78,6 +78,7 @@ AMD = Vendor(
     title="AMD",
     libraries=(DriverLibrary("amdsmi", _open_amdsmi),),
     means_it=_means_it,
+    variable="ROCR_VISIBLE_DEVICES",
     visible=_visible,
     # What ROCR_VISIBLE_DEVICES leaves is counted from 0, and HIP heeds these two as well.
     unset=("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),

@@ -45,7 +45,7 @@ def _means_it(request: Request, resources: Collection[str]) -> bool:
 
 
 def _visible(uuids: Sequence[str]) -> Mapping[str, str]:
-    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(uuids)}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(uuids), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 def _in_container(devices: Sequence[Reached], cdi_devices: Collection[str]) -> Json:
@@ -99,6 +99,7 @@ NVIDIA = Vendor(
     title="NVIDIA",
     libraries=(DriverLibrary("NVML", _open_nvml), DriverLibrary("nvidia-smi", _open_nvidia_smi)),
     means_it=_means_it,
+    variable="CUDA_VISIBLE_DEVICES",
     visible=_visible,
     unset=(),
     of_the_host=("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),

@@ -11,7 +11,7 @@ import time
 from typing import NamedTuple, NoReturn
 
 from . import channel, loop
-from .layout import Task, common_file, devices_of, exported, lay_out, members_of
+from .layout import Task, common_file, devices_of, devices_variable, exported, lay_out, members_of
 from .options import BadUsage, Options, parse
 from .tasks import TaskEnd, Tasks, TaskSpec
 
@@ -175,9 +175,10 @@ class JobStep:
         for number, task in enumerate(own):
             env = {**self._env, **task.env}
             if self._options.gpus_per_task is not None:
-                visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+                variable = devices_variable(os.environ)
                 try:
-                    env["CUDA_VISIBLE_DEVICES"] = devices_of(number, self._options.gpus_per_task, visible)
+                    visible = os.environ.get(variable, "")
+                    env[variable] = devices_of(number, self._options.gpus_per_task, visible)
                 except BadUsage as error:
                     self._ended(TaskEnd(task.rank, _USAGE, 0, str(error)))
                     continue

@@ -10,6 +10,8 @@ _PLACEHOLDER = re.compile(r"%(\d{0,2})([%jJAaxsNnt])")
 _OF_A_TASK = re.compile(r"(?:^|[^%])(?:%%)*%\d{0,2}[Nnt]")
 _KEPT = ("CORRAL_", "CUDA_", "MASTER_", "SLURM_")
 _NONE = "none"
+_GPU_VARIABLE = "CORRAL_GPU_VARIABLE"
+"""Which variable has the UUIDs of the job's devices, where it is another than CUDA's."""
 
 
 class Task(NamedTuple):
@@ -20,6 +22,11 @@ class Task(NamedTuple):
     env: dict[str, str]
     output: str | None
     error: str | None
+
+
+def devices_variable(env: Mapping[str, str]) -> str:
+    """The variable that has the UUIDs of a job's devices, with commas."""
+    return env.get(_GPU_VARIABLE) or "CUDA_VISIBLE_DEVICES"
 
 
 def members_of(env: Mapping[str, str]) -> list[str]:
@@ -136,7 +143,8 @@ def filled(pattern: str, env: Mapping[str, str], place: Mapping[str, int], node:
 
 def exported(option: str | None, env: Mapping[str, str]) -> dict[str, str]:
     """The variables that tasks get of srun's own, by --export: ALL, NONE, names and settings."""
-    kept = {name: value for name, value in env.items() if name == "PATH" or name.startswith(_KEPT)}
+    always = ("PATH", devices_variable(env))
+    kept = {name: value for name, value in env.items() if name in always or name.startswith(_KEPT)}
     if option is None:
         return dict(env)
     variables = kept

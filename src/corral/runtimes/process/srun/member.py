@@ -14,7 +14,7 @@ import time
 from typing import Any, NoReturn
 
 from . import channel, handshake, loop
-from .layout import devices_of
+from .layout import devices_of, devices_variable
 from .options import BadUsage
 from .tasks import TaskEnd, Tasks, TaskSpec
 
@@ -151,7 +151,9 @@ class _Step:
 
     def _begin(self, step: dict[str, Any]) -> None:
         self._begun = True
-        own = {name: value for name, value in os.environ.items() if name in _OWN_NAMES or name.startswith(_OWN)}
+        variable = devices_variable(os.environ)
+        kept = {*_OWN_NAMES, variable}
+        own = {name: value for name, value in os.environ.items() if name in kept or name.startswith(_OWN)}
         try:
             os.umask(step["umask"])
             os.chdir(step["cwd"])
@@ -163,8 +165,7 @@ class _Step:
             env = {**step["env"], **own, **variables}
             try:
                 if step["gpus_per_task"] is not None:
-                    visible = own.get("CUDA_VISIBLE_DEVICES", "")
-                    env["CUDA_VISIBLE_DEVICES"] = devices_of(number, step["gpus_per_task"], visible)
+                    env[variable] = devices_of(number, step["gpus_per_task"], own.get(variable, ""))
             except BadUsage as error:
                 self._ended(TaskEnd(rank, 1, 0, str(error)))
                 continue
