@@ -317,9 +317,9 @@ PRIORITY = Field(least=-1_000_000_000, most=1_000_000_000, hint="a lower number 
 TIME_LIMIT = Field(above=0, below=MAX_TIME_LIMIT_S)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class JobTerms:
-    """What a submission asks for and its job keeps. The classes of both say what the fields mean."""
+    """What a submission asks for and its job keeps, for the classes of both, which say what the fields mean."""
 
     name: Annotated[str, NAME, JobOption("TEXT", "sft", on=RESERVE)] = ""
     """Name of the job.
