@@ -1,11 +1,7 @@
 """The journal folded from its start, and whether it leads to what the tables say."""
 
-<<<<<<< HEAD
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-=======
 import json
-from collections.abc import Iterable, Iterator, Mapping
->>>>>>> house-declared
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
