@@ -37,7 +37,7 @@ COMMON = {
     "corral.model.printable", "corral.model.units",
 }  # fmt: skip
 LOOKING = "corral.cli.commands.looking"
-RUNNING = {"corral.cli.commands.running", "corral.cli.commands.job_options"}
+RUNNING = {f"corral.cli.commands.{name}" for name in ("running", "job_options", "gpu_number")}
 OWN = {
     "cancel": {"corral.cli.commands.changing", "corral.cli.direct.change_jobs"},
     "devices": {"corral.cli.commands.gpus_and_nodes", "corral.cli.direct.list_devices"},

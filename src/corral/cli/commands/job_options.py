@@ -1,19 +1,12 @@
-"""The options that describe a job, declared once for `run`, `submit`, `reserve` and the header lines of a script."""
+"""The options that describe a job, for `run`, `submit`, `reserve` and the header lines of a script.
+
+By `make declared` from the fields of the model: change those.
+"""
 
 from __future__ import annotations
 
+from corral.cli.commands.gpu_count import number_of_gpus
 from corral.cli.declaring import DeclaredOptions, flag, number, text, whole
-from corral.model.errors import Refused
-from corral.model.units import MILLI_PER_DEVICE, parse_share_milli
-
-
-def number_of_gpus(text: str) -> int | str:
-    """Whole GPUs as a number, a share as it was written. Raises ValueError unless it is a multiple of 0.01."""
-    try:
-        milli = parse_share_milli(text)
-    except Refused as refused:
-        raise ValueError(str(refused).removeprefix("--gpus: ")) from None
-    return milli // MILLI_PER_DEVICE if milli % MILLI_PER_DEVICE == 0 else text
 
 
 class DeviceFlags(DeclaredOptions):
@@ -32,8 +25,8 @@ class DeviceFlags(DeclaredOptions):
     split: str | None = text(
         "--split",
         metavar="HOW",
-        help="Spread a part over several GPUs: fill (whole GPUs first) or evenly.  [default: fill; with --resource "
-        "evenly]",
+        help="Spread a part over several GPUs: fill (whole GPUs first) or evenly.  [default: fill; with --resource"
+        " evenly]",
     )
     resource: list[str] | None = text(
         "--resource",
@@ -123,8 +116,8 @@ class JobFlags(DeviceFlags):
     after: list[str] | None = text(
         "--after",
         metavar="[WHAT:]ID",
-        help="Start after job ID has succeeded. any:ID: ended; notok:ID: failed; start:ID: started; singleton: after "
-        "your other jobs of this name.",
+        help="Start after job ID has succeeded. any:ID: ended; notok:ID: failed; start:ID: started; singleton: "
+        "after your other jobs of this name.",
         many=True,
     )
     env: list[str] | None = text(

@@ -1,0 +1,15 @@
+"""How many GPUs a command line asks for."""
+
+from __future__ import annotations
+
+from corral.model.errors import Refused
+from corral.model.units import MILLI_PER_DEVICE, parse_share_milli
+
+
+def number_of_gpus(text: str) -> int | str:
+    """Whole GPUs as a number, a share as it was written. Raises ValueError unless it is a multiple of 0.01."""
+    try:
+        milli = parse_share_milli(text)
+    except Refused as refused:
+        raise ValueError(str(refused).removeprefix("--gpus: ")) from None
+    return milli // MILLI_PER_DEVICE if milli % MILLI_PER_DEVICE == 0 else text
