@@ -275,8 +275,11 @@ class Planner:
         evictions: list[Evict] = []
         for name, queue in sorted(self._waiting.queues.items()):
             policy = self._policy_of[name]
-            running = () if policy.quantum_s is None or not queue.places else self._running()
-            expired = quantum_expired((one for one in running if one.job.spec.queue == name), policy, context.now)
+            if policy.quantum_s is None or not queue.places:
+                continue
+            expired = quantum_expired(
+                (one for one in self._running() if one.job.spec.queue == name), policy, context.now
+            )
             if expired:
                 slices = TimeSlices(draft, queue.ranking, context, self.view.jobs, policy, admission, pools)
                 evictions += slices.evictions(queue.in_order(self.view.jobs, context), expired)

@@ -1,6 +1,6 @@
 """Placing by looking at each node: the fastest that fits, of equals the fullest, and its most available devices."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -56,10 +56,11 @@ def fits(draft: Draft, wanted: PlacementRequest, among: tuple[str, ...] | None =
     return isinstance(choose(draft, wanted, among=among), Placement)
 
 
-def nearest_misfit(request: Request, misfits: Iterable[Misfit]) -> Misfit:
+def nearest_misfit(request: Request, misfits: Sequence[Misfit]) -> Misfit:
     """The misfit nearest to fitting: one that waiting can help, with the most available of what is wanted."""
-    no_node = Misfit(Cause.NO_NODE, request.gang_size, 0)
-    return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""), default=no_node)
+    if not misfits:
+        return Misfit(Cause.NO_NODE, request.gang_size, 0)
+    return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
 
 
 @lru_cache(maxsize=4096)

@@ -46,7 +46,8 @@ class PlacementRequest:
 
     def ignoring_promises(self) -> "PlacementRequest":
         """The same request as if nothing were promised to or set aside for other jobs."""
-        return replace(self, respects_promises=False, passes=False)
+        # Not by `replace`, which takes five times as long: it is asked for at every job that waits.
+        return PlacementRequest(self.request, self.until, self.speeds, False, self.closed_pools, self.lending_pools)
 
     def without_lent(self) -> "PlacementRequest":
         """The same request without borrowed devices: the pools that would lend to it are closed to it too."""
