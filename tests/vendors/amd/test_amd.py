@@ -13,7 +13,7 @@ from corral.gpu.leasing import Lease
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, Node
 from corral.model.fit import Cause, Fit, Misfit, fit
-from corral.model.job import Job, JobSpec, Request
+from corral.model.job import Job, JobKind, JobSpec, Request
 from corral.model.means import Means
 from corral.model.state import NodeState, slot_of
 from corral.model.tenant import Tenant
@@ -99,7 +99,7 @@ def test_a_job_sees_its_devices_by_uuid_and_no_variable_of_others_hides_them(fou
 
 def test_a_lease_and_a_reservation_show_a_shell_the_devices_in_the_same_way() -> None:
     assert Lease({"GPU-a0": 0}, lambda: None, vendor="amd").env == {"ROCR_VISIBLE_DEVICES": "GPU-a0"}
-    row = JobRow(id="4", devices=("GPU-a0",), kind="reserve")
+    row = JobRow(id="4", devices=("GPU-a0",), kind=JobKind.RESERVE)
     assert exports(row, "amd")[0] == "export ROCR_VISIBLE_DEVICES=GPU-a0"
     assert exports(row)[0] == "export CUDA_VISIBLE_DEVICES=GPU-a0"
 
