@@ -42,6 +42,8 @@ def test_variables_that_choose_gpus_are_absent_whatever_the_job_and_its_image_ha
         "SEED=5",
         "CUDA_VISIBLE_DEVICES",
         "NVIDIA_VISIBLE_DEVICES",
+        "ROCR_VISIBLE_DEVICES",
+        "HIP_VISIBLE_DEVICES",
         "CORRAL_GPU_INDICES",
         "CORRAL_HOME",
     ]
