@@ -19,7 +19,7 @@ from corral.http_answer import (
     MOST_INTERIM_ANSWERS,
     MOST_SIZE_LINE_BYTES,
     Answer,
-    BrokenOff,
+    CutShort,
     HungUp,
     NotHttp,
     begun,
@@ -172,7 +172,7 @@ def test_an_answer_that_breaks_off_is_never_taken_for_a_whole_one(data: bytes, d
     ends_itself = b"chunked" in data or b"LENGTH" in data
     if not ends_itself and b"\r\n\r\n" in broken:
         return  # only the end of the connection ends such a one
-    with pytest.raises(BrokenOff):
+    with pytest.raises(CutShort):
         told(broken)
 
 
@@ -232,7 +232,7 @@ def test_what_is_no_answer_is_told_as_such(data: bytes, size: int) -> None:
     ],
 )
 def test_an_answer_that_breaks_off_is_told_from_one_that_makes_no_sense(data: bytes, size: int) -> None:
-    assert outcome(data, size) is BrokenOff
+    assert outcome(data, size) is CutShort
 
 
 def test_a_connection_that_ends_before_an_answer_has_hung_up() -> None:

@@ -26,11 +26,11 @@ class NotHttp(Exception):
     """The bytes that came are no answer."""
 
 
-class BrokenOff(NotHttp):
+class CutShort(NotHttp):
     """The connection ended before the answer did."""
 
 
-class HungUp(BrokenOff):
+class HungUp(CutShort):
     """The connection was closed before anything of an answer came."""
 
 
@@ -70,7 +70,7 @@ class Answer:
         return self.complete and self._stays_open and not self._body and not self._held
 
     def feed(self, data: bytes) -> None:
-        """Read the next bytes of the connection; b"" is its end. Raises NotHttp, BrokenOff and HungUp."""
+        """Read the next bytes of the connection; b"" is its end. Raises NotHttp, CutShort and HungUp."""
         if not data:
             self._end()
         elif self.begun:
@@ -87,7 +87,7 @@ class Answer:
         if self.begun and self._left is None and not self._chunked:
             self.complete = True
         elif self.begun or self._held:
-            raise BrokenOff("the answer breaks off")
+            raise CutShort("the answer breaks off")
         else:
             raise HungUp("the server closed the connection without an answer")
 

@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any
 
 from corral.client import arguments
-from corral.declared.option_fields import DeclaredOption
+from corral.declared.option_fields import OptionField
 from corral.declared.option_fields import options as declared_options
 from corral.model.array_indices import MAX_ARRAY_SIZE
 from corral.model.errors import Refused, nearest
@@ -173,6 +173,6 @@ _OWN: dict[str, Check] = {
 }
 
 
-def _check_of(option: DeclaredOption) -> Check:
+def _check_of(option: OptionField) -> Check:
     """How the value of an option is read."""
     return _OWN[option.name] if option.kind is Kind.OWN else _OF_KINDS[option.kind](option.option.example)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 from corral.client.calling_process import checked_text
 from corral.client.option_values import Given
 from corral.declared.fields import default_of
-from corral.declared.option_fields import DeclaredOption, plain_options
+from corral.declared.option_fields import OptionField, plain_options
 from corral.model.errors import Refused, nearest
 from corral.model.field import Kind
 from corral.model.output import check_pattern
@@ -35,19 +35,19 @@ def at_least(least: N, value: N, field: str) -> N:
     return value
 
 
-def _whole(value: int, field: str, option: DeclaredOption) -> int:
+def _whole(value: int, field: str, option: OptionField) -> int:
     # The server tells the other bounds.
     return (
         value if option.said.least is None or option.said.least < 0 else at_least(int(option.said.least), value, field)
     )
 
 
-def _pattern(pattern: str, field: str, option: DeclaredOption) -> str:
+def _pattern(pattern: str, field: str, option: OptionField) -> str:
     check_pattern(pattern, field)
     return pattern
 
 
-def _texts(value: tuple[str, ...], field: str, option: DeclaredOption) -> tuple[Any, ...]:
+def _texts(value: tuple[str, ...], field: str, option: OptionField) -> tuple[Any, ...]:
     """The texts; of an enumeration its members, which one text may name with commas."""
     kind = get_args(option.type)[0] if option.kind is Kind.TEXTS else option.type
     if not issubclass(kind, StrEnum):
@@ -60,17 +60,17 @@ def _texts(value: tuple[str, ...], field: str, option: DeclaredOption) -> tuple[
     return tuple(dict.fromkeys(known[word] for word in words))
 
 
-def _text(value: str, field: str, option: DeclaredOption) -> Any:
+def _text(value: str, field: str, option: OptionField) -> Any:
     if issubclass(option.type, StrEnum):
         return _texts((value,), field, option)[0]
     return checked_text(value or default_of(option.cls, option.field) or "", field)
 
 
-def _time_limit(value: Any, field: str, option: DeclaredOption) -> Any:
+def _time_limit(value: Any, field: str, option: OptionField) -> Any:
     return parse_time_limit_s(value, field=field) if isinstance(value, str) else value
 
 
-_READERS: dict[Kind, Callable[[Any, str, DeclaredOption], Any]] = {
+_READERS: dict[Kind, Callable[[Any, str, OptionField], Any]] = {
     Kind.FLAG: lambda value, field, option: value,
     Kind.WHOLE: _whole,
     Kind.NUMBER: lambda value, field, option: value,

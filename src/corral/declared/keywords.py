@@ -4,7 +4,7 @@ from pathlib import Path
 from textwrap import indent, wrap
 
 from corral.declared.meanings import meaning_of
-from corral.declared.option_fields import DeclaredOption, options
+from corral.declared.option_fields import OptionField, options
 from corral.model.field import Kind
 
 PATH = Path(__file__).parents[1] / "client/options.py"
@@ -46,12 +46,12 @@ def source() -> str:
     return f'{_HEAD}{meanings}    """\n\n{types}'
 
 
-def _meaning(option: DeclaredOption) -> str:
+def _meaning(option: OptionField) -> str:
     lines = wrap(f"{option.name}: {meaning_of(option).keyword}", 104, subsequent_indent="    ", break_on_hyphens=False)
     return indent("\n".join(lines), "        ") + "\n"
 
 
-def _type(option: DeclaredOption) -> str:
+def _type(option: OptionField) -> str:
     kind = option.option.python or _TYPES[option.kind]
     return f'"{kind}"' if "JobId" in kind or "Values" in kind else kind
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from textwrap import dedent
 from typing import Any, NamedTuple
 
-from corral.declared.option_fields import DeclaredOption
+from corral.declared.option_fields import OptionField
 
 _KEYWORD = "In Python: "
 
@@ -18,7 +18,7 @@ class OptionText(NamedTuple):
     keyword: str
 
 
-def meaning_of(option: DeclaredOption) -> OptionText:
+def meaning_of(option: OptionField) -> OptionText:
     """What an option means. Raises KeyError for one without a docstring."""
     (cls,) = (one for one in option.cls.__mro__ if option.field in vars(one).get("__annotations__", {}))
     help, _, keyword = _docstrings(cls)[option.field].partition("\n\n")

@@ -18,7 +18,7 @@ CLASSES = (Request, Container, ArraySpec, Sweep, Submission)
 _OF_TYPES = {bool: Kind.FLAG, float: Kind.NUMBER, str: Kind.TEXT}
 
 
-class DeclaredOption(NamedTuple):
+class OptionField(NamedTuple):
     """An option.
 
     Attributes:
@@ -42,7 +42,7 @@ class DeclaredOption(NamedTuple):
 
 
 @cache
-def options() -> Mapping[str, DeclaredOption]:
+def options() -> Mapping[str, OptionField]:
     """All options by name."""
     found = (
         _option(cls, field, declared, option)
@@ -54,14 +54,14 @@ def options() -> Mapping[str, DeclaredOption]:
     return {one.name: one for one in found}
 
 
-def plain_options(cls: type[Any]) -> tuple[DeclaredOption, ...]:
+def plain_options(cls: type[Any]) -> tuple[OptionField, ...]:
     """The options that are fields of a class and whose kind tells how their value is read."""
     return tuple(one for one in options().values() if one.cls is cls and not one.option.own)
 
 
-def _option(cls: type[Any], field: str, declared: Declared, option: JobOption) -> DeclaredOption:
+def _option(cls: type[Any], field: str, declared: Declared, option: JobOption) -> OptionField:
     kind = option.kind or _kind(field, declared.kind)
-    return DeclaredOption(option.name or without_unit(field), kind, option, cls, field, declared.kind, declared.said)
+    return OptionField(option.name or without_unit(field), kind, option, cls, field, declared.kind, declared.said)
 
 
 def _kind(field: str, kind: Any) -> Kind:

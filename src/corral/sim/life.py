@@ -30,9 +30,9 @@ from corral.sim.faulty_node import FaultyNode
 from corral.sim.faulty_server import FaultyServer
 from corral.sim.history import History
 from corral.sim.journal import read_journal
+from corral.sim.kept_promises import KeptPromises
 from corral.sim.past import record
 from corral.sim.progress import Progress, untold
-from corral.sim.promises import Promises
 from corral.sim.witness import Witness
 
 AT_ONCE = 4
@@ -117,13 +117,13 @@ class _Life:
     nodes: dict[str, FaultyNode] = field(init=False)
     away: set[str] = field(default_factory=set)
     """Nodes that are not part of the cluster at present."""
-    promises: Promises = field(init=False)
+    promises: KeptPromises = field(init=False)
     server: FaultyServer = field(init=False)
 
     def __post_init__(self) -> None:
         names = [f"node{number}" for number in range(self.node_count)]
         self.nodes = {name: FaultyNode(_inventory(name, self.gpus), self.clock, self.witness) for name in names}
-        self.promises = Promises(self.witness, self.nodes, self.clock, SETTINGS)
+        self.promises = KeptPromises(self.witness, self.nodes, self.clock, SETTINGS)
         self._start_server()
 
     def go_on(self) -> None:

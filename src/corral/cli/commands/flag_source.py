@@ -4,7 +4,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from corral.declared.meanings import meaning_of
-from corral.declared.option_fields import DeclaredOption, options
+from corral.declared.option_fields import OptionField, options
 from corral.model.field import RESERVE, RUN, SUBMIT, Kind
 
 PATH = Path(__file__).with_name("job_options.py")
@@ -65,13 +65,13 @@ def source() -> str:
     )
 
 
-def _taken_first_by(command: str) -> list[DeclaredOption]:
+def _taken_first_by(command: str) -> list[OptionField]:
     places = {name: place for place, name in enumerate(ORDER)}
     found = [option for option in options().values() if option.option.on == command]
     return sorted(found, key=lambda option: places.get(option.name, len(places)))
 
 
-def _line(option: DeclaredOption) -> str:
+def _line(option: OptionField) -> str:
     kind, call = _KINDS.get(option.kind, ("list[str] | None" if option.option.many else "str | None", "text"))
     said = {"metavar": option.option.metavar, "help": meaning_of(option).help, "many": option.option.many}
     words = [repr(option.flag), *(f"{name}={_literal(value)}" for name, value in said.items() if value)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from urllib.parse import unquote, urlencode, urlsplit
 
-from corral.http_answer import Answer, BrokenOff, NotHttp, begun, blocks, request_bytes
+from corral.http_answer import Answer, CutShort, NotHttp, begun, blocks, request_bytes
 from corral.kubernetes.cluster.credentials import Credential
 from corral.kubernetes.cluster.errors import ClusterNotTrusted, ClusterUnreachable, NotAuthenticated
 from corral.kubernetes.cluster.kubeconfig import Access
@@ -230,7 +230,7 @@ class Connections:
                 "certificate-authority has to name who signed it",
                 field="kubeconfig",
             )
-        if isinstance(error, BrokenOff):
+        if isinstance(error, CutShort):
             return ClusterUnreachable(f"the API server {self} broke off its answer")
         return ClusterUnreachable(f"the API server {self} cannot be reached: {error}")
 

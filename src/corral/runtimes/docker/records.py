@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from corral.model.device import FIRST_VENDOR
 from corral.model.job import ProcessIdentity
 from corral.runtimes.process.claim import a_process
 from corral.runtimes.process.whole_files import (
@@ -129,7 +130,9 @@ class ContainerRecords:
         if data is None:
             raise FileNotFoundError(f"{self._directory / _ORDERS} is missing")
         said = json.loads(data)
-        devices = [OrderedDevice(**device) for device in said["devices"]]
+        # Orders of earlier versions have the UUIDs of NVIDIA's GPUs alone.
+        earlier = [{"vendor": FIRST_VENDOR, "uuid": uuid, "files": []} for uuid in said.pop("device_uuids", ())]
+        devices = [OrderedDevice(**device) for device in said.get("devices", earlier)]
         owner, notify = HostUser(**said["owner"]), tuple(said["notify"])
         return RunnerOrders(**{**said, "devices": devices, "owner": owner, "notify": notify})
 

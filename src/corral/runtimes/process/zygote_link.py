@@ -15,7 +15,7 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ZygoteAnswer:
     """The zygote's answer about one launch.
 
     `pidfd` belongs to the receiver; it is None also if this process has no room for another descriptor. No supervisor
@@ -67,7 +67,7 @@ class ZygoteLink:
             return False
         return True
 
-    def receive(self) -> Answer | None:
+    def receive(self) -> ZygoteAnswer | None:
         """Wait for the next answer and return it; None if the zygote is gone."""
         try:
             data, handles, _, _ = socket.recv_fds(self._socket, _ANSWER_BYTES, 1)
@@ -79,7 +79,7 @@ class ZygoteLink:
         for handle in handles:
             os.set_inheritable(handle, False)
         error = f"cannot fork a supervisor: {rest[0]}" if verb == "failed" else ""
-        return Answer(launch_id, handles[0] if handles else None, verb == "gone", error)
+        return ZygoteAnswer(launch_id, handles[0] if handles else None, verb == "gone", error)
 
     def kill(self) -> None:
         """Kill a zygote that does not answer; it is then handled like one that died."""

@@ -17,7 +17,7 @@ from corral.sim.faulty_server import FaultyServer
 from corral.sim.witness import Witness
 
 
-class Promises:
+class KeptPromises:
     """Looks after each event, while nothing moves, and at the end.
 
     Attributes:
