@@ -46,7 +46,7 @@ declared: $(TOOLS)
 	@$(BIN)/python -m corral.cli.direct.derive
 	@$(BIN)/python -m corral.declared.keywords
 	@$(BIN)/python -m corral.cli.commands.flag_source
-	@$(BIN)/ruff format -q src/corral/client/options.py src/corral/cli/commands/job_options.py src/corral/cli/direct/shapes.py
+	@$(BIN)/ruff format -q src/corral/client/submitting/options.py src/corral/cli/commands/job_options.py src/corral/cli/direct/shapes.py
 
 # Everything is pinned by hash, the build backend too, so nothing is fetched that the locks do not name. Modules are
 # compiled as they are first used: most are never.

@@ -13,20 +13,20 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from corral.clock import ManualClock
-from corral.control.querying.reports import GpuReports
-from corral.control.querying.usage import Accounts
+from corral.core.control.querying.reports import GpuReports
+from corral.core.control.querying.usage import Accounts
+from corral.core.ledger import tables
+from corral.core.ledger.store import open_ledger
+from corral.core.ledger.table_rows import allocation_row, job_row, spec_row
+from corral.core.model.devices.price import Price
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
+from corral.core.model.runs.run_history import MeteredHour, ReportBy, UsageBy
+from corral.core.model.view import View
 from corral.history.file import HistoryFile
 from corral.history.meter import Meter
 from corral.history.meter_table import MeterTable
-from corral.ledger import tables
-from corral.ledger.store import open_ledger
-from corral.ledger.table_rows import allocation_row, job_row, spec_row
-from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
-from corral.model.job import Job, JobSpec
-from corral.model.phase import Phase
-from corral.model.price import Price
-from corral.model.run_history import MeteredHour, ReportBy, UsageBy
-from corral.model.view import View
 
 JOBS = 100_000
 DEVICES = 64

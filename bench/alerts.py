@@ -11,19 +11,19 @@ from pathlib import Path
 from corral.alerts.message import AlertMessage
 from corral.clock import ManualClock
 from corral.config import Settings
-from corral.control.alerting.alert_watch import WORK_INTERVAL_S, AlertSources, AlertWatch
-from corral.control.site.alert_rules import alert_rules
+from corral.core.control.alerting.alert_watch import WORK_INTERVAL_S, AlertSources, AlertWatch
+from corral.core.control.site.alert_rules import alert_rules
+from corral.core.ledger.store import open_ledger
+from corral.core.model.devices.device import Device, DeviceCondition, DeviceSample, Node
+from corral.core.model.fact import AllocationMade, ConditionObserved, Delta, JobSubmitted, NodeObserved, SiteArranged
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.model.queues.queue import Queue
+from corral.core.model.slice import empty_snapshot
+from corral.core.ports.ledger import Decided
+from corral.core.ports.telemetry import NodeContact
 from corral.features.alerts.facts import AlertRulesArranged
 from corral.features.all_slices import SLICES
-from corral.ledger.store import open_ledger
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.device import Device, DeviceCondition, DeviceSample, Node
-from corral.model.fact import AllocationMade, ConditionObserved, Delta, JobSubmitted, NodeObserved, SiteArranged
-from corral.model.job import Job, JobSpec
-from corral.model.queue import Queue
-from corral.model.slice import empty_snapshot
-from corral.ports.ledger import Decided
-from corral.ports.telemetry import NodeContact
 
 NODES, DEVICES_EACH, WAITING = 125, 8, 19_000
 INTERVAL_S = 5.0

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import yaml
 
-from corral.kubernetes.cluster.client import Cluster, Selection
-from corral.kubernetes.cluster.object_watch import ObjectWatch
-from corral.kubernetes.cluster.pod_facts import PodFacts, read_pod
-from corral.kubernetes.cluster.resource import PODS
-from corral.kubernetes.cluster.watch_state import Change
+from corral.engines.kubernetes.cluster.client import Cluster, Selection
+from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
+from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
+from corral.engines.kubernetes.cluster.resource import PODS
+from corral.engines.kubernetes.cluster.watch_state import Change
 from tests.kubernetes.assets import find_program
 from tests.kubernetes.control_plane import ControlPlane, Processes
 from tests.kubernetes.manifests import pod

@@ -17,13 +17,13 @@ from pathlib import Path
 from bench.ledger import FINISHED, WAITING, ended, new_jobs, started
 from bench.server import RunningServer, throw_away
 from corral.client import Client
-from corral.ledger.store import open_ledger
-from corral.model.errors import CorralError
-from corral.model.fact import Fact, JobSubmitted, NodeObserved
-from corral.model.job import Job, JobSpec, Request
-from corral.ports.ledger import Decided, Ledger
-from corral.scheduling.planner import Planner
-from tests.control.strategies import box
+from corral.core.ledger.store import open_ledger
+from corral.core.model.errors import CorralError
+from corral.core.model.fact import Fact, JobSubmitted, NodeObserved
+from corral.core.model.jobs.job import Job, JobSpec, Request
+from corral.core.ports.ledger import Decided, Ledger
+from corral.core.scheduling.planner import Planner
+from tests.core.control.strategies import box
 
 REPEATS = 20
 LISTINGS = 20

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from bench.jobs import ENV, SLOTS
 from bench.server import RunningServer, throw_away
 from corral.client import Client
-from corral.model.job import Request
-from corral.model.submission import Submission
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.submission import Submission
 
 CLIENTS = 200
 EVENTS_A_SECOND = 10

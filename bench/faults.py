@@ -13,8 +13,8 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from corral.model.errors import CorralError
-from corral.sim.life import simulate
+from corral.core.model.errors import CorralError
+from corral.sim.faults.life import simulate
 from tests.e2e.agent_life import AgentLife
 
 LIVES = 2_000

@@ -13,6 +13,12 @@ from pathlib import Path
 from typing import Protocol
 
 from corral.clock import ManualClock
+from corral.core.model.devices.device import Device, DeviceSample, Node
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.model.view import View, ViewDraft
+from corral.core.ports.monitoring import MonitoredDevice
 from corral.history.asking import HistoryQueries
 from corral.history.file import HistoryFile
 from corral.history.group_use import GroupUseRecorder
@@ -25,12 +31,6 @@ from corral.history.meter_table import MeterTable
 from corral.history.readings import JobPart, jobs_key
 from corral.history.recorder import HistoryRecorder
 from corral.history.series import DeviceReadings, readings_of
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.device import Device, DeviceSample, Node
-from corral.model.job import Job, JobSpec
-from corral.model.phase import Phase
-from corral.model.view import View, ViewDraft
-from corral.ports.monitoring import MonitoredDevice
 
 DEVICES = 8
 MANY_DEVICES = 1000

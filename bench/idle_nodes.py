@@ -9,16 +9,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.resource import NAMESPACES
-from corral.kubernetes.services.cluster_gpus import list_gpus
-from corral.kubernetes.services.gpu_discovery import find_best_node_for_deployment
-from corral.kubernetes.services.service_kinds import OME
-from corral.kubernetes.services.watched_gpus import WatchedGpus
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.resource import NAMESPACES
+from corral.engines.kubernetes.services.cluster_gpus import list_gpus
+from corral.engines.kubernetes.services.gpu_discovery import find_best_node_for_deployment
+from corral.engines.kubernetes.services.service_kinds import OME
+from corral.engines.kubernetes.services.watched_gpus import WatchedGpus
+from tests.engines.kubernetes.services.operator import make_pod
 from tests.kubernetes.assets import find_program
 from tests.kubernetes.control_plane import Processes
 from tests.kubernetes.nodes import make_node
-from tests.kubernetes.services.operator import make_pod
 
 NODES, PODS, GPUS = 1_000, 4_000, 8
 ASKS = 200

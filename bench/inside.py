@@ -12,16 +12,16 @@ from enum import Enum
 from random import Random
 from typing import Any
 
-from corral.model.device import Device, Node
-from corral.model.job import Job, JobSpec, Request
-from corral.model.plan import Plan
-from corral.model.queue import Limits, Pool, Project, Queue, Quota
-from corral.model.view import View
-from corral.scheduling.planner import Planner
-from corral.scheduling.policy import POLICIES
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.jobs.job import Job, JobSpec, Request
+from corral.core.model.placing.plan import Plan
+from corral.core.model.queues.queue import Limits, Pool, Project, Queue, Quota
+from corral.core.model.view import View
+from corral.core.scheduling.planner import Planner
+from corral.core.scheduling.policy import POLICIES
 from corral.sim.engine import Engine, SimulatedWork, inventory
-from corral.sim.faults import Breakdown
-from corral.sim.journal import read_journal
+from corral.sim.faults.faults import Breakdown
+from corral.sim.replays.journal import read_journal
 
 BEGIN = 1_000_000.0
 TICK_S = 3600.0

@@ -8,8 +8,8 @@ import time
 
 from bench.server import throw_away
 from corral.client import Client
-from corral.model.job import Request
-from corral.model.submission import Submission
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.submission import Submission
 
 SINGLE_JOBS = 200
 MANY_JOBS = 1_000

@@ -16,8 +16,8 @@ from pathlib import Path
 from bench.kubernetes_store import fill, node_name
 from bench.server import RunningServer
 from corral.client import Client
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.resource import PODS
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.resource import PODS
 from tests.kubernetes.assets import find_program
 from tests.kubernetes.control_plane import Processes
 from tests.kubernetes.manifests import pod

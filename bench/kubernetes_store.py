@@ -13,8 +13,8 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.resource import NODES, PODS
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.manifests import pod
 from tests.kubernetes.nodes import make_node

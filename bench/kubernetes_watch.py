@@ -17,13 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.kubernetes_store import fill, pod_name
-from corral.kubernetes.cluster.cache import Cache
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.node_facts import read_node
-from corral.kubernetes.cluster.object_watch import ObjectWatch, read_event
-from corral.kubernetes.cluster.pod_facts import PodFacts, read_pod
-from corral.kubernetes.cluster.resource import NODES, PODS
-from corral.kubernetes.cluster.watch_state import Change, Known, WatchState
+from corral.engines.kubernetes.cluster.cache import Cache
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.node_facts import read_node
+from corral.engines.kubernetes.cluster.object_watch import ObjectWatch, read_event
+from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
+from corral.engines.kubernetes.cluster.resource import NODES, PODS
+from corral.engines.kubernetes.cluster.watch_state import Change, Known, WatchState
 from tests.kubernetes.assets import find_program
 from tests.kubernetes.control_plane import Processes
 

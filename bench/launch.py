@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from corral.model.launch import LaunchPhase
-from corral.runtimes.process.launch_spec import LaunchSpec
-from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
+from corral.core.model.runs.launch import LaunchPhase
+from corral.host.runtimes.process.process_launches import LaunchState, ProcessLaunches
+from corral.host.runtimes.process.records.launch_spec import LaunchSpec
 
 LAUNCHES = 200
 JOBS = 1_000

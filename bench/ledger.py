@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corral.accounting.gpu_hours import usage
+from corral.core.ledger.store import SqlLedger, open_ledger
+from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.model.runs.run_history import UsageBy
+from corral.core.ports.ledger import Decided, JobQuery
 from corral.features.all_slices import SLICES
-from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec
-from corral.model.phase import Phase
-from corral.model.run_history import UsageBy
-from corral.ports.ledger import Decided, JobQuery
 
 CLIENTS = 8
 SUBMITS_A_CLIENT = 1_000

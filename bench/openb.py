@@ -9,7 +9,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from corral.sim.openb import replay, run_openb, shipped_trace
+from corral.sim.benchmarks.openb import replay, run_openb, shipped_trace
 
 ANCHOR_MILLI = {"best-fit": 5_785_450, "fgd": 5_919_410}
 FGD_PCT = {

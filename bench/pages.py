@@ -17,13 +17,13 @@ from bench.history import DAYS, DEVICES, at_random
 from bench.server import throw_away
 from corral.api.pages.files import PageFiles
 from corral.client import Client
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.submission import Submission
 from corral.history.file import HistoryFile
 from corral.history.levels import DAY_S, HOUR_S, kept_levels
 from corral.history.merging import blocks_with
 from corral.history.readings import device_key
 from corral.history.series import DeviceReadings, readings_of
-from corral.model.job import Request
-from corral.model.submission import Submission
 
 ROUNDS = 5
 MINUTE_S = 60

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from corral.sim import gavel, swf
+from corral.sim.benchmarks import gavel, swf
 
 WINDOWS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
 CLUSTER = {"v100": 36, "p100": 36, "k80": 36}

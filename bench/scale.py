@@ -8,24 +8,24 @@ import time
 
 import numpy as np
 
-from corral.model.allocation import Allocation
-from corral.model.device import Device, Node
-from corral.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec, Request
-from corral.model.job_patch import JobPatch
-from corral.model.phase import Phase
-from corral.model.state import NodeState, Slot
-from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.placing.ranking import Placer
-from corral.scheduling.placing.worth.learner import Learner
-from corral.scheduling.placing.worth.values import WorthScore
-from corral.scheduling.planner import Planner
-from corral.scheduling.policy import Policy
-from corral.scheduling.queueing.order import FCFS
-from corral.scheduling.state.columns import Columns, NodeCapacity
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged, JobSubmitted
+from corral.core.model.jobs.job import Job, JobSpec, Request
+from corral.core.model.jobs.job_patch import JobPatch
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation
+from corral.core.model.placing.state import NodeState, Slot
+from corral.core.model.units import MILLI_PER_DEVICE
+from corral.core.scheduling.placing.ranking import Placer
+from corral.core.scheduling.placing.worth.learner import Learner
+from corral.core.scheduling.placing.worth.values import WorthScore
+from corral.core.scheduling.planner import Planner
+from corral.core.scheduling.policy import Policy
+from corral.core.scheduling.queueing.order import FCFS
+from corral.core.scheduling.state.columns import Columns, NodeCapacity
+from corral.sim.benchmarks.openb import shipped_trace
+from corral.sim.benchmarks.scale import run_scale
 from corral.sim.engine import inventory
-from corral.sim.openb import shipped_trace
-from corral.sim.scale import run_scale
 
 GPUS_PER_NODE = 8
 HUGE_NODES, HUGE_JOBS = 125_000, 20_000

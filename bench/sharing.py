@@ -9,25 +9,25 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from corral.access.caller import Caller
-from corral.api.graphql import execute
-from corral.control.attempts import Attempts
-from corral.control.node_registry import Nodes
-from corral.control.querying.allocation_map import AllocationMap
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.device import Device, DeviceProcess, DeviceSample, Node
-from corral.model.fact import AllocationMade, NodeObserved
-from corral.model.job import Request
-from corral.model.split import split
-from corral.model.state import NodeState, Slot
-from corral.model.view import View
-from corral.ports.ledger import Ledger
-from corral.scheduling.placing.ranking import Placer
-from corral.scheduling.placing.worth.learner import Learner
-from corral.scheduling.placing.worth.values import WorthScore
-from corral.scheduling.state.columns import Columns, NodeCapacity
-from corral.sharing.alloc_map import alloc_map, allocated_device, gpu_alloc_map
-from corral.sharing.memory_overuse import Bound, GuardPolicy, GuardState, judge
+from corral.api.routes.graphql import execute
+from corral.core.access.caller import Caller
+from corral.core.control.launching.attempts import Attempts
+from corral.core.control.nodes.node_registry import Nodes
+from corral.core.control.querying.allocation_map import AllocationMap
+from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample, Node
+from corral.core.model.fact import AllocationMade, NodeObserved
+from corral.core.model.jobs.job import Request
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.model.placing.split import split
+from corral.core.model.placing.state import NodeState, Slot
+from corral.core.model.view import View
+from corral.core.ports.ledger import Ledger
+from corral.core.scheduling.placing.ranking import Placer
+from corral.core.scheduling.placing.worth.learner import Learner
+from corral.core.scheduling.placing.worth.values import WorthScore
+from corral.core.scheduling.state.columns import Columns, NodeCapacity
+from corral.core.sharing.alloc_map import alloc_map, allocated_device, gpu_alloc_map
+from corral.core.sharing.memory_overuse import Bound, GuardPolicy, GuardState, judge
 
 DEVICES, JOBS = 1_000, 10_000
 WATCHED_DEVICES, WATCHED_JOBS = 8, 400

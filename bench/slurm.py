@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from bench.server import throw_away
 from corral.client import Client
-from corral.model.job import Request
-from corral.model.submission import Submission
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.submission import Submission
 
 PAIRS = 3
 JOBS = 1_000

@@ -16,12 +16,12 @@ from pathlib import Path
 
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.model.device import DeviceSample, Node
-from corral.model.view import View
-from corral.ports.node import News
-from corral.telemetry.discover import discover
-from corral.telemetry.node_silence import WatchedNode
-from corral.telemetry.sampler import Sampler
+from corral.core.model.devices.device import DeviceSample, Node
+from corral.core.model.view import View
+from corral.core.ports.node import News
+from corral.host.telemetry.discover import discover
+from corral.host.telemetry.node_silence import WatchedNode
+from corral.host.telemetry.sampler import Sampler
 from corral.vendors.nvidia.nvml import open_nvml
 from tests.vendors.nvidia.nvml_stub import build_stub
 

@@ -11,15 +11,15 @@ import time
 from pathlib import Path
 
 from bench.server import RunningServer, throw_away
+from corral.core.ledger.store import open_ledger
+from corral.core.model.fact import Fact
+from corral.core.model.home import Home
+from corral.core.model.tuning.experiment import Experiment, ExperimentStatus
+from corral.core.model.tuning.tuning_spec import ServedModel, TuningSpec
+from corral.core.model.tuning.tuning_task import TaskStatus, TuningTask
+from corral.core.ports.ledger import Decided
 from corral.features.all_slices import SLICES
 from corral.features.tuner.facts import ExperimentEnded, TaskCreated
-from corral.ledger.store import open_ledger
-from corral.model.experiment import Experiment, ExperimentStatus
-from corral.model.fact import Fact
-from corral.model.home import Home
-from corral.model.tuning_spec import ServedModel, TuningSpec
-from corral.model.tuning_task import TaskStatus, TuningTask
-from corral.ports.ledger import Decided
 
 EXPERIMENTS = 10_000
 TASK = "1"

@@ -1,4 +1,4 @@
-"""Compiles the supervisor of jobs, src/corral/runtimes/process/native, with the C compiler of this machine.
+"""Compiles the supervisor of jobs, src/corral/host/runtimes/process/native, with the C compiler of this machine.
 
     python deploy/build_supervisor.py [--sanitize PROGRAM]
 
@@ -21,7 +21,7 @@ except ImportError:  # as a program of its own
     BuildHookInterface = object  # type: ignore[assignment, misc]
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ROOT / "src/corral/runtimes/process/native"
+SOURCES = ROOT / "src/corral/host/runtimes/process/native"
 PROGRAM = SOURCES / "corral-supervisor"
 
 FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wshadow"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from corral.client import server_home
+from corral.client.connecting import server_home
 from tests import host_state
 from tests.docker.daemon import DockerDaemon, docker_daemon, why_no_dockerd
 from tests.vendors.nvidia.nvml_stub import unload_driver

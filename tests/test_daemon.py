@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.daemon import parse_options, settings_with
-from corral.model.errors import Refused
-from corral.model.home import Home
+from corral.app.daemon import parse_options, settings_with
+from corral.core.model.errors import Refused
+from corral.core.model.home import Home
 from tests.thread_signal import signal_another_thread
 
 PATIENCE_S = 60.0
@@ -18,7 +18,7 @@ PATIENCE_S = 60.0
 BUSY = """
 import runpy, threading
 threading.Thread(target=threading.Event().wait, args=(600,)).start()
-runpy.run_module("corral.daemon", run_name="__main__", alter_sys=True)
+runpy.run_module("corral.app.daemon", run_name="__main__", alter_sys=True)
 """
 """A server in whose process a thread works on, as one does that makes a long answer."""
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from corral.config import Settings, docker, kubernetes, load_settings, settings, site
-from corral.control.site.from_settings import site_setup
-from corral.model.means import Means
-from corral.sharing.definitions import _MEANING_TYPES, load_catalogue
-from corral.telemetry import mock_file
-from corral.telemetry.mock_cluster import read_mock_cluster
-from corral.telemetry.mock_file import Load
+from corral.core.control.site.from_settings import site_setup
+from corral.core.model.devices.means import Means
+from corral.core.sharing.definitions import _MEANING_TYPES, load_catalogue
+from corral.host.telemetry import mock_file
+from corral.host.telemetry.mock_cluster import read_mock_cluster
+from corral.host.telemetry.mock_file import Load
 
 DOCS = Path(__file__).parent.parent / "docs"
 ARCHITECTURE = (DOCS.parent / "ARCHITECTURE.md").read_text()

@@ -10,8 +10,8 @@ import pytest
 
 import corral
 from corral import client
-from corral.client.options import RequestOptions
-from corral.model import errors
+from corral.client.submitting.options import RequestOptions
+from corral.core.model import errors
 
 
 def test_the_public_names_are_listed_for_completion_before_their_first_use() -> None:

@@ -82,7 +82,7 @@ def run_module(name: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_unit_that_starts_the_server_by_its_module_finds_it() -> None:
-    assert run_module("corral.daemon", "--help").stdout.startswith("usage: python -m corral.daemon")
+    assert run_module("corral.app.daemon", "--help").stdout.startswith("usage: python -m corral.daemon")
 
 
 def test_an_experiment_that_waited_since_an_earlier_version_finds_what_holds_its_port() -> None:
@@ -91,7 +91,7 @@ def test_an_experiment_that_waited_since_an_earlier_version_finds_what_holds_its
 
 
 def test_a_container_that_waited_since_an_earlier_version_finds_its_runner(tmp_path: Path) -> None:
-    said = run_module("corral.runtimes.docker.runner", str(tmp_path)).stderr
+    said = run_module("corral.host.runtimes.docker.runner", str(tmp_path)).stderr
     assert said.endswith(f"{tmp_path / 'container.json'} is missing\n")
 
 

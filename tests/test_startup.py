@@ -8,8 +8,8 @@ import pytest
 NOT_NEEDED = (
     "alembic",  # where nothing has to migrate
     "apprise",  # which only the processes load that send to channels
-    "corral.node.agent",  # where there is one host, and no agents are spawned and spoken to
-    "corral.node.remote",
+    "corral.host.node.agent",  # where there is one host, and no agents are spawned and spoken to
+    "corral.host.node.remote",
     "corral.tuner.deployments",  # before the first task
     "corral.api.openapi",  # before somebody asks for the description of the API
     "numpy",  # while nothing was placed by worth
@@ -20,7 +20,7 @@ NOT_NEEDED = (
 
 
 def test_a_server_loads_only_what_it_needs_at_its_start() -> None:
-    code = f"import sys, corral.server; print([m for m in {NOT_NEEDED} if m in sys.modules])"
+    code = f"import sys, corral.app.server; print([m for m in {NOT_NEEDED} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
 
 
@@ -28,7 +28,7 @@ def test_the_threads_of_a_server_share_the_memory_of_the_c_library() -> None:
     """An arena of a thread is mapped at a multiple of 64 MiB. Here twelve threads need memory at once."""
     code = """
 import ctypes, sys, threading
-from corral.daemon import limit_arenas
+from corral.app.daemon import limit_arenas
 if not limit_arenas():
     print("no limit"); sys.exit()
 malloc = ctypes.CDLL(None).malloc

@@ -15,31 +15,31 @@ from typing import Any
 import pytest
 
 from corral.clock import SystemClock
-from corral.diagnosis.diagnose import diagnose
-from corral.diagnosis.failure import Failure
-from corral.diagnosis.log_end import missing_bytes
-from corral.kubernetes.binding.pods_of_others import read as read_pod_of_others
-from corral.kubernetes.cluster.errors import ClusterFailed
-from corral.kubernetes.cluster.node_facts import read_node
-from corral.kubernetes.cluster.object_watch import read_event
-from corral.kubernetes.inventory.occupants import keep_occupant
-from corral.kubernetes.inventory.readings.dcgm_text import readings_of_exporter
-from corral.kubernetes.pods.stamped_lines import LogPosition, new_lines
-from corral.kubernetes.pods.state import keep as keep_pod
-from corral.kubernetes.services.cluster_gpus import keep_gpu_node, keep_gpu_pod
-from corral.model.device import DeviceProcess, DeviceSample
-from corral.model.launch import Lineage, Origin
-from corral.preflight.command_line import read_command
-from corral.preflight.detect import detection
-from corral.preflight.file_facts import FileFacts, file_query
-from corral.runtimes.docker.container_names import called
-from corral.runtimes.docker.records import ContainerRecords
-from corral.runtimes.process.job_input import read_answer
-from corral.runtimes.process.launch_records import LaunchRecords
-from corral.runtimes.process.log_marks import marks_path, written_since
-from corral.runtimes.process.removal import remove_tree
-from corral.sharing.scratch import scan
-from corral.telemetry.attribution import Attribution
+from corral.core.diagnosis.diagnose import diagnose
+from corral.core.diagnosis.failure import Failure
+from corral.core.diagnosis.log_end import missing_bytes
+from corral.core.model.devices.device import DeviceProcess, DeviceSample
+from corral.core.model.runs.launch import Lineage, Origin
+from corral.core.preflight.command_line import read_command
+from corral.core.preflight.detect import detection
+from corral.core.preflight.file_facts import FileFacts, file_query
+from corral.engines.kubernetes.binding.pods_of_others import read as read_pod_of_others
+from corral.engines.kubernetes.cluster.errors import ClusterFailed
+from corral.engines.kubernetes.cluster.node_facts import read_node
+from corral.engines.kubernetes.cluster.object_watch import read_event
+from corral.engines.kubernetes.inventory.occupants import keep_occupant
+from corral.engines.kubernetes.inventory.readings.dcgm_text import readings_of_exporter
+from corral.engines.kubernetes.pods.stamped_lines import LogPosition, new_lines
+from corral.engines.kubernetes.pods.state import keep as keep_pod
+from corral.engines.kubernetes.services.cluster_gpus import keep_gpu_node, keep_gpu_pod
+from corral.host.runtimes.docker.container_names import called
+from corral.host.runtimes.docker.records import ContainerRecords
+from corral.host.runtimes.process.ending.removal import remove_tree
+from corral.host.runtimes.process.output.job_input import read_answer
+from corral.host.runtimes.process.output.log_marks import marks_path, written_since
+from corral.host.runtimes.process.records.launch_records import LaunchRecords
+from corral.host.sharing.scratch import scan
+from corral.host.telemetry.attribution import Attribution
 from tests.hostile import TEXTS, broken_fields
 
 PACKAGE = Path(__file__).parents[1] / "src" / "corral"
@@ -126,7 +126,7 @@ def test_only_what_reads_logs_behind_the_guard_knows_their_diagnosis() -> None:
     importers = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
-        if "from corral.diagnosis" in path.read_text() and path.relative_to(PACKAGE).parts[0] != "diagnosis"
+        if "from corral.core.diagnosis" in path.read_text() and path.relative_to(PACKAGE).parts[0] != "diagnosis"
     }
     servers = {name for name in importers if name.split("/")[0] not in OTHERS}
     assert servers <= {"control/core.py", "control/watching/failure_notes.py", "control/querying/explanations.py"}
@@ -226,7 +226,7 @@ def test_a_process_that_breaks_who_looks_at_it_hides_no_other(monkeypatch: pytes
         raise MemoryError
 
     joins = Attribution(SystemClock())
-    monkeypatch.setattr("corral.telemetry.attribution.container_in", broken)
+    monkeypatch.setattr("corral.host.telemetry.attribution.container_in", broken)
     processes = (DeviceProcess(os.getpid()), DeviceProcess(2**22 - 1))
     (joined,) = joins.attribute([DeviceSample("GPU-1", 0.0, processes=processes)])
     assert joined.processes == processes
@@ -236,7 +236,7 @@ def test_a_process_whose_environment_breaks_who_reads_it_is_known_without(monkey
     def broken(environ: str, home: str | None) -> str | None:
         raise MemoryError
 
-    monkeypatch.setattr("corral.telemetry.process_memory._marked_job", broken)
+    monkeypatch.setattr("corral.host.telemetry.process_memory._marked_job", broken)
     sample = DeviceSample("GPU-1", 0.0, processes=(DeviceProcess(os.getpid()),))
     (joined,) = Attribution(SystemClock()).attribute([sample])
     assert joined.processes is not None
@@ -251,7 +251,7 @@ def test_a_process_whose_memory_is_never_read_to_its_end_holds_nobody_up(
     here = tmp_path / str(os.getpid())
     here.mkdir()
     os.mkfifo(here / "cmdline")
-    monkeypatch.setattr("corral.telemetry.process_memory.PROC", tmp_path)
+    monkeypatch.setattr("corral.host.telemetry.process_memory.PROC", tmp_path)
     joins, processes = Attribution(SystemClock()), (DeviceProcess(os.getpid()),)
     begun = time.monotonic()
     for _ in range(5):

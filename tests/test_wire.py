@@ -4,9 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.model import allocation, device, job, queue, submission
-from corral.model.errors import Refused
-from corral.model.job import Job, JobSpec, Request
+from corral.core.model.devices import device
+from corral.core.model.errors import Refused
+from corral.core.model.jobs import job, submission
+from corral.core.model.jobs.job import Job, JobSpec, Request
+from corral.core.model.placing import allocation
+from corral.core.model.queues import queue
 from corral.wire import MAX_FLOAT, MAX_INTEGER, from_plain, to_plain
 
 VALUES = (

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from corral.client import NoServer as NoServer
     from corral.client import UntrustedServer as UntrustedServer
     from corral.client import WaitTimedOut as WaitTimedOut
-    from corral.model.errors import BackendFailed as BackendFailed
-    from corral.model.errors import Conflict as Conflict
-    from corral.model.errors import CorralError as CorralError
-    from corral.model.errors import Forbidden as Forbidden
-    from corral.model.errors import LedgerFailed as LedgerFailed
-    from corral.model.errors import NotFound as NotFound
-    from corral.model.errors import Refused as Refused
+    from corral.core.model.errors import BackendFailed as BackendFailed
+    from corral.core.model.errors import Conflict as Conflict
+    from corral.core.model.errors import CorralError as CorralError
+    from corral.core.model.errors import Forbidden as Forbidden
+    from corral.core.model.errors import LedgerFailed as LedgerFailed
+    from corral.core.model.errors import NotFound as NotFound
+    from corral.core.model.errors import Refused as Refused
 
 RELEASE = "0.1.0"
 
@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Any:
     if name in _CLIENT:
         return getattr(import_module("corral.client"), name)
     if name in _ERRORS:
-        return getattr(import_module("corral.model.errors"), name)
+        return getattr(import_module("corral.core.model.errors"), name)
     if name == "gpu":
         return import_module("corral.gpu")
     raise AttributeError(f"module 'corral' has no attribute {name!r}; its public names are {', '.join(__all__)}")

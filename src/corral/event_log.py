@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from corral.model.printable import printable
+from corral.core.model.printable import printable
 
 LINES_OF_A_PLACE = 300
 PER_S = 60.0

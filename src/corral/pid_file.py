@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from corral.core.model.errors import Conflict
+from corral.core.model.home import Home
 from corral.files import read_start, write_anew
-from corral.model.errors import Conflict
-from corral.model.home import Home
 
 log = logging.getLogger(__name__)
 

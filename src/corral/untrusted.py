@@ -62,7 +62,7 @@ def _tell_once(what: str, error: Exception) -> None:
 
 def _words(error: Exception) -> str:
     """What the error says and where it was raised, printable and short: it may quote what it could not read."""
-    from corral.model.printable import printable
+    from corral.core.model.printable import printable
 
     said, place = f"{error!s:.{_MOST_WORDS}}", error.__traceback__
     while place is not None and place.tb_next is not None:

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
-from corral.model.errors import Refused, nearest
+from corral.core.model.errors import Refused, nearest
 
 T = TypeVar("T")
 Plain = Any
@@ -83,7 +83,7 @@ def from_plain(cls: type[T], data: Plain, *, field: str = "") -> T:
 
 
 def from_answer(cls: type[T], data: Plain) -> T:
-    """The row of class `cls` (`corral.model.answers`) in an answer of a server, which may be of another version.
+    """The row of class `cls` (`corral.core.model.answers`) in an answer of a server, which may be of another version.
 
     Keys that are not known are passed over, missing ones have their defaults, and an enumeration's value that is not
     known stays text.

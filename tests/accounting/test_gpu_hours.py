@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.accounting.gpu_hours import total, usage
-from corral.model.means import Enforcement, Level
-from corral.model.run_history import AllocatedTime, UsageBy
+from corral.core.model.devices.means import Enforcement, Level
+from corral.core.model.runs.run_history import AllocatedTime, UsageBy
 
 WHOLE = Enforcement(Level.ENFORCED, Level.ENFORCED)
 SLICED_TIME = Enforcement(Level.GUARDED, Level.ADVISORY)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from corral.accounting.held_devices import HOUR_MS, HeldDevice, held_devices
 from corral.accounting.price_list import DatedPrice, PriceList
 from corral.accounting.report import Key, LocalTime, Sums, added, report, rows_of
-from corral.model.allocation import Grant, Member
-from corral.model.price import Price
-from corral.model.run_history import HeldAllocation, MeteredHour, ReportBy
+from corral.core.model.devices.price import Price
+from corral.core.model.placing.allocation import Grant, Member
+from corral.core.model.runs.run_history import HeldAllocation, MeteredHour, ReportBy
 
 T0 = 472_000 * 3600.0
 END_MS = round(T0 * 1000) + 10 * HOUR_MS

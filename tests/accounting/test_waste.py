@@ -2,8 +2,8 @@
 
 from corral.accounting.held_devices import HeldDevice
 from corral.accounting.waste import UnusedGrant, unused_grants
-from corral.model.allocation import Member
-from corral.model.run_history import HeldAllocation, MeteredHour
+from corral.core.model.placing.allocation import Member
+from corral.core.model.runs.run_history import HeldAllocation, MeteredHour
 
 HOUR_MS = 3_600_000
 

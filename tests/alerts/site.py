@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from corral.alerts.message import AlertMessage
 from corral.alerts.state import Judged, Memory, Step, Subject, advance
+from corral.core.model.alerts.alert import Alert, Severity
+from corral.core.model.alerts.alert_condition import SubjectKind, parse_when
+from corral.core.model.alerts.alert_rule import AlertRule
+from corral.core.model.fact import Fact
 from corral.features.alerts.facts import AlertFired, AlertResolved
 from corral.features.alerts.slice import AlertsSlice
-from corral.model.alert import Alert, Severity
-from corral.model.alert_condition import SubjectKind, parse_when
-from corral.model.alert_rule import AlertRule
-from corral.model.fact import Fact
 
 
 def hot(*, for_s: float = 0.0, clear: float | None = 80, to: tuple[str, ...] = ("ops",)) -> AlertRule:

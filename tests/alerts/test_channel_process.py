@@ -12,8 +12,8 @@ from aiosmtpd.controller import Controller
 
 from corral.alerts.channel_process import ChannelProcess, Guard, Outcome, Outgoing, check_channels
 from corral.alerts.channel_worker import cause_in
-from corral.model.channel import Channel
-from corral.model.errors import Refused
+from corral.core.model.alerts.channel import Channel
+from corral.core.model.errors import Refused
 from tests.alerts.receivers import Receiver, nobody, receiving
 
 NOBODY = 65534

@@ -18,8 +18,8 @@ from corral.alerts.outbox import Outbox, UserChannel, Waiting
 from corral.alerts.sending import SendingThreads
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.model.alert import AlertState, Severity
-from corral.model.channel import Channel
+from corral.core.model.alerts.alert import AlertState, Severity
+from corral.core.model.alerts.channel import Channel
 from tests.alerts.receivers import Receiver, receiving
 
 NOBODY = (65534, 65534)

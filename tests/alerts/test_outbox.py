@@ -10,7 +10,7 @@ import pytest
 
 from corral.alerts.channel_process import Outgoing
 from corral.alerts.outbox import SENT_KEPT_S, Outbox, UserChannel, Waiting
-from corral.model.errors import BackendFailed
+from corral.core.model.errors import BackendFailed
 
 URL = "jsons://host.example/path"
 

@@ -15,10 +15,10 @@ from corral.alerts.state import (
     UNHEARD_S,
     Subject,
 )
+from corral.core.model.alerts.alert import AlertSilence, AlertState
+from corral.core.model.alerts.alert_condition import SubjectKind, parse_when
+from corral.core.model.alerts.alert_rule import AlertRule
 from corral.features.alerts.facts import AlertAcknowledged, AlertsSilenced, SilenceEnded
-from corral.model.alert import AlertSilence, AlertState
-from corral.model.alert_condition import SubjectKind, parse_when
-from corral.model.alert_rule import AlertRule
 from tests.alerts.site import Site, hot
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.core.model.alerts.alert import AlertSilence, AlertState
 from corral.features.alerts.facts import AlertAcknowledged, AlertsSilenced, SilenceEnded
-from corral.model.alert import AlertSilence, AlertState
 from tests.alerts.site import Site, hot
 
 DEGREES = st.one_of(st.none(), st.sampled_from([60.0, 80.0, 81.0, 85.0, 86.0, 95.0]))

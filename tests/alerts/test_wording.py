@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from corral.alerts.message import AlertMessage
 from corral.alerts.wording import MOST_CHARACTERS, as_one, harmless, in_name_of, outgoing
-from corral.model.alert import AlertState, Severity
+from corral.core.model.alerts.alert import AlertState, Severity
 
 
 def message(number: int, state: AlertState = AlertState.FIRED) -> AlertMessage:

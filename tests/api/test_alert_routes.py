@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from corral.core.model.alerts.alert import Alert, Severity
+from corral.core.ports.ledger import Decided
 from corral.features.alerts.facts import AlertFired, AlertResolved
-from corral.model.alert import Alert, Severity
-from corral.ports.ledger import Decided
 from tests.api.world import Served
 
 NOBODY = pwd.getpwuid(65534).pw_name

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from corral.api.shapes import JobsQuery, LogQuery, UsageQuery
-from corral.model.job import Request
-from corral.model.submission import ArraySpec, Submission
+from corral.api.requests.shapes import JobsQuery, LogQuery, UsageQuery
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.submission import ArraySpec, Submission
 from tests.api.world import Answer, Served, World, exchange
 
 HUGE = [10**400, -(10**400), 2**63, -(2**63) - 1, 10**30]

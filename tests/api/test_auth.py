@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from corral.access.caller import Caller
-from corral.api import auth
-from corral.api.auth import Authenticator, ensure_token, find_account, look_up
-from corral.api.errors import Unauthenticated
+from corral.api.answers.errors import Unauthenticated
+from corral.api.requests import auth
+from corral.api.requests.auth import Authenticator, ensure_token, find_account, look_up
 from corral.clock import ManualClock
-from corral.control.token_issuer import digest_of
-from corral.model.errors import Forbidden, Refused
-from corral.model.token import Token, TokenScope
+from corral.core.access.caller import Caller
+from corral.core.control.token_issuer import digest_of
+from corral.core.model.errors import Forbidden, Refused
+from corral.core.model.token import Token, TokenScope
 from corral.unix_peer import Peer
 
 NOBODY = pwd.getpwuid(65534)

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from corral.api.batch_results import BatchResults
+from corral.api.requests.batch_results import BatchResults
 
 
 def waiting(results: BatchResults, futures: list[Future[int]]) -> list[asyncio.Task[int]]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from corral.api.bodies import MAX_BATCH_BYTES, MAX_BODY_BYTES, MAX_SUBMIT_BYTES, InFlight
-from corral.api.errors import Busy
+from corral.api.answers.errors import Busy
+from corral.api.requests.bodies import MAX_BATCH_BYTES, MAX_BODY_BYTES, MAX_SUBMIT_BYTES, InFlight
 from tests.api.world import Answer, Served
 
 MIB = 2**20

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from corral.config import Settings
-from corral.control import channels
-from corral.model.channel import SAFE_KINDS, Channel
+from corral.core.control.telling import channels
+from corral.core.model.alerts.channel import SAFE_KINDS, Channel
 from tests.alerts.receivers import Receiver, receiving
 from tests.api.test_token_routes import made
 from tests.api.world import Served

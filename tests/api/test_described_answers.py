@@ -6,7 +6,7 @@ one that the description tells of.
 
 import pytest
 
-from corral.model.token import TokenScope
+from corral.core.model.token import TokenScope
 from tests.api.described import DescribedApi, Statuses
 from tests.api.world import TOKEN, UUIDS, Served
 

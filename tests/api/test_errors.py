@@ -1,6 +1,6 @@
 import pytest
 
-from corral.model.errors import BackendFailed, Conflict, CorralError, LedgerFailed
+from corral.core.model.errors import BackendFailed, Conflict, CorralError, LedgerFailed
 from tests.api.world import Served
 
 

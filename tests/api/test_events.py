@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
-from corral.api import event_feed, event_routes, event_stream, websockets
-from corral.api.event_batches import EventBatch
-from corral.model.answers.events import Event
-from corral.model.device import DeviceCondition, DeviceSample
-from corral.model.fact import ConditionObserved, DeviceCordoned, Fact, JobSubmitted
-from corral.model.job import Job, JobSpec
-from corral.ports.ledger import Decided
+from corral.api.connections import websockets
+from corral.api.events import event_feed, event_stream
+from corral.api.events.event_batches import EventBatch
+from corral.api.routes import event_routes
+from corral.core.model.answers.events import Event
+from corral.core.model.devices.device import DeviceCondition, DeviceSample
+from corral.core.model.fact import ConditionObserved, DeviceCordoned, Fact, JobSubmitted
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.ports.ledger import Decided
 from tests.api.event_clients import KINDS, Happening, SocketClient, StreamClient, following
 from tests.api.world import PATIENCE_S, UUIDS, Served, World
 

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from corral.api import far_end
-from corral.api.far_end import FarEnd
+from corral.api.connections import far_end
+from corral.api.connections.far_end import FarEnd
 
 WAYS = {
     "IPv4": ("127.0.0.1", "127.0.0.1", socket.AF_INET, False),

@@ -7,12 +7,12 @@ import time
 import pytest
 
 from corral.client import Client
-from corral.lifecycle.starting import start_at_once
-from corral.model.allocation import Grant, Member, Placement
-from corral.model.device import DeviceSample
-from corral.model.errors import NotFound, Refused
-from corral.model.view import View
-from corral.ports.ledger import Decided
+from corral.core.lifecycle.starting import start_at_once
+from corral.core.model.devices.device import DeviceSample
+from corral.core.model.errors import NotFound, Refused
+from corral.core.model.placing.allocation import Grant, Member, Placement
+from corral.core.model.view import View
+from corral.core.ports.ledger import Decided
 from corral.wire import to_plain
 from tests.api.world import UUIDS, Served
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.user_threads import THREADS_OF_A_USER
+from corral.api.requests.user_threads import THREADS_OF_A_USER
 from corral.clock import SystemClock
-from corral.model.fact import JobChanged
-from corral.model.phase import Phase
-from corral.node.simulated_node import SimulatedNode
-from corral.ports.host import Credentials, FileQuery
-from corral.ports.ledger import Decided
-from corral.ports.node import FileFinding, LogChunk
-from corral.runtimes.simulated import SimulatedRuntime
+from corral.core.model.fact import JobChanged
+from corral.core.model.jobs.phase import Phase
+from corral.core.ports.host import Credentials, FileQuery
+from corral.core.ports.ledger import Decided
+from corral.core.ports.node import FileFinding, LogChunk
+from corral.host.node.mock.simulated_node import SimulatedNode
+from corral.host.runtimes.simulated import SimulatedRuntime
 from tests.api.world import PATIENCE_S, Served, World
 
 HUNG = "/hung/file/server"

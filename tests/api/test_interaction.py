@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from corral.api import interaction
+from corral.api.routes import interaction
 from tests.api.world import Served
 
 

@@ -8,23 +8,23 @@ from typing import Any
 
 import pytest
 
-from corral.access.caller import Caller
-from corral.api import jobs
-from corral.api.gpu_number import with_gpus_read
-from corral.api.shapes import JobBatch
-from corral.api.waiting import LONGEST_WAIT_S
-from corral.control.job_changes import Verb
-from corral.control.querying.queries import Queries
-from corral.model.answers.jobs import JobRow
-from corral.model.errors import Refused
-from corral.model.fact import SiteArranged
-from corral.model.job import Job, JobKind, Request
-from corral.model.launch import log_mark
-from corral.model.queue import Limits, Queue
-from corral.model.submission import Submission
-from corral.ports.ledger import Decided
-from corral.runtimes.process.log_marks import marks_path
-from corral.scheduling.forecast import Foresight
+from corral.api.answers.waiting import LONGEST_WAIT_S
+from corral.api.requests.gpu_number import with_gpus_read
+from corral.api.requests.shapes import JobBatch
+from corral.api.routes import jobs
+from corral.core.access.caller import Caller
+from corral.core.control.changing.job_changes import Verb
+from corral.core.control.querying.queries import Queries
+from corral.core.model.answers.jobs import JobRow
+from corral.core.model.errors import Refused
+from corral.core.model.fact import SiteArranged
+from corral.core.model.jobs.job import Job, JobKind, Request
+from corral.core.model.jobs.submission import Submission
+from corral.core.model.queues.queue import Limits, Queue
+from corral.core.model.runs.launch import log_mark
+from corral.core.ports.ledger import Decided
+from corral.core.scheduling.forecast import Foresight
+from corral.host.runtimes.process.output.log_marks import marks_path
 from corral.wire import from_plain
 from tests.api.event_clients import SocketClient
 from tests.api.world import Answer, Served, World

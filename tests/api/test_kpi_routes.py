@@ -5,17 +5,17 @@ from dataclasses import fields, replace
 
 import pytest
 
-from corral.cli.kpis import group_lines, pool_lines
+from corral.cli.reports.kpis import group_lines, pool_lines
 from corral.client import Client
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.answers.kpis import KpiSet
-from corral.model.device import DeviceSample
-from corral.model.errors import Refused
-from corral.model.fact import AllocationEnded, AllocationMade, JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec
-from corral.model.job_patch import JobPatch
-from corral.model.phase import Phase
-from corral.ports.ledger import Decided
+from corral.core.model.answers.kpis import KpiSet
+from corral.core.model.devices.device import DeviceSample
+from corral.core.model.errors import Refused
+from corral.core.model.fact import AllocationEnded, AllocationMade, JobChanged, JobSubmitted
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.jobs.job_patch import JobPatch
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.ports.ledger import Decided
 from tests.api.world import UUIDS, Served
 
 TWELVE = {

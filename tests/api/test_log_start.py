@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.api import log_start
-from corral.api.log_start import last_lines, line_of
-from corral.api.logs import Read
+from corral.api.answers import log_start
+from corral.api.answers.log_start import last_lines, line_of
+from corral.api.answers.logs import Read
 
 PIECE_BYTES = 7
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from starlette.types import Message
 
-from corral.api import logs
-from corral.api.logs import AllLogs, OneLog, Read, follow_log, read_log
-from corral.api.streams import BrokenOff, PiecewiseResponse
-from corral.api.waiting import EndSignal, InputNotices
-from corral.model.errors import BackendFailed, NodeUnreachable
-from corral.model.fact import JobChanged
-from corral.model.phase import Phase
-from corral.model.view import View
-from corral.node.job_logs import JobLogs
+from corral.api.answers import logs
+from corral.api.answers.logs import AllLogs, OneLog, Read, follow_log, read_log
+from corral.api.answers.streams import BrokenOff, PiecewiseResponse
+from corral.api.answers.waiting import EndSignal, InputNotices
+from corral.core.model.errors import BackendFailed, NodeUnreachable
+from corral.core.model.fact import JobChanged
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.view import View
+from corral.host.node.files.job_logs import JobLogs
 from tests.api.world import PATIENCE_S
 
 

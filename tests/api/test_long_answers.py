@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from corral.api import jobs
+from corral.api.routes import jobs
 from tests.api.world import PATIENCE_S, Answer, Served
 
 ASKED = "/jobs?limit=10000"

@@ -2,11 +2,11 @@ import http.client
 import threading
 from dataclasses import replace
 
-from corral.control.metrics.exposition import CONTENT_TYPE
-from corral.model.fact import SiteArranged
-from corral.model.queue import Queue
+from corral.core.control.metrics.exposition import CONTENT_TYPE
+from corral.core.model.fact import SiteArranged
+from corral.core.model.queues.queue import Queue
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
-from tests.control.metrics.reading import Rows, named, rows_of
+from tests.core.control.metrics.reading import Rows, named, rows_of
 
 
 def scraped(served: Served) -> Rows:

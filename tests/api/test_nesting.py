@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corral.api.errors import TooLarge
-from corral.api.nesting import MAX_DEPTH, refuse_unwieldy
-from corral.model.errors import Refused
+from corral.api.answers.errors import TooLarge
+from corral.api.requests.nesting import MAX_DEPTH, refuse_unwieldy
+from corral.core.model.errors import Refused
 
 JSON: Any = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -2,10 +2,10 @@ import json
 
 import pytest
 
-from corral.model.answers.site import NodeRow
-from corral.model.device import Device, Node, Silence
-from corral.model.fact import NodeObserved, SilenceObserved
-from corral.ports.ledger import Decided
+from corral.core.model.answers.site import NodeRow
+from corral.core.model.devices.device import Device, Node, Silence
+from corral.core.model.fact import NodeObserved, SilenceObserved
+from corral.core.ports.ledger import Decided
 from tests.api.world import UUIDS, Served
 
 

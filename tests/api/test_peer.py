@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from corral.api import connection_limits, peer
-from corral.api.connection_limits import ConnectionLimits
-from corral.api.peer import PeerProtocol, peer_at
+from corral.api.connections import connection_limits, peer
+from corral.api.connections.connection_limits import ConnectionLimits
+from corral.api.connections.peer import PeerProtocol, peer_at
 from corral.unix_peer import Peer
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
 

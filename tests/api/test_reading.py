@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from corral.api.bodies import MAX_BODY_BYTES, InFlight, Intake
-from corral.api.reading import parse_json, read_body, read_query
-from corral.api.shapes import JobsQuery, LogQuery, WaitFor
-from corral.model.errors import Refused
-from corral.model.phase import Phase
+from corral.api.requests.bodies import MAX_BODY_BYTES, InFlight, Intake
+from corral.api.requests.reading import parse_json, read_body, read_query
+from corral.api.requests.shapes import JobsQuery, LogQuery, WaitFor
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.phase import Phase
 
 
 def refusal(raw: bytes) -> str:

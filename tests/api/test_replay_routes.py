@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from corral.client import Client
-from corral.model.errors import Refused
-from corral.model.fact import JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec
-from corral.model.phase import Phase
-from corral.ports.ledger import Decided
+from corral.core.model.errors import Refused
+from corral.core.model.fact import JobChanged, JobSubmitted
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.jobs.phase import Phase
+from corral.core.ports.ledger import Decided
 from tests.api.world import PATIENCE_S, Served
 
 HOSTILE = "<img src=x onerror=alert(1)>"

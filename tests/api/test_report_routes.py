@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from corral.cli.memory_trend import memory_trend
-from corral.cli.waste import waste_lines
+from corral.cli.reports.waste import waste_lines
+from corral.cli.tables.memory_trend import memory_trend
 from corral.client import Client, JobDetail
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.device import DeviceSample
-from corral.model.errors import Refused
-from corral.model.fact import AllocationEnded, AllocationMade, JobChanged, JobSubmitted
-from corral.model.job import Job, JobSpec
-from corral.model.phase import Phase
-from corral.ports.ledger import Decided
+from corral.core.model.devices.device import DeviceSample
+from corral.core.model.errors import Refused
+from corral.core.model.fact import AllocationEnded, AllocationMade, JobChanged, JobSubmitted
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.ports.ledger import Decided
 from tests.api.world import UUIDS, Served
 
 

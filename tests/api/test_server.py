@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from corral.api.answers.waiting import LONGEST_WAIT_S
 from corral.api.server import ApiServer, tcp_socket, unix_socket
-from corral.api.waiting import LONGEST_WAIT_S
 from corral.clock import ManualClock
-from corral.control.token_issuer import TokenIssuer
-from corral.model.errors import Conflict, Refused
+from corral.core.control.token_issuer import TokenIssuer
+from corral.core.model.errors import Conflict, Refused
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
 
 
@@ -130,7 +130,7 @@ def test_a_stop_breaks_off_a_followed_log_so_that_it_does_not_look_complete(serv
 
 def test_a_stop_before_the_start_is_a_start_that_ends_at_once(world: World) -> None:
     from corral.api.app import create_app
-    from corral.api.auth import Authenticator
+    from corral.api.requests.auth import Authenticator
 
     token_issuer = TokenIssuer(
         world.ledger.tokens, ManualClock(), account=lambda name: None, is_admin=lambda uid: False, only_user=None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.server_socket import ServerSocket
-from corral.model.errors import Refused
+from corral.api.connections.server_socket import ServerSocket
+from corral.core.model.errors import Refused
 from tests.api.world import PATIENCE_S, Served, exchange
 
 

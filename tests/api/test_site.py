@@ -1,6 +1,6 @@
 import pytest
 
-from corral.model.answers.devices import DeviceRow
+from corral.core.model.answers.devices import DeviceRow
 from tests.api.world import UUIDS, Served
 
 

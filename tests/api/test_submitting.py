@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corral.control.submitting import file_findings
+from corral.core.control.submitting import file_findings
 from tests.api.world import Served
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from corral.api import server, tls
-from corral.api.listening import Listening, TcpListener
-from corral.api.tls import Certificate, TlsAcceptor
+from corral.api import server
+from corral.api.connections import tls
+from corral.api.connections.listening import Listening, TcpListener
+from corral.api.connections.tls import Certificate, TlsAcceptor
 from corral.client import Client, NoServer, UntrustedServer
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
 from tests.certificates import make_certificate, needs_openssl
 

@@ -171,7 +171,7 @@ def test_a_plain_user_learns_nothing_of_tokens_and_users_that_are_not_theirs(ser
 
 
 def test_a_user_has_a_hundred_tokens_at_most(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("corral.control.token_issuer.MOST_LIVE", 2)
+    monkeypatch.setattr("corral.core.control.token_issuer.MOST_LIVE", 2)
     first = made(served, user=NOBODY)
     made(served, user=NOBODY)
     assert "already has 2 tokens" in served.call("POST", "/tokens", {"user": NOBODY}).error["message"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.unix_acceptor import CONNECTIONS_PER_S, MOST_AT_ONCE, ConnectRates, UnixAcceptor
+from corral.api.connections.unix_acceptor import CONNECTIONS_PER_S, MOST_AT_ONCE, ConnectRates, UnixAcceptor
 
 
 class Greeting(asyncio.Protocol):

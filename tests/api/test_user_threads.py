@@ -3,8 +3,8 @@
 import asyncio
 import threading
 
-from corral.access.caller import Caller
-from corral.api.user_threads import THREADS, THREADS_OF_A_USER, UserThreads
+from corral.api.requests.user_threads import THREADS, THREADS_OF_A_USER, UserThreads
+from corral.core.access.caller import Caller
 
 PATIENCE_S = 60.0
 

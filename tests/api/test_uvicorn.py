@@ -17,9 +17,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 from uvicorn.server import ServerState
 
-from corral.api.peer import PeerProtocol
+from corral.api.connections.peer import PeerProtocol
+from corral.api.connections.socket_protocol import EventSocketProtocol
 from corral.api.server import _Server
-from corral.api.socket_protocol import EventSocketProtocol
 
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"

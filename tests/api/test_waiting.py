@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from corral.api.waiting import EndedJobs, EndSignal, wait_until
-from corral.model.fact import JobChanged
-from corral.model.phase import Phase
-from corral.model.view import View
+from corral.api.answers.waiting import EndedJobs, EndSignal, wait_until
+from corral.core.model.fact import JobChanged
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.view import View
 from tests.api.world import PATIENCE_S
 
 

@@ -15,54 +15,54 @@ from typing import Any
 
 from corral.alerts.delivery import Delivery
 from corral.alerts.outbox import Outbox
+from corral.api.answers.waiting import EndSignal
 from corral.api.app import create_app
-from corral.api.auth import Authenticator, find_account, ids_of
-from corral.api.event_feed import event_feed
+from corral.api.connections.tls import Certificate, TlsAcceptor
+from corral.api.events.event_feed import event_feed
 from corral.api.pages.dashboard import Dashboard
 from corral.api.pages.files import PageFiles
 from corral.api.pages.listener import LoopbackListener
+from corral.api.requests.auth import Authenticator, find_account, ids_of
+from corral.api.requests.submitting import Submitter
 from corral.api.routing import AppState
 from corral.api.server import ApiServer, tcp_socket, unix_socket
-from corral.api.submitting import Submitter
-from corral.api.tls import Certificate, TlsAcceptor
-from corral.api.waiting import EndSignal
 from corral.clock import ManualClock, SystemClock
 from corral.config import Settings, load_settings
-from corral.control.alerting.alert_access import AlertAccess
-from corral.control.channels import ChannelAccess
-from corral.control.core import ControlCore
-from corral.control.metrics.job_counts import JobCounts
-from corral.control.metrics.request_counts import RequestCounts
-from corral.control.metrics.scrape import Metrics
-from corral.control.node_registry import Nodes
-from corral.control.querying.kpis import KeyFigures
-from corral.control.querying.replays import Replays
-from corral.control.querying.reports import GpuReports
-from corral.control.server_history import ServerHistory
-from corral.control.site.reloading import SiteSettings
-from corral.control.submitting.device_request import RequestRules
-from corral.control.token_issuer import TokenIssuer
-from corral.control.tuning.experiment_access import ExperimentAccess
-from corral.control.tuning.task_access import TaskAccess
-from corral.control.tuning.task_insight import TaskInsight
+from corral.core.control.alerting.alert_access import AlertAccess
+from corral.core.control.core import ControlCore
+from corral.core.control.metrics.job_counts import JobCounts
+from corral.core.control.metrics.request_counts import RequestCounts
+from corral.core.control.metrics.scrape import Metrics
+from corral.core.control.nodes.node_registry import Nodes
+from corral.core.control.querying.kpis import KeyFigures
+from corral.core.control.querying.replays import Replays
+from corral.core.control.querying.reports import GpuReports
+from corral.core.control.server_history import ServerHistory
+from corral.core.control.site.reloading import SiteSettings
+from corral.core.control.submitting.device_request import RequestRules
+from corral.core.control.telling.channels import ChannelAccess
+from corral.core.control.token_issuer import TokenIssuer
+from corral.core.control.tuning.experiment_access import ExperimentAccess
+from corral.core.control.tuning.task_access import TaskAccess
+from corral.core.control.tuning.task_insight import TaskInsight
+from corral.core.ledger.store import SqlLedger, open_ledger
+from corral.core.model.answers.site import ServerInfo
+from corral.core.model.devices.device import Device, DeviceCondition, DeviceSample, Node
+from corral.core.model.devices.price import Price
+from corral.core.model.fact import ConditionObserved, JobChanged, NodeObserved
+from corral.core.model.home import Home
+from corral.core.model.jobs.job import ProcessIdentity
+from corral.core.ports.ledger import Decided
+from corral.core.ports.node import LogChunk, ProcessFound
+from corral.core.scheduling.policy import POLICIES
 from corral.features.all_slices import SLICES
 from corral.features.tuner.experiment_table import ExperimentTable
 from corral.history.file import HistoryFile
-from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.answers.site import ServerInfo
-from corral.model.device import Device, DeviceCondition, DeviceSample, Node
-from corral.model.fact import ConditionObserved, JobChanged, NodeObserved
-from corral.model.home import Home
-from corral.model.job import ProcessIdentity
-from corral.model.price import Price
-from corral.node.job_logs import JobLogs
-from corral.node.simulated_node import SimulatedNode
-from corral.ports.ledger import Decided
-from corral.ports.node import LogChunk, ProcessFound
-from corral.runtimes.simulated import SimulatedRuntime
-from corral.scheduling.policy import POLICIES
-from corral.sim.live_server import QuietHub
-from corral.sim.replay_process import ReplayProcess
+from corral.host.node.files.job_logs import JobLogs
+from corral.host.node.mock.simulated_node import SimulatedNode
+from corral.host.runtimes.simulated import SimulatedRuntime
+from corral.sim.faults.live_server import QuietHub
+from corral.sim.replays.replay_process import ReplayProcess
 from corral.tuner.catalog import catalog
 from corral.tuner.sense import tuning_sense
 
@@ -167,7 +167,7 @@ class World:
         self.events = event_feed(self.ledger, self, clock, SAMPLE_INTERVAL_S)
 
     def latest(self) -> dict[str, DeviceSample]:
-        """As `corral.ports.telemetry.Samples` has it."""
+        """As `corral.core.ports.telemetry.Samples` has it."""
         return dict(self.samples)
 
     def app_state(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from corral.cli import screen
-from corral.cli.alerts import alert_lines, silence_line
+from corral.cli.site.alerts import alert_lines, silence_line
 from corral.client import AlertList, AlertRow, SilenceRow
 
 HOT = AlertRow(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from corral.cli import change
+from corral.cli.jobs import change
 from corral.client import JobRow
-from corral.model.job_choice import JobChoice
+from corral.core.model.jobs.job_choice import JobChoice
 from tests.e2e.box import Box
 from tests.e2e.terminal import corral
 

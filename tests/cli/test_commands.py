@@ -142,12 +142,12 @@ def test_the_list_of_commands_loads_none_of_them(tmp_path: Path) -> None:
 
 
 def test_help_mistakes_and_completion_load_nothing_of_what_a_command_does() -> None:
-    slow = ["dataclasses", "inspect", "typing", "pathlib", "socket", "corral.client", "corral.model.job"]
+    slow = ["dataclasses", "inspect", "typing", "pathlib", "socket", "corral.client", "corral.core.model.jobs.job"]
     code = f"""
 import os, sys
 from contextlib import redirect_stderr, redirect_stdout
 from corral.cli.app import run
-from corral.cli.completion import answer
+from corral.cli.help.completion import answer
 
 with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
     for words in {[words.split() for words, _ in all_commands()]}:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from corral.cli.app import COMMANDS, Corral
-from corral.cli.completing import _SOURCES
+from corral.cli.help.completing import _SOURCES
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
 

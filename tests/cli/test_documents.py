@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.documents import documents, linked_for_terminals
+from corral.cli.help.documents import documents, linked_for_terminals
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())", "help", "docs"]

@@ -1,6 +1,6 @@
 import pytest
 
-from corral.cli.events import event_lines
+from corral.cli.site.events import event_lines
 from corral.client import Event
 
 

@@ -1,9 +1,9 @@
 import pytest
 
 from corral.cli.commands.job_options import DeviceFlags, JobFlags, SubmitFlags
-from corral.cli.flags import filled, options_of, parse_words
+from corral.cli.jobs.flags import filled, options_of, parse_words
 from corral.client import Client
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 
 NOWHERE = Client("/nonexistent")
 

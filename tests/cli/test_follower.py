@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from corral.cli import follower
-from corral.cli.follower import RESTART_GRACE_S, Follower
+from corral.cli.jobs import follower
+from corral.cli.jobs.follower import RESTART_GRACE_S, Follower
 from corral.client import JobRow, NoServer
-from corral.model.errors import BackendFailed
-from corral.model.phase import Phase
+from corral.core.model.errors import BackendFailed
+from corral.core.model.jobs.phase import Phase
 
 ADVICE = "mostly a library; install another"
 CRASH = "exit code 139 (SIGSEGV: it read or wrote memory that is not its own)"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.foreign_commands import missing_commands
+from corral.cli.jobs.foreign_commands import missing_commands
 
 NOWHERE = {"PATH": "/nowhere"}
 

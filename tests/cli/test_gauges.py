@@ -3,7 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.cli.gauges import bars_line, layout_for
+from corral.cli.tables.gauges import bars_line, layout_for
 from corral.client import DeviceRow, HolderRow
 
 BUSY = DeviceRow(

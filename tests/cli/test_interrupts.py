@@ -3,7 +3,7 @@ import sys
 
 _SCRIPT = """
 import os, signal, threading
-from corral.cli.interrupts import interruptible
+from corral.cli.jobs.interrupts import interruptible
 
 class Heeded(Exception): ...
 

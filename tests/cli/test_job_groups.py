@@ -4,8 +4,8 @@ import getpass
 from typing import Any
 
 from corral.cli.direct.rows import rows_of
-from corral.cli.job_groups import grouped
-from corral.cli.job_rows import group_lines
+from corral.cli.tables.job_groups import grouped
+from corral.cli.tables.job_rows import group_lines
 from tests.e2e.box import Box
 
 NOW = 1_800_000_000.0

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from corral.cli.kpis import TITLES, group_lines, pool_lines
+from corral.cli.reports.kpis import TITLES, group_lines, pool_lines
 from corral.client import Kpi, KpiRow, Kpis
-from corral.model.answers.kpis import KpiSet
+from corral.core.model.answers.kpis import KpiSet
 
 UNITS = {
     **dict.fromkeys(("gpu_utilization", "memory_utilization", "compute_efficiency", "error_rates"), "%"),

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from corral.cli.device_tables import device_lines, status_lines
 from corral.cli.direct.explain_job import explained
 from corral.cli.direct.list_nodes import node_line, node_lines
-from corral.cli.endings import ending_of
-from corral.cli.job_rows import job_lines, needs_places, oldest_first, start_lines
-from corral.cli.reserve import exports
+from corral.cli.jobs.endings import ending_of
+from corral.cli.jobs.reserve import exports
 from corral.cli.screen import clipped, painted
-from corral.cli.text_table import TextTable
+from corral.cli.tables.device_tables import device_lines, status_lines
+from corral.cli.tables.job_rows import job_lines, needs_places, oldest_first, start_lines
+from corral.cli.tables.text_table import TextTable
 from corral.client import (
     ContainerRow,
     DeviceRow,
@@ -26,10 +26,10 @@ from corral.client import (
     ServerInfo,
     WaitPart,
 )
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.certainty import Certainty
 from corral.formatting.job_words import job_place, places_of
 from corral.formatting.times import clock_span, clock_time
-from corral.model.certainty import Certainty
-from corral.model.phase import Phase
 
 NOW = 1_800_000_000.0
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from corral.cli.memory_trend import COLUMNS, ran_out_of_memory, trend_lines
+from corral.cli.tables.memory_trend import COLUMNS, ran_out_of_memory, trend_lines
 from corral.client import Explanation, HistoryPoint, JobDetail
-from corral.model.phase import Phase
+from corral.core.model.jobs.phase import Phase
 
 NOW = 1_800_000_000.0
 

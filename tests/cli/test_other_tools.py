@@ -5,7 +5,7 @@ import re
 import pytest
 
 from corral.cli.app import COMMANDS, Corral
-from corral.cli.other_tools import _INSTEAD_OF_FLAG, COMMANDS_ELSEWHERE, FLAGS_ELSEWHERE
+from corral.cli.help.other_tools import _INSTEAD_OF_FLAG, COMMANDS_ELSEWHERE, FLAGS_ELSEWHERE
 from corral.cli.screen import USAGE
 from tests.cli.in_process import ran
 
@@ -82,8 +82,8 @@ def test_a_mistyped_command_or_flag_names_the_right_one(words: tuple[str, ...], 
 
 def test_a_flag_in_the_header_of_a_script_is_named_alike() -> None:
     from corral.cli.commands.job_options import SubmitFlags
-    from corral.cli.flags import parse_words
-    from corral.model.errors import Refused
+    from corral.cli.jobs.flags import parse_words
+    from corral.core.model.errors import Refused
 
     with pytest.raises(Refused, match=r"line 3: there is no flag --mem; use --host-memory"):
         parse_words(SubmitFlags, ["--mem", "4G"], "train.sh, line 3")

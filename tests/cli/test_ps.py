@@ -6,16 +6,16 @@ import pytest
 
 from corral.cli.commands.looking import PsCommand
 from corral.cli.direct.rows import rows_of
-from corral.cli.job_rows import COLUMNS, DEFAULT_COLUMNS, fill_in_nodes, job_lines, parse_columns
-from corral.cli.job_table import LONGEST_PAGE
-from corral.cli.states import STATES, phases_of
+from corral.cli.tables.job_rows import COLUMNS, DEFAULT_COLUMNS, fill_in_nodes, job_lines, parse_columns
+from corral.cli.tables.job_table import LONGEST_PAGE
+from corral.cli.tables.states import STATES, phases_of
 from corral.client import DeviceRow, GrantRow, JobRow
+from corral.core.model.answers.job_details import JobDetail
+from corral.core.model.devices.means import Enforcement, Level
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.job_sort import SORT_KEYS, JobSort, parse_sort, sorted_rows
+from corral.core.model.jobs.phase import Phase
 from corral.formatting.job_words import job_place
-from corral.model.answers.job_details import JobDetail
-from corral.model.errors import Refused
-from corral.model.job_sort import SORT_KEYS, JobSort, parse_sort, sorted_rows
-from corral.model.means import Enforcement, Level
-from corral.model.phase import Phase
 
 NOW = 1_800_000_000.0
 

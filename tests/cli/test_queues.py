@@ -5,7 +5,7 @@ import pytest
 from corral.cli import screen
 from corral.cli.direct.list_queues import queue_lines
 from corral.client import QueueRow
-from corral.model.queue import Quota
+from corral.core.model.queues.queue import Quota
 
 ROWS = [
     QueueRow("alice", "user", None, Quota(share_milli=8000, gpu_hours=100.0, period_s=7 * 86_400.0), 4500, 1, 3500),

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from corral.cli.report import report_lines, write_csv
-from corral.cli.report_html import page_of
+from corral.cli.reports.report import report_lines, write_csv
+from corral.cli.reports.report_html import page_of
 from corral.client import Report, ReportRow
 
 ALICE = ReportRow({"user": "alice"}, 12.0, 6.0, 3.0, 3.0, 1.5, 0.0, 4.25, 24.5)

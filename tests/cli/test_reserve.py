@@ -7,7 +7,7 @@ import pytest
 from corral.cli.local.reserved_run import forget
 from tests.e2e.box import Box
 
-ASK = "from corral.cli.reserve import session_owner; print(session_owner())"
+ASK = "from corral.cli.jobs.reserve import session_owner; print(session_owner())"
 NAMESPACE = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
 
 

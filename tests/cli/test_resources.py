@@ -3,7 +3,7 @@
 import pytest
 
 from corral.cli import screen
-from corral.cli.resources import resource_lines
+from corral.cli.site.resources import resource_lines
 from corral.client import ResourceNameRow
 from corral.client.language import in_own_language
 from tests.e2e.box import Box

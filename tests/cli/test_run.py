@@ -2,9 +2,9 @@ import signal
 
 import pytest
 
-from corral.cli.follower import exit_code_for
+from corral.cli.jobs.follower import exit_code_for
 from corral.client import JobRow
-from corral.model.phase import Phase
+from corral.core.model.jobs.phase import Phase
 
 
 @pytest.mark.parametrize(

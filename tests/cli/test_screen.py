@@ -8,8 +8,8 @@ import pytest
 
 import corral.cli
 from corral.cli.screen import complain_of, painted, print_json, say, told, typed, wrapped, write_lines, write_painted
-from corral.cli.text_table import TextTable
-from corral.model.errors import Refused
+from corral.cli.tables.text_table import TextTable
+from corral.core.model.errors import Refused
 
 HOSTILE = "\x1b[2J\x1b[31mall is well\x07\nfree \x9b1m\x7f"
 """Clears the screen, turns red, rings, begins a line of its own, and colours once more in one byte."""

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from corral.cli.commands.job_options import SubmitFlags
-from corral.cli.flags import filled, parse_words
-from corral.cli.sbatch import IGNORED, REFUSED, RESOURCES, Translated, read_options, translate
-from corral.cli.sbatch_meanings import MEANINGS
-from corral.cli.script import read_script
-from corral.cli.script_header import at_its_line
-from corral.cli.script_mistakes import Mistaken, ScriptMistakes
-from corral.model.errors import Forbidden, Refused
+from corral.cli.jobs.flags import filled, parse_words
+from corral.cli.scripts.sbatch import IGNORED, REFUSED, RESOURCES, Translated, read_options, translate
+from corral.cli.scripts.sbatch_meanings import MEANINGS
+from corral.cli.scripts.script import read_script
+from corral.cli.scripts.script_header import at_its_line
+from corral.cli.scripts.script_mistakes import Mistaken, ScriptMistakes
+from corral.core.model.errors import Forbidden, Refused
 
 
 def write(path: Path, text: str, mode: int = 0o644) -> str:

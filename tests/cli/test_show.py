@@ -18,8 +18,8 @@ from corral.client import (
     MeasuredUtilization,
     MemberRow,
 )
-from corral.model.attempt_end import AttemptEnd
-from corral.model.phase import Phase
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.runs.attempt_end import AttemptEnd
 
 NOW = 1_800_000_000.0
 LOG = "/home/alice/.corral/logs/17.log"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from corral.cli.split_words import refuse_assignment
-from corral.model.errors import Refused
+from corral.cli.scripts.split_words import refuse_assignment
+from corral.core.model.errors import Refused
 
 
 def test_an_assignment_in_the_place_of_a_command_is_refused_with_how_to_quote_it() -> None:

@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 import pytest
 
 from corral.cli.screen import told, write_painted
-from corral.cli.tasks import experiment_table, outcome, report_lines
-from corral.control.tuning.task_log import experiment_lines
-from corral.model.answers.tuning import ExperimentRow, TaskDetail, TaskRow
-from corral.model.experiment import ExperimentStatus
-from corral.model.tuning_spec import ServedModel, TuningSpec
-from corral.tuner.task_report import front_of, gain_in_words
+from corral.cli.tuning.tasks import experiment_table, outcome, report_lines
+from corral.core.control.tuning.task_log import experiment_lines
+from corral.core.model.answers.tuning import ExperimentRow, TaskDetail, TaskRow
+from corral.core.model.tuning.experiment import ExperimentStatus
+from corral.core.model.tuning.tuning_spec import ServedModel, TuningSpec
+from corral.tuner.tasks.task_report import front_of, gain_in_words
 
 
 class _Terminal(io.StringIO):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from corral.cli.tune import with_shell
+from corral.cli.tuning.tune import with_shell
 
 SHELL = {"PATH": "/mine", "HF_TOKEN": "t", "KUBECONFIG": "/k"}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from corral.cli.usage import months_lines, usage_lines, write_csv
+from corral.cli.reports.usage import months_lines, usage_lines, write_csv
 from corral.client import Usage, UsageRow
 
 ALICE = UsageRow(

@@ -8,9 +8,9 @@ import pytest
 from corral.cli.app import COMMANDS, Corral, run
 from corral.cli.commands.job_options import SubmitFlags
 from corral.cli.declaring import DeclaredCommand
-from corral.cli.flags import parse_words
+from corral.cli.jobs.flags import parse_words
 from corral.cli.screen import complain
-from corral.model.errors import CorralError, Refused
+from corral.core.model.errors import CorralError, Refused
 
 WITHOUT_ARGUMENTS = {"completion", "dashboard", "demo", "help", "top", "up", "agent", "events"}
 """These do something without one, or print help."""

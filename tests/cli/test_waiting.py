@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from corral.cli import waiting
-from corral.cli.waiting import ReasonLine, in_full, in_short
+from corral.cli.jobs import waiting
+from corral.cli.jobs.waiting import ReasonLine, in_full, in_short
 from corral.client import Explanation, WaitPart
-from corral.model.certainty import Certainty
+from corral.core.model.placing.certainty import Certainty
 
 WAITS = Explanation("7", reason="sft waits: it needs 4 GPUs. It is expected to start in 59m 57s. --gpus 2 starts now.")
 

@@ -11,12 +11,12 @@ import pytest
 
 from corral import gpu
 from corral.client import Client, JobHandle, JobRow
-from corral.client.arguments import job_id_of, whole
-from corral.client.options import RequestOptions
-from corral.client.request import submission
+from corral.client.submitting.arguments import job_id_of, whole
+from corral.client.submitting.options import RequestOptions
+from corral.client.submitting.request import submission
+from corral.core.model.errors import CorralError, NotFound, Refused
+from corral.core.model.jobs.phase import Phase
 from corral.gpu.monitor import GPUMonitor
-from corral.model.errors import CorralError, NotFound, Refused
-from corral.model.phase import Phase
 from corral.wire import to_plain
 from tests.client.conftest import Answer, Script
 

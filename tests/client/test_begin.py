@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from corral.client.begin import parse_begin
-from corral.client.request import submission
-from corral.model.errors import Refused
+from corral.client.submitting.begin import parse_begin
+from corral.client.submitting.request import submission
+from corral.core.model.errors import Refused
 
 
 def at(*when: int) -> float:

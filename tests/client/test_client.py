@@ -8,10 +8,10 @@ import pytest
 
 import corral
 from corral.client import Client, NoServer, WaitTimedOut
-from corral.client.request import submission
-from corral.model.errors import NotFound, Refused
-from corral.model.job import JobKind
-from corral.model.submission import ArraySpec, Submission
+from corral.client.submitting.request import submission
+from corral.core.model.errors import NotFound, Refused
+from corral.core.model.jobs.job import JobKind
+from corral.core.model.jobs.submission import ArraySpec, Submission
 from corral.wire import from_plain, to_plain
 from tests.client.conftest import Script
 
@@ -188,6 +188,6 @@ def test_the_client_is_there_under_the_packages_name() -> None:
 
 
 def test_importing_the_client_loads_nothing_heavy() -> None:
-    heavy = ["rich", "starlette", "pydantic", "sqlalchemy", "numpy", "asyncio", "yaml", "corral.model.fact"]
+    heavy = ["rich", "starlette", "pydantic", "sqlalchemy", "numpy", "asyncio", "yaml", "corral.core.model.fact"]
     code = f"import sys, corral.client; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from corral.client.options import RequestOptions
-from corral.client.request import submission
-from corral.model.container import Container, parse_volume
-from corral.model.errors import Refused
+from corral.client.submitting.options import RequestOptions
+from corral.client.submitting.request import submission
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.container import Container, parse_volume
 
 
 def asked(**options: Any) -> Container | None:

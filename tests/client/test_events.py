@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corral.client import Client, events
-from corral.model.errors import CorralError
+from corral.core.model.errors import CorralError
 from tests.client.conftest import Script
 from tests.client.test_transport import NESTED
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.client import git_commit as module
-from corral.client.git_commit import git_commit
+from corral.client.submitting import git_commit as module
+from corral.client.submitting.git_commit import git_commit
 
 ENV = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.client import Client, NoServer, machine_server, server_home
-from corral.client.machine_server import how_to_restart, how_to_start
-from corral.model.home import Home
+from corral.client import Client, NoServer
+from corral.client.connecting import machine_server, server_home
+from corral.client.connecting.machine_server import how_to_restart, how_to_start
+from corral.core.model.home import Home
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory of root's")
 

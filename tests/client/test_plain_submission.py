@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.client.options import RequestOptions
-from corral.client.plain_submission import PLAIN_OPTIONS, plain_submission
-from corral.client.request import submission
-from corral.model.errors import Refused
+from corral.client.submitting.options import RequestOptions
+from corral.client.submitting.plain_submission import PLAIN_OPTIONS, plain_submission
+from corral.client.submitting.request import submission
+from corral.core.model.errors import Refused
 from corral.wire import to_plain
 
 WORD = st.text(st.characters(codec="utf-8"), max_size=5)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.client.calling_process import environment, soft_limits
-from corral.client.options import RequestOptions
-from corral.client.request import parse_checkpoint_signal, submission
-from corral.model.array_indices import MAX_ARRAY_SIZE, parse_array
-from corral.model.errors import Refused
-from corral.model.notification import NotifyOn
-from corral.model.submission import ArraySpec
+from corral.client.submitting.calling_process import environment, soft_limits
+from corral.client.submitting.options import RequestOptions
+from corral.client.submitting.request import parse_checkpoint_signal, submission
+from corral.core.model.alerts.notification import NotifyOn
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.array_indices import MAX_ARRAY_SIZE, parse_array
+from corral.core.model.jobs.submission import ArraySpec
 
 
 @pytest.mark.parametrize("given", ["done,failed", ["done", "failed", "done"], "done , failed"])

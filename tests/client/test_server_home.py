@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.client import Client, find_address, server_home
-from corral.model.errors import Refused
-from corral.model.home import Home
+from corral.client import Client, find_address
+from corral.client.connecting import server_home
+from corral.core.model.errors import Refused
+from corral.core.model.home import Home
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory of root's")
 
@@ -124,7 +125,7 @@ def test_a_home_whose_socket_would_have_too_long_a_path_is_no_error_before_it_is
 
 
 def test_a_command_says_which_server_answered_if_it_is_not_the_users_own() -> None:
-    code = "import corral.cli.device_tables as l, corral.client as c; print(l.elsewhere(c.find_address()))"
+    code = "import corral.cli.tables.device_tables as l, corral.client as c; print(l.elsewhere(c.find_address()))"
     told = [
         subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "HOME": "/h", **named}, text=True, stdout=-1

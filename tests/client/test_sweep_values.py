@@ -2,12 +2,12 @@ from itertools import count
 
 import pytest
 
-from corral.client.options import RequestOptions
-from corral.client.request import submission
-from corral.client.sweep_values import params_of, sweep_of
-from corral.model.errors import Refused
-from corral.model.submission import ArraySpec
-from corral.model.sweep import Sweep
+from corral.client.submitting.options import RequestOptions
+from corral.client.submitting.request import submission
+from corral.client.submitting.sweep_values import params_of, sweep_of
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.submission import ArraySpec
+from corral.core.model.jobs.sweep import Sweep
 
 
 @pytest.mark.parametrize(

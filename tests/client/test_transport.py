@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from corral.client import Client, NoServer, find_address, transport
-from corral.client.transport import ServerBusy
-from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
+from corral.client import Client, NoServer, find_address
+from corral.client.connecting import transport
+from corral.client.connecting.transport import ServerBusy
+from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
 from tests.client.conftest import Script
 
 NESTED = b"[" * 100_000
@@ -104,7 +105,7 @@ def test_a_socket_path_that_is_too_long_is_refused_with_its_length() -> None:
 OPENS_TOO_MUCH = """
 import os, resource, sys
 from corral.client import Client, NoServer
-from corral.model.errors import BackendFailed
+from corral.core.model.errors import BackendFailed
 client = Client(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 try:
@@ -175,7 +176,7 @@ def test_nothing_is_sent_to_another_machine_in_plain_http_unless_wished_for(
     monkeypatch: pytest.MonkeyPatch, url: str, script: Script
 ) -> None:
     script.answers["GET /server"] = 200, {"version": "9"}
-    monkeypatch.setattr("corral.model.address.is_loopback", lambda host: False)  # as if it were far away
+    monkeypatch.setattr("corral.core.model.devices.address.is_loopback", lambda host: False)  # as if it were far away
     with Client(url=url, token="secret") as client, pytest.raises(Refused, match=r"https://, or set CORRAL_INSECURE=1"):
         client.server()
     assert script.asked == []

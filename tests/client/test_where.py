@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.client.options import RequestOptions
-from corral.client.request import submission
-from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_version
-from corral.model.errors import Refused
-from corral.model.job import Request
-from corral.model.submission import Submission
+from corral.client.submitting.options import RequestOptions
+from corral.client.submitting.request import submission
+from corral.client.submitting.where import parse_cuda, parse_labels, parse_speeds, parse_version
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.submission import Submission
 from corral.wire import from_plain, to_plain
 
 

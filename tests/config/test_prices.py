@@ -7,8 +7,8 @@ import pytest
 
 from corral.config import Settings, load_settings
 from corral.config.differences import differences
-from corral.model.errors import Refused
-from corral.model.price import Price
+from corral.core.model.devices.price import Price
+from corral.core.model.errors import Refused
 
 
 def settings_of(tmp_path: Path, text: str) -> Settings:

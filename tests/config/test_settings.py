@@ -11,10 +11,10 @@ from corral.config.docker import DockerSettings
 from corral.config.kubernetes import KubernetesSettings
 from corral.config.mistakes import MOST_TOLD, Mistakes
 from corral.config.settings import SECTIONS
-from corral.model.device import VirtualLayer
-from corral.model.errors import Refused
-from corral.model.means import Means
-from corral.model.split import Strategy
+from corral.core.model.devices.device import VirtualLayer
+from corral.core.model.devices.means import Means
+from corral.core.model.errors import Refused
+from corral.core.model.placing.split import Strategy
 
 
 @pytest.fixture

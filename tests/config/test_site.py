@@ -6,8 +6,8 @@ import pytest
 
 from corral.config import Settings, load_settings
 from corral.config.site import PoolPlan, PoolStrategy
-from corral.model.errors import Refused
-from corral.model.queue import Project, Queue, Quota
+from corral.core.model.errors import Refused
+from corral.core.model.queues.queue import Project, Queue, Quota
 
 DESCRIPTION = """\
 cluster:

@@ -7,7 +7,7 @@ import pytest
 
 from corral.config import Settings, load_settings
 from corral.config.starter import starter_settings
-from corral.control.site.from_settings import site_setup
+from corral.core.control.site.from_settings import site_setup
 
 
 @pytest.fixture

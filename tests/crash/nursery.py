@@ -15,10 +15,10 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from corral import daemon
-from corral.ledger.database import Database
-from corral.node.remote import RemoteNode
-from corral.runtimes.process.process_launches import ProcessLaunches
+from corral.app import daemon
+from corral.core.ledger.database import Database
+from corral.host.node.remote import RemoteNode
+from corral.host.runtimes.process.process_launches import ProcessLaunches
 
 
 def arm(step: str, number: int, when: str) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from corral.client import Client
-from corral.model.errors import CorralError
-from corral.model.phase import Phase
-from corral.runtimes.process.procfs import LocalProcess
+from corral.core.model.errors import CorralError
+from corral.core.model.jobs.phase import Phase
+from corral.host.runtimes.process.procfs import LocalProcess
 
 pytestmark = pytest.mark.long
 

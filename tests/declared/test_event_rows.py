@@ -2,10 +2,10 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated
 
+from corral.core.model.answers.jobs import JobRow
+from corral.core.model.field import Field
 from corral.declared import typescript
 from corral.declared.event_rows import told_fields, untold_values
-from corral.model.answers.jobs import JobRow
-from corral.model.field import Field
 
 WEB = Path(__file__).parents[2] / "web/src"
 

@@ -3,9 +3,9 @@ from typing import Annotated
 
 import pytest
 
+from corral.core.model.errors import Refused
+from corral.core.model.field import Field
 from corral.declared.field_limits import check_lengths, check_ranges, schema_limits
-from corral.model.errors import Refused
-from corral.model.field import Field
 
 
 @dataclass(frozen=True)

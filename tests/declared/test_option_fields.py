@@ -8,12 +8,12 @@ import pytest
 
 from corral.cli.commands import flag_source
 from corral.cli.commands.job_options import SubmitFlags
-from corral.client.options import RequestOptions
-from corral.client.request import submission
+from corral.client.submitting.options import RequestOptions
+from corral.client.submitting.request import submission
+from corral.core.model.alerts.notification import NotifyOn
+from corral.core.model.errors import Refused
 from corral.declared import keywords
 from corral.declared.option_fields import options
-from corral.model.errors import Refused
-from corral.model.notification import NotifyOn
 
 
 def formatted(source: str, path: Path) -> str:

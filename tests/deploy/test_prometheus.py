@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from corral.control.metrics import device_metrics, scrape, work_metrics
+from corral.core.control.metrics import device_metrics, scrape, work_metrics
 from tests.prometheus import needs_prometheus
 
 ROOT = Path(__file__).parent.parent.parent

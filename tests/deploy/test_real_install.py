@@ -155,4 +155,4 @@ def test_a_client_alone_is_what_pip_installs(tmp_path: Path) -> None:
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1), refused.stderr
     run("sh", "-c", refused.stderr.partition("install them: ")[2])
     assert run(command, "simulate", "faults", "--help").returncode == 0
-    assert run(tmp_path / "bin" / "python", "-c", "import corral.server").returncode == 0
+    assert run(tmp_path / "bin" / "python", "-c", "import corral.app.server").returncode == 0

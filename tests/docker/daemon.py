@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from corral.runtimes.process.killing import signal_listed
-from corral.runtimes.process.procfs import descendants
+from corral.host.runtimes.process.ending.killing import signal_listed
+from corral.host.runtimes.process.procfs import descendants
 from tests.docker.cgroups import CGROUPS, cgroup_name, remove_cgroups
 from tests.docker.image import IMAGE, write_image
 

@@ -15,9 +15,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from corral.client import Client
+from corral.core.ledger.fold import check
+from corral.core.model.home import Home
 from corral.features.all_slices import SLICES
-from corral.ledger.fold import check
-from corral.model.home import Home
 from tests.e2e.box import Box
 
 NODES = ("a", "b")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from corral.client import Client, NoServer
-from corral.model.errors import Conflict
+from corral.core.model.errors import Conflict
 from corral.wire import to_plain
 
 CORRAL = str(Path(sys.executable).with_name("corral"))

@@ -14,7 +14,7 @@ import pytest
 import corral
 from corral.cli.local.doctor import check_server
 from corral.client import Client
-from corral.model.home import Home
+from corral.core.model.home import Home
 from tests.e2e.box import COMMAND_S, CORRAL, PATIENCE_S, Box, described, line_of, until_there, uuid
 
 PS_KEYS = {

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.device_tables import device_lines, status_lines
 from corral.cli.direct.explain_job import explained
 from corral.cli.direct.list_nodes import node_lines
 from corral.cli.direct.list_queues import queue_lines
 from corral.cli.direct.show_job import detail_lines
-from corral.cli.job_rows import job_lines, oldest_first
+from corral.cli.tables.device_tables import device_lines, status_lines
+from corral.cli.tables.job_rows import job_lines, oldest_first
 from corral.client import Client
 from corral.formatting.job_words import places_of
 from tests.e2e.box import CORRAL, PATIENCE_S, Box, line_of
@@ -31,10 +31,10 @@ SLOW = {
 COMMON = {
     "corral", "corral.http_answer",
     "corral.cli", "corral.cli.app", "corral.cli.commands", "corral.cli.declaring", "corral.cli.direct",
-    "corral.cli.reading", "corral.cli.screen", "corral.client", "corral.client.address",
-    "corral.client.server_home", "corral.client.transport", "corral.model",
-    "corral.model.errors", "corral.model.home",
-    "corral.model.printable", "corral.model.units",
+    "corral.cli.reading", "corral.cli.screen", "corral.client", "corral.client.connecting.address",
+    "corral.client.connecting.server_home", "corral.client.connecting.transport", "corral.core.model",
+    "corral.core.model.errors", "corral.core.model.home",
+    "corral.core.model.printable", "corral.core.model.units",
 }  # fmt: skip
 LOOKING = "corral.cli.commands.looking"
 RUNNING = {f"corral.cli.commands.{name}" for name in ("running", "job_options", "gpu_number")}
@@ -46,51 +46,57 @@ OWN = {
     "status": {LOOKING, "corral.cli.direct.list_devices"},
     "submit": {
         *RUNNING,
-        "corral.client.git_commit", "corral.model.script_copy",
+        "corral.client.submitting.git_commit", "corral.core.model.jobs.script_copy",
         "corral.cli.direct.plain_script",
         "corral.cli.direct.submit_command",
-        "corral.cli.foreign_commands",
-        "corral.client.calling_process",
-        "corral.client.plain_submission",
+        "corral.cli.jobs.foreign_commands",
+        "corral.client.submitting.calling_process",
+        "corral.client.submitting.plain_submission",
     },
     "wait": {*RUNNING, "corral.cli.direct.wait_for_jobs", "corral.client.waiting"},
     "why": {
         LOOKING,
         "corral.cli.direct.explain_job", "corral.cli.direct.named_job", "corral.formatting", "corral.formatting.times",
-        "corral.model.certainty",
+        "corral.core.model.placing.certainty",
     },
 }  # fmt: skip
 
 ROWS = {
-    "corral.cli.direct.rows", "corral.cli.direct.shapes", "corral.model.row_traits",
-    "corral.model.phase",
+    "corral.cli.direct.rows", "corral.cli.direct.shapes", "corral.core.model.row_traits",
+    "corral.core.model.jobs.phase",
 }  # fmt: skip
-TABLE = {*ROWS, "corral.cli.text_table", "corral.formatting", "corral.formatting.times", "corral.model.certainty"}
+TABLE = {
+    *ROWS,
+    "corral.cli.tables.text_table",
+    "corral.formatting",
+    "corral.formatting.times",
+    "corral.core.model.placing.certainty",
+}
 JOBS = {
-    *TABLE, "corral.cli.job_groups", "corral.cli.job_rows", "corral.formatting.device_names",
-    "corral.formatting.job_words", "corral.model.array_indices", "corral.model.exit_code", "corral.model.named_values",
+    *TABLE, "corral.cli.tables.job_groups", "corral.cli.tables.job_rows", "corral.formatting.device_names",
+    "corral.formatting.job_words", "corral.core.model.jobs.array_indices", "corral.core.model.runs.exit_code", "corral.core.model.jobs.named_values",
 }  # fmt: skip
 DEVICES = {
-    *TABLE, "corral.cli.device_tables", "corral.formatting.device_names", "corral.formatting.device_words",
+    *TABLE, "corral.cli.tables.device_tables", "corral.formatting.device_names", "corral.formatting.device_words",
 }  # fmt: skip
 SHOW = {LOOKING, "corral.cli.direct.show_job", "corral.cli.direct.named_job"}
 TABLES = {
-    "ps --all": {*JOBS, LOOKING, "corral.cli.direct.list_jobs", "corral.cli.job_table"},
-    "ps --all --limit 1": {*JOBS, LOOKING, "corral.cli.direct.list_jobs", "corral.cli.job_table"},
-    "ps --start": {*JOBS, LOOKING, "corral.cli.direct.list_jobs", "corral.cli.job_table"},
+    "ps --all": {*JOBS, LOOKING, "corral.cli.direct.list_jobs", "corral.cli.tables.job_table"},
+    "ps --all --limit 1": {*JOBS, LOOKING, "corral.cli.direct.list_jobs", "corral.cli.tables.job_table"},
+    "ps --start": {*JOBS, LOOKING, "corral.cli.direct.list_jobs", "corral.cli.tables.job_table"},
     "status": {*DEVICES, LOOKING, "corral.cli.direct.list_devices"},
     "devices": {*DEVICES, "corral.cli.commands.gpus_and_nodes", "corral.cli.direct.list_devices"},
     "nodes": {
         *TABLE,
         "corral.cli.commands.gpus_and_nodes",
         "corral.cli.direct.list_nodes",
-        "corral.model.version_labels",
+        "corral.core.model.devices.version_labels",
     },
     "queues": {*TABLE, LOOKING, "corral.cli.direct.list_queues"},
     "why {ended}": {*ROWS, *OWN["why"]},
-    "show {ended}": {*JOBS, *SHOW, "corral.cli.memory_trend"},
+    "show {ended}": {*JOBS, *SHOW, "corral.cli.tables.memory_trend"},
     "show {array}": {*JOBS, *SHOW},
-    "submit --hold --array 0-1 -- true": {*OWN["submit"], "corral.model.array_indices"},
+    "submit --hold --array 0-1 -- true": {*OWN["submit"], "corral.core.model.jobs.array_indices"},
 }
 """What people look at, and the modules of ours that it takes besides COMMON."""
 

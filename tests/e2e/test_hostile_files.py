@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from corral.client import Client
-from corral.model.job import ProcessIdentity
-from corral.telemetry.processes import HostProcesses
+from corral.core.model.jobs.job import ProcessIdentity
+from corral.host.telemetry.processes import HostProcesses
 from tests.e2e.box import PATIENCE_S, Box, described
 from tests.e2e.test_users import ONE, OTHER, as_user
 from tests.hung_mount import hung_mount

@@ -12,7 +12,7 @@ import pytest
 
 import corral
 from corral.client import Client
-from corral.runtimes.process.procfs import descendants
+from corral.host.runtimes.process.procfs import descendants
 from tests.e2e.box import PATIENCE_S, Box, described, line_of, until_there
 
 pytestmark = pytest.mark.long

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.ledger.store import open_ledger
-from corral.model.job import Job, JobSpec
-from corral.model.phase import Phase
+from corral.core.ledger.store import open_ledger
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.jobs.phase import Phase
+from tests.core.ledger.making import attempt, submitted, write
 from tests.e2e.box import Box, described, serving, until_there, uuid
-from tests.ledger.making import attempt, submitted, write
 
 SETTINGS = """\
 kill_grace: 1s

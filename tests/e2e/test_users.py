@@ -17,10 +17,10 @@ import pytest
 
 from corral.cli import main
 from corral.client import Client
-from corral.client.request import submission
-from corral.model.errors import CorralError
-from corral.model.terminal import TerminalSize
-from corral.model.token import TokenScope
+from corral.client.submitting.request import submission
+from corral.core.model.errors import CorralError
+from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.token import TokenScope
 from corral.wire import to_plain
 from tests.e2e.box import PATIENCE_S, Box, described, serving, uuid
 

@@ -11,21 +11,21 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from corral.core.ledger.fold import check, fold
+from corral.core.ledger.store import open_ledger
+from corral.core.ledger.table_rows import entry_of, journal_rows
+from corral.core.model.fact import Fact
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.slice import LedgerSnapshot
+from corral.core.ports.ledger import JournalEntry
 from corral.features.alerts.slice import AlertsSlice
 from corral.features.all_slices import SLICES
 from corral.features.channels.facts import NoticeDue, NotificationDue
 from corral.features.channels.slice import NoticesSlice
 from corral.features.tuner.experiment_table import ExperimentRows
 from corral.features.tuner.slice import TunerSlice
-from corral.ledger.fold import check, fold
-from corral.ledger.store import open_ledger
-from corral.ledger.table_rows import entry_of, journal_rows
-from corral.model.fact import Fact
-from corral.model.phase import Phase
-from corral.model.slice import LedgerSnapshot
-from corral.ports.ledger import JournalEntry
 from corral.wire import to_plain
-from tests.ledger.making import url_of, write
+from tests.core.ledger.making import url_of, write
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("recorded_journal.json").read_text(encoding="utf-8"))
 SAID = RECORDED["said"]

@@ -8,6 +8,16 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from corral.core.ledger.fold import check, fold
+from corral.core.ledger.store import open_ledger
+from corral.core.model.alerts.alert import Alert, AlertSilence, Severity
+from corral.core.model.alerts.notification import NotifyOn
+from corral.core.model.fact import Fact, JobChanged
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.slice import LedgerSnapshot
+from corral.core.model.tuning.experiment import Experiment, ExperimentStatus
+from corral.core.model.tuning.tuning_spec import ServedModel, TuningSpec
+from corral.core.model.tuning.tuning_task import TuningTask
 from corral.features.alerts.facts import (
     AlertAcknowledged,
     AlertFired,
@@ -20,17 +30,7 @@ from corral.features.all_slices import SLICES
 from corral.features.channels.facts import NoticeGiven, NotificationGiven
 from corral.features.channels.slice import NoticesSlice
 from corral.features.tuner.facts import ExperimentCreated, ExperimentEnded, TaskCreated, TaskDeleted
-from corral.ledger.fold import check, fold
-from corral.ledger.store import open_ledger
-from corral.model.alert import Alert, AlertSilence, Severity
-from corral.model.experiment import Experiment, ExperimentStatus
-from corral.model.fact import Fact, JobChanged
-from corral.model.notification import NotifyOn
-from corral.model.phase import Phase
-from corral.model.slice import LedgerSnapshot
-from corral.model.tuning_spec import ServedModel, TuningSpec
-from corral.model.tuning_task import TuningTask
-from tests.ledger.making import a_job, send, submitted, url_of
+from tests.core.ledger.making import a_job, send, submitted, url_of
 
 NAMES = st.sampled_from("abc")
 NUMBERS = st.integers(1, 4)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.core.model.errors import Refused
 from corral.gpu import check_gpu_availability, monitor, select_gpus_for_task, wait_for_gpu_availability
-from corral.model.errors import Refused
 from tests.vendors.nvidia.nvml_stub import NvmlStub
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.core.model.errors import BackendFailed, Refused
 from corral.gpu import Lease, LeaseTimedOut, lease, lock_files
-from corral.model.errors import BackendFailed, Refused
 from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from corral.core.model.errors import Refused
 from corral.gpu import GPUMonitor, get_gpu_monitor, lock_files
 from corral.gpu import monitor as monitor_module
-from corral.model.errors import Refused
 from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.core.model.errors import Refused
 from corral.gpu import estimate_gpu_requirements
 from corral.gpu.requirements import memory_mb_per_gpu, model_billions
-from corral.model.errors import Refused
 
 
 def task(parameters: dict[str, Any], model: str = "llama-3-70b", **more: Any) -> dict[str, Any]:

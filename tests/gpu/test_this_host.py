@@ -10,10 +10,10 @@ import pytest
 
 from corral.client import Client, DeviceRow
 from corral.clock import boot_id
+from corral.core.model.answers.site import NodeRow
+from corral.core.model.errors import Refused
 from corral.gpu import GPUMonitor, LeaseTimedOut, lease
 from corral.gpu.this_host import node_here
-from corral.model.answers.site import NodeRow
-from corral.model.errors import Refused
 from tests.e2e.box import Box, serving
 from tests.e2e.test_clusters import cluster
 from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.core.model.errors import Refused
 from corral.gpu import GPUMonitor, LeaseTimedOut, check_gpu_availability, lease, select_gpus_for_task
-from corral.model.errors import Refused
 from tests.e2e.box import PATIENCE_S, Box, described, serving, uuid
 
 

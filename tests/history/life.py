@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from corral.clock import ManualClock
+from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample, Node
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.model.view import View
 from corral.history.file import HistoryFile
 from corral.history.levels import kept_levels
 from corral.history.readings import TOGETHER
 from corral.history.recorder import HistoryRecorder
 from corral.history.series import SERIES, covered_s
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.device import Device, DeviceProcess, DeviceSample, Node
-from corral.model.job import Job, JobSpec
-from corral.model.phase import Phase
-from corral.model.view import View
 
 T0 = 1_700_000_000.0
 DEVICES = ("a", "b", "c")

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from corral.clock import ManualClock
+from corral.core.model.devices.device import DeviceSample
 from corral.history.asking import HistoryQueries
 from corral.history.file import HistoryFile
 from corral.history.levels import kept_levels
 from corral.history.recorder import WRITE_INTERVAL_S, HistoryRecorder
-from corral.model.device import DeviceSample
 
 T0 = 1_700_000_000.0
 DEVICES = 4

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from corral.clock import ManualClock
+from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample, Node
+from corral.core.model.devices.group_use import POOL, GroupUse
+from corral.core.model.devices.means import Means
+from corral.core.model.fact import AllocationMade, JobSubmitted, NodeObserved
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.model.view import View
 from corral.history.file import HistoryFile
 from corral.history.group_use import WRITE_INTERVAL_S, GroupUseRecorder, group_use
 from corral.history.group_use_table import GroupUseTable
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.device import Device, DeviceProcess, DeviceSample, Node
-from corral.model.fact import AllocationMade, JobSubmitted, NodeObserved
-from corral.model.group_use import POOL, GroupUse
-from corral.model.job import Job, JobSpec
-from corral.model.means import Means
-from corral.model.view import View
 
 T0 = 1_700_000_000 // 3600 * 3600.0
 DEVICES = (

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from corral.core.model.answers.gpu_monitoring import GpuMonitoring, MeasuredRange, MeasuredUtilization
+from corral.core.model.answers.history import HistoryPoint
+from corral.core.model.errors import NotFound, Refused
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.placing.allocation import Allocation
+from corral.core.ports.monitoring import MonitoredDevice
 from corral.history.asking import Group, HistoryQueries
 from corral.history.readings import new_readings
-from corral.model.allocation import Allocation
-from corral.model.answers.gpu_monitoring import GpuMonitoring, MeasuredRange, MeasuredUtilization
-from corral.model.answers.history import HistoryPoint
-from corral.model.errors import NotFound, Refused
-from corral.model.job import Job, JobSpec
-from corral.ports.monitoring import MonitoredDevice
 from tests.history.life import DEVICES, T0, Life, user_of
 
 

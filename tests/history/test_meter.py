@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.clock import ManualClock
+from corral.core.model.devices.device import DeviceProcess, DeviceSample
+from corral.core.model.fact import AllocationMade, JobSubmitted
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.model.runs.run_history import MeteredHour
+from corral.core.model.view import View
 from corral.history.file import HistoryFile
 from corral.history.meter import KEPT_HOURS, WRITE_INTERVAL_S, Meter
 from corral.history.meter_table import MeterTable
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.device import DeviceProcess, DeviceSample
-from corral.model.fact import AllocationMade, JobSubmitted
-from corral.model.job import Job, JobSpec
-from corral.model.run_history import MeteredHour
-from corral.model.view import View
 
 T0 = 472_222 * 3600.0 + 1800
 

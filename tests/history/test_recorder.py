@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from corral.clock import ManualClock
+from corral.core.model.answers.history import HistoryPoint
+from corral.core.model.devices.device import CLOCK_REASONS, DeviceSample
+from corral.core.model.errors import BackendFailed, NotFound, Refused
 from corral.history.asking import HistoryQueries
 from corral.history.file import Block, HistoryFile
 from corral.history.levels import DAY_S, MOST_POINTS, choose, kept_levels, points
 from corral.history.recorder import WRITE_INTERVAL_S, HistoryRecorder
 from corral.history.series import SERIES, readings_of
-from corral.model.answers.history import HistoryPoint
-from corral.model.device import CLOCK_REASONS, DeviceSample
-from corral.model.errors import BackendFailed, NotFound, Refused
 
 T0 = 1_700_000_000.0
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.resource import NAMESPACES, NODES
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.resource import NAMESPACES, NODES
 from tests.kubernetes.assets import find_program
 from tests.kubernetes.control_plane import CORRAL, ControlPlane, Processes
 from tests.kubernetes.rights import give_documented_rights

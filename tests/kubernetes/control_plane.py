@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from corral.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.client import Cluster
 from tests.kubernetes.assets import find_program
 
 _LIBC = ctypes.CDLL(None)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.errors import AlreadyExists, NoSuchObject
-from corral.kubernetes.cluster.resource import ResourceType
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.errors import AlreadyExists, NoSuchObject
+from corral.engines.kubernetes.cluster.resource import ResourceType
 from tests.kubernetes.manifests import CUSTOM_RESOURCE_DEFINITIONS
 
 DATA = Path(os.environ.get("CORRAL_BENCH_DATA", "nowhere")) / "crds"

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from corral.kubernetes.cluster.client import Cluster, Selection
-from corral.kubernetes.cluster.object_watch import ObjectWatch
-from corral.kubernetes.cluster.resource import NODES, PODS
-from corral.kubernetes.cluster.watch_state import Change
-from corral.model.errors import CorralError
+from corral.core.model.errors import CorralError
+from corral.engines.kubernetes.cluster.client import Cluster, Selection
+from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
+from corral.engines.kubernetes.cluster.resource import NODES, PODS
+from corral.engines.kubernetes.cluster.watch_state import Change
 from tests.kubernetes.exec_server import serve_exec
 from tests.kubernetes.kubelet_port import KubeletPort
 from tests.kubernetes.manifests import node

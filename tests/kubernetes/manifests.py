@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from corral.kubernetes.cluster.resource import ResourceType
+from corral.engines.kubernetes.cluster.resource import ResourceType
 
 JOBS = ResourceType("batch", "v1", "jobs", "Job")
 CUSTOM_RESOURCE_DEFINITIONS = ResourceType(

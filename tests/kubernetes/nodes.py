@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.resource import NODES
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.resource import NODES
 from tests.kubernetes.manifests import node
 
 

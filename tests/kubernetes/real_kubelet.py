@@ -14,9 +14,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.resource import NODES
-from corral.model.errors import NotFound
+from corral.core.model.errors import NotFound
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.resource import NODES
 from tests.docker.cgroups import cgroup_name, remove_cgroups
 from tests.docker.image import write_image
 from tests.kubernetes.assets import find_program

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.resource import NAMESPACES, ResourceType
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.resource import NAMESPACES, ResourceType
 from tests.certificates import make_certificate
 
 WORDS = "only what was approved"

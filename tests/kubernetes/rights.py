@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.errors import AlreadyExists
-from corral.kubernetes.cluster.resource import NAMESPACES, ResourceType
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.errors import AlreadyExists
+from corral.engines.kubernetes.cluster.resource import NAMESPACES, ResourceType
 
 DOCS = Path(__file__).parents[2] / "docs" / "kubernetes.md"
 _GROUP = "rbac.authorization.k8s.io"

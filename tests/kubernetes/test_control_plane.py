@@ -5,8 +5,8 @@ from pathlib import Path
 
 import yaml
 
-from corral.kubernetes.cluster.client import Selection
-from corral.kubernetes.cluster.resource import PODS
+from corral.engines.kubernetes.cluster.client import Selection
+from corral.engines.kubernetes.cluster.resource import PODS
 from tests.kubernetes.control_plane import Processes
 from tests.kubernetes.manifests import JOBS, pod
 from tests.kubernetes.nodes import make_node

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from corral.core.model.errors import Forbidden
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.pod_facts import read_pod
+from corral.engines.kubernetes.cluster.resource import NAMESPACES, NODES, PODS
+from corral.engines.kubernetes.cluster.rights import RUNNING_JOBS, SEEING, require_rights
+from corral.engines.kubernetes.doctor import examine
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.pod_facts import read_pod
-from corral.kubernetes.cluster.resource import NAMESPACES, NODES, PODS
-from corral.kubernetes.cluster.rights import RUNNING_JOBS, SEEING, require_rights
-from corral.kubernetes.doctor import examine
-from corral.model.errors import Forbidden
-from tests.kubernetes.binding.site import pod_of_others, site
+from tests.engines.kubernetes.binding.site import pod_of_others, site
 from tests.kubernetes.control_plane import NOBODY, ControlPlane
 from tests.kubernetes.manifests import pod
 from tests.kubernetes.nodes import make_node

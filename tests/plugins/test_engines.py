@@ -6,11 +6,11 @@ import pytest
 
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.model.errors import BackendFailed, Refused
-from corral.model.home import Home
+from corral.core.model.errors import BackendFailed, Refused
+from corral.core.model.home import Home
+from corral.core.ports.engine import NodeEngine
 from corral.plugins import engines
 from corral.plugins.engines import load_engine
-from corral.ports.engine import NodeEngine
 
 HERE = "tests.plugins.test_engines"
 

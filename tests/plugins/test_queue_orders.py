@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.model.job import Job
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.job import Job
+from corral.core.scheduling.planner import Planner
 from corral.plugins import OrderContext, Rank, queue_orders
 from corral.plugins.queue_orders import load_policies
-from corral.scheduling.planner import Planner
-from tests.scheduling.lab import T0, box, job, observed, started_ids, submitted
+from tests.core.scheduling.lab import T0, box, job, observed, started_ids, submitted
 
 HERE = "tests.plugins.test_queue_orders"
 
@@ -36,7 +36,7 @@ def test_a_sites_own_function_orders_a_queue(monkeypatch: pytest.MonkeyPatch) ->
     ("entry", "words"),
     [
         (("fcfs", f"{HERE}:by_name"), "has the name of one of Corral's"),
-        (("broken", "tests.scheduling.nowhere:rank"), "cannot be loaded"),
+        (("broken", "tests.core.scheduling.nowhere:rank"), "cannot be loaded"),
         (("constant", f"{HERE}:HERE"), "is not a function"),
     ],
 )

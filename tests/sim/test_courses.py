@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.model.answers.replays import ReplayedRun
-from corral.sim import courses
-from corral.sim.courses import STEPS, Course, Use, in_steps, side_by_side
-from tests.scheduling.lab import T0, job
+from corral.core.model.answers.replays import ReplayedRun
+from corral.sim.replays import courses
+from corral.sim.replays.courses import STEPS, Course, Use, in_steps, side_by_side
+from tests.core.scheduling.lab import T0, job
 
 
 def run(submitted_at: float, wait_s: float, ran_s: float = 10) -> ReplayedRun:

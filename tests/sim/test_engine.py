@@ -2,15 +2,15 @@
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.model.plan import Plan
-from corral.scheduling.planner import Planner
-from corral.scheduling.policy import POLICIES, Policy
-from corral.scheduling.queueing.order import FCFS
+from corral.core.model.errors import Refused
+from corral.core.model.placing.plan import Plan
+from corral.core.scheduling.planner import Planner
+from corral.core.scheduling.policy import POLICIES, Policy
+from corral.core.scheduling.queueing.order import FCFS
 from corral.sim.engine import Engine, SimulatedWork, inventory
-from corral.sim.faults import Breakdown, breakdowns
-from corral.sim.history import History
-from tests.scheduling.lab import T0, box, job
+from corral.sim.faults.faults import Breakdown, breakdowns
+from corral.sim.reports.history import History
+from tests.core.scheduling.lab import T0, box, job
 
 
 def run(works: list[SimulatedWork], *, gpus: int = 1, policy: Policy | None = None, **options: object) -> Engine:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.sim.figures import rows, text
+from corral.sim.reports.figures import rows, text
 
 GROUPS = {
     "policy": "corral",

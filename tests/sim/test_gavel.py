@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.sim.gavel import GavelJob, read_trace, simulate
-from corral.sim.history import History
+from corral.core.model.errors import Refused
+from corral.sim.benchmarks.gavel import GavelJob, read_trace, simulate
+from corral.sim.reports.history import History
 from tests.sim.conftest import Recorded
 
 HALF_HOUR_OF_STEPS = 1800.0

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
-from corral.model.errors import Refused
-from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted, JobUpdated
-from corral.model.job import Job
-from corral.model.phase import Phase
-from corral.sim.journal import Faults, read_journal, recorded_jobs, recorded_nodes, simulate
-from tests.scheduling.lab import A100, T0, job
+from corral.core.model.errors import Refused
+from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted, JobUpdated
+from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
+from corral.sim.replays.journal import Faults, read_journal, recorded_jobs, recorded_nodes, simulate
+from tests.core.scheduling.lab import A100, T0, job
 
 
 def story(one: Job, uuid: str, started_at: float, ended_at: float) -> list[Fact]:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.sim.history import History
-from corral.sim.kueue import read_generator, simulate
+from corral.core.model.errors import Refused
+from corral.sim.benchmarks.kueue import read_generator, simulate
+from corral.sim.reports.history import History
 
 SMALL = """
 cohorts:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from corral.model.launch import Launch
-from corral.runtimes.simulated import SimulatedRuntime
-from corral.sim import faulty_node
-from corral.sim.faulty_node import WitnessedRuntime
-from corral.sim.life import simulate
+from corral.core.model.runs.launch import Launch
+from corral.host.runtimes.simulated import SimulatedRuntime
+from corral.sim.faults import faulty_node
+from corral.sim.faults.faulty_node import WitnessedRuntime
+from corral.sim.faults.life import simulate
 
 pytestmark = pytest.mark.long
 

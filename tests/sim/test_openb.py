@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.sim.openb import SHIPPED, replay, run_openb, shipped_trace, target_mix
+from corral.core.model.errors import Refused
+from corral.sim.benchmarks.openb import SHIPPED, replay, run_openb, shipped_trace, target_mix
 from tests.sim.conftest import Recorded
 
 pytestmark = pytest.mark.long

@@ -4,11 +4,11 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.sim.history import History, Run
-from corral.sim.openb import Point
-from corral.sim.page import Bar, Series, gantt, lines, page
-from corral.sim.report import packing_page, queue_page
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.sim.benchmarks.openb import Point
+from corral.sim.reports.history import History, Run
+from corral.sim.reports.page import Bar, Series, gantt, lines, page
+from corral.sim.reports.report import packing_page, queue_page
 
 
 def svg_of(plot: str) -> ET.Element:

@@ -1,10 +1,10 @@
 """How it really went, drawn as what is simulated is."""
 
-from corral.sim.history import History
-from corral.sim.journal import simulate_each
-from corral.sim.past import record
-from corral.sim.report import queue_page
-from tests.scheduling.lab import T0
+from corral.sim.replays.journal import simulate_each
+from corral.sim.replays.past import record
+from corral.sim.reports.history import History
+from corral.sim.reports.report import queue_page
+from tests.core.scheduling.lab import T0
 from tests.sim.test_journal import PAST
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.sim.philly import PhillyJob, read_trace, simulate
+from corral.core.model.errors import Refused
+from corral.sim.benchmarks.philly import PhillyJob, read_trace, simulate
 
 
 def test_jobs_are_read_in_the_order_of_their_submission(tmp_path: Path) -> None:

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from corral.model.answers.replays import ReplayCourse, ReplayResult
-from corral.model.device import Device, Node
-from corral.model.errors import Refused
-from corral.model.fact import Fact, JobChanged, SiteArranged
-from corral.model.phase import Phase
-from corral.model.queue import Limits, Pool, Queue, Quota
-from corral.model.run_history import PastRun
-from corral.ports.replaying import ReplayOrder
-from corral.scheduling.policy import POLICIES
-from corral.sim.replay import replay
-from tests.scheduling.lab import A100, T0, job
+from corral.core.model.answers.replays import ReplayCourse, ReplayResult
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.errors import Refused
+from corral.core.model.fact import Fact, JobChanged, SiteArranged
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.queues.queue import Limits, Pool, Queue, Quota
+from corral.core.model.runs.run_history import PastRun
+from corral.core.ports.replaying import ReplayOrder
+from corral.core.scheduling.policy import POLICIES
+from corral.sim.replays.replay import replay
+from tests.core.scheduling.lab import A100, T0, job
 from tests.sim.test_journal import PAST, story
 
 SITE = SiteArranged((Queue("default", "fcfs"),))

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from corral.ledger.store import open_ledger
-from corral.model.errors import BackendFailed, Refused
-from corral.ports.ledger import Decided
-from corral.ports.replaying import ReplayStopped
-from corral.sim.replay_process import ReplayProcess
-from tests.scheduling.lab import T0
+from corral.core.ledger.store import open_ledger
+from corral.core.model.errors import BackendFailed, Refused
+from corral.core.ports.ledger import Decided
+from corral.core.ports.replaying import ReplayStopped
+from corral.sim.replays.replay_process import ReplayProcess
+from tests.core.scheduling.lab import T0
 from tests.sim.test_journal import PAST
 from tests.sim.test_replay import ORDER
 
@@ -25,7 +25,7 @@ PATIENCE_S = 60.0
 def worker(answer: str) -> str:
     """The program of a real worker that does this in place of a replay."""
     return (
-        "import time, corral.sim.replay_worker as w; w.from_plain = lambda *_: None; "
+        "import time, corral.sim.replays.replay_worker as w; w.from_plain = lambda *_: None; "
         f"w.answer = lambda *_: {answer}; w.main()"
     )
 
@@ -137,8 +137,8 @@ def test_one_that_needs_too_much_memory_says_so() -> None:
 
 def test_what_an_order_of_the_site_prints_is_not_taken_for_the_answer() -> None:
     chatty = """
-import corral.sim.replay_worker as w
-from corral.model.errors import Refused
+import corral.sim.replays.replay_worker as w
+from corral.core.model.errors import Refused
 
 def answer(*_):
     print('{"result": 7}', flush=True)

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from corral.ledger.database import Database
-from corral.ledger.reader import Reader
-from corral.model.fact import Fact
-from corral.scheduling.policy import POLICIES
-from corral.sim import life
-from corral.sim.history import History
-from corral.sim.journal import read_journal
-from corral.sim.replay import replay
+from corral.core.ledger.database import Database
+from corral.core.ledger.reader import Reader
+from corral.core.model.fact import Fact
+from corral.core.scheduling.policy import POLICIES
+from corral.sim.faults import life
+from corral.sim.replays.journal import read_journal
+from corral.sim.replays.replay import replay
+from corral.sim.reports.history import History
 from tests.sim.test_replay import ORDER
 
 PARTS = (0.0, 0.3, 0.6)

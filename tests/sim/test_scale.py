@@ -1,6 +1,6 @@
 """A nearly full fleet is decided upon quickly, and its size hardly matters."""
 
-from corral.sim.scale import FILLED, run_scale
+from corral.sim.benchmarks.scale import FILLED, run_scale
 
 
 def test_a_fleet_is_kept_as_full_as_it_was_asked_to_be() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.sim.swf import SwfJob, bounded_slowdown, read_trace, simulate
+from corral.core.model.errors import Refused
+from corral.sim.benchmarks.swf import SwfJob, bounded_slowdown, read_trace, simulate
 from tests.sim.conftest import Recorded
 
 WINDOWS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)

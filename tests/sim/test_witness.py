@@ -1,8 +1,8 @@
 """What must never happen on a node is noted as it happens, whatever the ledger says."""
 
-from corral.model.view import View
-from corral.sim.witness import Witness
-from tests.node.conftest import a_launch
+from corral.core.model.view import View
+from corral.sim.faults.witness import Witness
+from tests.host.node.conftest import a_launch
 
 
 def test_a_device_that_two_launches_use_at_once_is_told() -> None:

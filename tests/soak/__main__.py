@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from corral.client import Client
-from corral.model.errors import Conflict
-from corral.model.home import Home
+from corral.core.model.errors import Conflict
+from corral.core.model.home import Home
 from tests.alerts.receivers import Receiver
 from tests.soak import claims
 from tests.soak.claims import Claim

@@ -7,11 +7,11 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from corral.core.ledger.fold import check
+from corral.core.ledger.store import open_ledger
+from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobSubmitted
+from corral.core.model.home import Home
 from corral.features.all_slices import SLICES
-from corral.ledger.fold import check
-from corral.ledger.store import open_ledger
-from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobSubmitted
-from corral.model.home import Home
 from tests.soak.load import WHOLE_MILLI
 from tests.soak.site import Footprint, Outage, Site
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from corral.client import Client
-from corral.model.errors import Conflict, NotFound, Refused
+from corral.core.model.errors import Conflict, NotFound, Refused
 from tests.api.described import DescribedApi, Statuses
 from tests.soak.site import COOL, HOT, Site
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from corral.client import Client
-from corral.client.request import submission
-from corral.model.home import Home
+from corral.client.submitting.request import submission
+from corral.core.model.home import Home
 from corral.pid_file import read_pid
 from tests.e2e.box import PATIENCE_S, Box, described, serving
 from tests.soak.claims import Claim

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
-from corral.model.answers.devices import DeviceRow, HolderRow
-from corral.model.answers.events import Event
-from corral.model.answers.jobs import JobRow
-from corral.model.answers.site import ServerInfo
-from corral.model.phase import Phase
+from corral.core.model.answers.devices import DeviceRow, HolderRow
+from corral.core.model.answers.events import Event
+from corral.core.model.answers.jobs import JobRow
+from corral.core.model.answers.site import ServerInfo
+from corral.core.model.jobs.phase import Phase
 from corral.tui.board import MOST_ENDED, Board
 from corral.tui.board_news import JobNews, JobsThatEnded, LookAgain, Snapshot, Waits, news_of
 from corral.tui.sparks import STEP_S

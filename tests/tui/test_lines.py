@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from corral.model.answers.devices import DeviceRow, HolderRow
-from corral.model.answers.jobs import JobRow
-from corral.model.answers.site import ServerInfo
-from corral.model.phase import Phase
+from corral.core.model.answers.devices import DeviceRow, HolderRow
+from corral.core.model.answers.jobs import JobRow
+from corral.core.model.answers.site import ServerInfo
+from corral.core.model.jobs.phase import Phase
 from corral.tui.board import Board
 from corral.tui.board_news import Snapshot
 from corral.tui.frame import frame_lines

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from corral.client import Client
-from corral.model.answers.tuning import ExperimentRow, TaskRow
+from corral.core.model.answers.tuning import ExperimentRow, TaskRow
 from tests.e2e.box import Box
 
 TASK: dict[str, Any] = {

@@ -8,12 +8,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.model.tuning_spec import BenchmarkSpec
+from corral.core.model.errors import Refused
+from corral.core.model.tuning.tuning_spec import BenchmarkSpec
 from corral.tuner.benchmark import run_benchmark_job
-from corral.tuner.built_in_generator import BuiltInGenerator
-from corral.tuner.chat_stream import TimedAnswer
-from corral.tuner.level_figures import AppliedLoad
+from corral.tuner.measuring.built_in_generator import BuiltInGenerator
+from corral.tuner.measuring.chat_stream import TimedAnswer
+from corral.tuner.measuring.level_figures import AppliedLoad
 from tests.tuner.serving import stand_in
 
 SPEC = {

@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from corral.tuner.chat_stream import MOST_TEXT_BYTES, ChatServer, RequestFailed, TimedAnswer
+from corral.tuner.measuring.chat_stream import MOST_TEXT_BYTES, ChatServer, RequestFailed, TimedAnswer
 
 WORD = b'{"choices": [{"delta": {"content": "a"}}]}'
 

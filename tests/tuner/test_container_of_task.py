@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from corral.model.tuning_spec import DeploymentMode, DockerOptions, ServedModel, TuningSpec
+from corral.core.model.tuning.tuning_spec import DeploymentMode, DockerOptions, ServedModel, TuningSpec
 from corral.tuner.deployments.docker_mode import DockerMode
 from corral.tuner.inference_engine import find_inference_engine
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from corral.client import Client
-from corral.model.answers.tuning import ExperimentRow
+from corral.core.model.answers.tuning import ExperimentRow
 from tests.docker.daemon import DockerDaemon
 from tests.e2e.box import SETTINGS, Box, described, serving
 from tests.tuner.stand_in_image import IMAGE, write_stand_in_image

@@ -2,8 +2,8 @@
 
 import pytest
 
-from corral.model.answers.history import HistoryPoint, JobGpuHistory
-from corral.tuner.energy import energy_figures, energy_j
+from corral.core.model.answers.history import HistoryPoint, JobGpuHistory
+from corral.tuner.measuring.energy import energy_figures, energy_j
 
 
 def gpu(*watts: float, coverage: float = 1.0) -> JobGpuHistory:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.model.tuning_spec import BenchmarkSpec
-from corral.tuner import generators
-from corral.tuner.generators import choose_generator, with_tokenizer
-from corral.tuner.traffic_kinds import why_no_scenario
+from corral.core.model.errors import Refused
+from corral.core.model.tuning.tuning_spec import BenchmarkSpec
+from corral.tuner.measuring import generators
+from corral.tuner.measuring.generators import choose_generator, with_tokenizer
+from corral.tuner.measuring.traffic_kinds import why_no_scenario
 
 SPEC = BenchmarkSpec(model_tokenizer="/t")
 

@@ -1,7 +1,7 @@
 """What GPUs were like while an experiment was measured."""
 
-from corral.model.answers.history import HistoryPoint, JobGpuHistory
-from corral.tuner.gpu_records import monitoring_of_windows, whole_seconds
+from corral.core.model.answers.history import HistoryPoint, JobGpuHistory
+from corral.tuner.measuring.gpu_records import monitoring_of_windows, whole_seconds
 
 
 def gpu(label: str, **series: list[float]) -> JobGpuHistory:

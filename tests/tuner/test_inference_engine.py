@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.model.tuning_spec import DeploymentMode, ServedModel, TuningSpec
+from corral.core.model.errors import Refused
+from corral.core.model.tuning.tuning_spec import DeploymentMode, ServedModel, TuningSpec
 from corral.tuner.gpu_estimate import GpuEstimate, gpu_estimate
 from corral.tuner.inference_engine import engine_of, find_inference_engine
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from corral.model.answers.devices import DeviceRow
-from corral.model.tuning_spec import ServedModel, TuningSpec
+from corral.core.model.answers.devices import DeviceRow
+from corral.core.model.tuning.tuning_spec import ServedModel, TuningSpec
 from corral.tuner.inference_engine import find_inference_engine
-from corral.tuner.known_limits import WhyNot, local_model, why_not
+from corral.tuner.tasks.known_limits import WhyNot, local_model, why_not
 
 GIB = 1024
 CONFIG = {

@@ -3,7 +3,7 @@
 from itertools import product
 from random import Random
 
-from corral.tuner.parameter_importance import importances
+from corral.tuner.tasks.parameter_importance import importances
 
 GRID = [{"big": big, "small": small, "nothing": nothing} for big, small, nothing in product(range(4), repeat=3)]
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from corral.client import Client
-from corral.runtimes.docker.pulling import ImageMissing
+from corral.host.runtimes.docker.pulling import ImageMissing
 from corral.tuner.deployments.deployment import ExperimentFailed, NothingDeploys
 from corral.tuner.deployments.serving_job import ServingJob
 

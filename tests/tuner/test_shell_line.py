@@ -2,7 +2,7 @@ import subprocess
 
 import pytest
 
-from corral.model.tuning_spec import DeploymentMode, ServedModel, TuningSpec
+from corral.core.model.tuning.tuning_spec import DeploymentMode, ServedModel, TuningSpec
 from corral.tuner.deployments.modes import MODES
 from corral.tuner.deployments.shell_line import shell_line
 from corral.tuner.inference_engine import find_inference_engine

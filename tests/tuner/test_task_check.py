@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.model.tuning_spec import BenchmarkSpec, DeploymentMode, DockerOptions, ServedModel, TuningSpec
-from corral.tuner.task_check import check_task
+from corral.core.model.errors import Refused
+from corral.core.model.tuning.tuning_spec import BenchmarkSpec, DeploymentMode, DockerOptions, ServedModel, TuningSpec
+from corral.tuner.tasks.task_check import check_task
 
 TASK = TuningSpec("llama", ServedModel("llama-3-8b"), "vllm", {"tp-size": [1, 2]})
 

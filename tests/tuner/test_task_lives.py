@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from corral.client import Client
-from corral.model.answers.tuning import TaskRow
+from corral.core.model.answers.tuning import TaskRow
 from tests.e2e.box import Box
 from tests.tuner.tasks import SLOW, TASK, begun, over, tuner_of, until
 

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.tuner.traffic import RequestSize, read_scenario
+from corral.core.model.errors import Refused
+from corral.tuner.measuring.traffic import RequestSize, read_scenario
 
 
 def test_each_kind_draws_what_it_says() -> None:

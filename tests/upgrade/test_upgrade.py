@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.ledger.fold import check
-from corral.ledger.schema import OLDEST_COMMIT
-from corral.runtimes.process.procfs import marked
-from corral.runtimes.process.still_running import tag_of
-from corral.runtimes.process.zygote_link import ZygoteLink
+from corral.core.ledger.fold import check
+from corral.core.ledger.schema import OLDEST_COMMIT
+from corral.host.runtimes.process.procfs import marked
+from corral.host.runtimes.process.records.still_running import tag_of
+from corral.host.runtimes.process.zygote_link import ZygoteLink
 from corral.tuner.deployments.port_holder import place
 from tests.e2e.box import PATIENCE_S, Box
 

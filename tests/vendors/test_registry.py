@@ -6,8 +6,8 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from corral.model.device import Device
-from corral.model.errors import Refused
+from corral.core.model.devices.device import Device
+from corral.core.model.errors import Refused
 from corral.vendors import registry
 from corral.vendors.amd import AMD
 from corral.vendors.nvidia import NVIDIA

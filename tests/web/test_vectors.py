@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from corral.access.alert_permissions import may_acknowledge, may_end_silence
-from corral.access.caller import Caller
-from corral.access.permissions import may_change, must_reach
-from corral.model.alert import Alert, AlertSilence, Severity
-from corral.model.array_indices import parse_indices
-from corral.model.errors import Forbidden, Refused
-from corral.model.job import Job, JobSpec
-from corral.model.token import Token, TokenScope
-from corral.model.units import format_duration, format_memory, parse_duration_s, parse_memory_mib
+from corral.core.access.alert_permissions import may_acknowledge, may_end_silence
+from corral.core.access.caller import Caller
+from corral.core.access.permissions import may_change, must_reach
+from corral.core.model.alerts.alert import Alert, AlertSilence, Severity
+from corral.core.model.errors import Forbidden, Refused
+from corral.core.model.jobs.array_indices import parse_indices
+from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.token import Token, TokenScope
+from corral.core.model.units import format_duration, format_memory, parse_duration_s, parse_memory_mib
 
 VECTORS = Path(__file__).parents[2] / "web/vectors"
 

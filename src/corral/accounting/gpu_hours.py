@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from corral.model.answers.usage import UsageRow
-from corral.model.means import Level
-from corral.model.run_history import HOUR_S, AllocatedTime, UsageBy
+from corral.core.model.answers.usage import UsageRow
+from corral.core.model.devices.means import Level
+from corral.core.model.runs.run_history import HOUR_S, AllocatedTime, UsageBy
 
 TOTAL = "total"
 

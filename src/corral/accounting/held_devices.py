@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from corral.model.allocation import Member
-from corral.model.run_history import HeldAllocation, MeteredHour
+from corral.core.model.placing.allocation import Member
+from corral.core.model.runs.run_history import HeldAllocation, MeteredHour
 
 HOUR_MS = 3_600_000
 

@@ -5,8 +5,8 @@ from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from corral.model.device_model import model_matches
-from corral.model.price import MICRO, Price
+from corral.core.model.devices.device_model import model_matches
+from corral.core.model.devices.price import MICRO, Price
 
 COST_UNIT = 1000 * 3_600_000 * MICRO
 """The units of `PriceList.cost` in one unit of the currency."""

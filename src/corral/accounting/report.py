@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from corral.accounting.held_devices import HOUR_MS, NOTHING, HeldDevice, measured_within
 from corral.accounting.price_list import COST_UNIT, PriceList
-from corral.model.answers.report import ReportRow
-from corral.model.run_history import MeteredHour, ReportBy
-from corral.model.units import MILLI_PER_DEVICE, WEEKDAYS
+from corral.core.model.answers.report import ReportRow
+from corral.core.model.runs.run_history import MeteredHour, ReportBy
+from corral.core.model.units import MILLI_PER_DEVICE, WEEKDAYS
 
 UNKNOWN = "unknown"
 """Stands for the model of a device that is gone, if its model was not kept."""

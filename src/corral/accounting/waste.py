@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from corral.accounting.held_devices import HeldDevice
-from corral.model.run_history import HeldAllocation, MeteredHour
+from corral.core.model.runs.run_history import HeldAllocation, MeteredHour
 
 LEAST_MS = 600_000
 """Shorter attempts say little about a job's needs."""

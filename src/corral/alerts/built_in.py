@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from corral.model.alert import Severity
-from corral.model.alert_condition import parse_when
-from corral.model.alert_rule import AlertRule
+from corral.core.model.alerts.alert import Severity
+from corral.core.model.alerts.alert_condition import parse_when
+from corral.core.model.alerts.alert_rule import AlertRule
 
 _HOT_C = 85
 _MINUTE_S = 60.0

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from corral.model.channel import Channel
-from corral.model.errors import BackendFailed, CorralError, Refused
+from corral.core.model.alerts.channel import Channel
+from corral.core.model.errors import BackendFailed, CorralError, Refused
 from corral.untrusted import Unread, guarded
 
 TRY_S = 30.0

@@ -21,7 +21,7 @@ from typing import Any
 
 from corral.alerts.connection_guard import REFUSED, close_to_all_but
 from corral.as_login import become, take_login_standing
-from corral.model.errors import nearest
+from corral.core.model.errors import nearest
 
 LONGEST_S = 45
 """It ends by itself then, also where the server that started it has died."""

@@ -18,9 +18,9 @@ from corral.alerts.sending import SendingThreads
 from corral.alerts.wording import in_name_of, outgoing
 from corral.clock import Clock
 from corral.config import Settings
-from corral.model.alert import AlertState, Severity
-from corral.model.channel import Channel, kind_of
-from corral.model.errors import BackendFailed
+from corral.core.model.alerts.alert import AlertState, Severity
+from corral.core.model.alerts.channel import Channel, kind_of
+from corral.core.model.errors import BackendFailed
 
 log = logging.getLogger(__name__)
 

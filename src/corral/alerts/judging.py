@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from corral.model.alert_condition import Comparison, Condition, Every
+from corral.core.model.alerts.alert_condition import Comparison, Condition, Every
 
 Readings = Mapping[str, float | str | None]
 """Series and labels of one subject by name; None, or absent, is not known."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from corral.model.alert import AlertState, Severity
+from corral.core.model.alerts.alert import AlertState, Severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from corral.alerts.channel_process import Outgoing
-from corral.model.channel import kind_of
-from corral.model.errors import BackendFailed, Refused
+from corral.core.model.alerts.channel import kind_of
+from corral.core.model.errors import BackendFailed, Refused
 
 log = logging.getLogger(__name__)
 

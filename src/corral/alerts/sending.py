@@ -11,7 +11,7 @@ from corral.alerts.channel_queue import ChannelQueue, Pace
 from corral.alerts.outbox import Outbox, Waiting
 from corral.alerts.wording import as_one
 from corral.clock import Clock
-from corral.model.errors import BackendFailed
+from corral.core.model.errors import BackendFailed
 
 log = logging.getLogger(__name__)
 

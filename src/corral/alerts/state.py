@@ -10,14 +10,14 @@ from hashlib import blake2s
 
 from corral.alerts.judging import Judge, Readings, judge_of, reasons
 from corral.alerts.message import AlertMessage
+from corral.core.model.alerts.alert import Alert, AlertSilence, AlertState
+from corral.core.model.alerts.alert_condition import SubjectKind, clearing_at
+from corral.core.model.alerts.alert_match import silenced
+from corral.core.model.alerts.alert_rule import AlertRule
+from corral.core.model.fact import Fact, ServerPart
+from corral.core.model.printable import printable
+from corral.core.model.units import format_duration
 from corral.features.alerts.facts import AlertFired, AlertForgotten, AlertResolved, AlertTold, SilenceEnded
-from corral.model.alert import Alert, AlertSilence, AlertState
-from corral.model.alert_condition import SubjectKind, clearing_at
-from corral.model.alert_match import silenced
-from corral.model.alert_rule import AlertRule
-from corral.model.fact import Fact, ServerPart
-from corral.model.printable import printable
-from corral.model.units import format_duration
 
 MOST_OF_A_RULE = 200
 MOST_FIRING = 2000

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from corral.alerts.channel_process import Outgoing
 from corral.alerts.message import AlertMessage
-from corral.model.alert import AlertState, Severity
-from corral.model.printable import printable
+from corral.core.model.alerts.alert import AlertState, Severity
+from corral.core.model.printable import printable
 
 MOST_CHARACTERS = 2000
 _LONGEST_TITLE = 200

@@ -5,11 +5,13 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from corral.api import (
+from corral.api.answers.answer_headers import AnswerHeaders
+from corral.api.answers.errors import add_error_handlers
+from corral.api.autotuner import autotuner_routes, autotuner_site, autotuner_streams
+from corral.api.pages import routes as page_routes
+from corral.api.route_table import RouteTable
+from corral.api.routes import (
     alert_routes,
-    autotuner_routes,
-    autotuner_site,
-    autotuner_streams,
     channel_routes,
     event_routes,
     executions,
@@ -28,11 +30,7 @@ from corral.api import (
     tuning_insight_routes,
     tuning_routes,
 )
-from corral.api.answer_headers import AnswerHeaders
-from corral.api.errors import add_error_handlers
-from corral.api.metrics_route import RequestCounter
-from corral.api.pages import routes as page_routes
-from corral.api.route_table import RouteTable
+from corral.api.routes.metrics_route import RequestCounter
 from corral.api.routing import AppState
 from corral.api.served_routes import ServedRoute, served
 

@@ -16,19 +16,19 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter
 
 import corral
-from corral.api import gpu_number, shapes, tuning_shapes
-from corral.api.responses import BYTES, SCHEMAS, json_of
+from corral.api.answers.responses import BYTES, SCHEMAS, json_of
+from corral.api.requests import gpu_number, shapes, tuning_shapes
 from corral.api.route_table import ApiRoute, Body, RouteTable
+from corral.core.model import answers
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.job_choice import JobChoice
+from corral.core.model.jobs.job_update import JobUpdate
+from corral.core.model.jobs.submission import ArraySpec, Submission
+from corral.core.model.jobs.sweep import Sweep
+from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.tuning.experiment import ExperimentChange
+from corral.core.model.tuning.tuning_spec import TuningSpec
 from corral.declared.field_limits import schema_limits
-from corral.model import answers
-from corral.model.experiment import ExperimentChange
-from corral.model.job import Request
-from corral.model.job_choice import JobChoice
-from corral.model.job_update import JobUpdate
-from corral.model.submission import ArraySpec, Submission
-from corral.model.sweep import Sweep
-from corral.model.terminal import TerminalSize
-from corral.model.tuning_spec import TuningSpec
 from corral.wire import key_of
 
 _QUERY_TYPES = {str: "string", int: "integer", bool: "boolean"}

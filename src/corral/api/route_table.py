@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar, Unpack
 
-from corral.api.bodies import MAX_BODY_BYTES
+from corral.api.requests.bodies import MAX_BODY_BYTES
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Any]])
 

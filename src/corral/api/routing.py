@@ -8,30 +8,30 @@ from typing import Any, TypeVar
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from corral.access.caller import Caller
-from corral.api.auth import Authenticator
-from corral.api.bodies import InFlight
-from corral.api.event_feed import EventFeed
+from corral.api.answers.waiting import EndSignal, InputNotices
+from corral.api.events.event_feed import EventFeed
 from corral.api.pages.dashboard import Dashboard
+from corral.api.requests.auth import Authenticator
+from corral.api.requests.bodies import InFlight
+from corral.api.requests.submitting import Submitter
+from corral.api.requests.user_threads import UserThreads, on_worker
 from corral.api.route_table import ApiRoute
-from corral.api.submitting import Submitter
-from corral.api.user_threads import UserThreads, on_worker
-from corral.api.waiting import EndSignal, InputNotices
-from corral.control.alerting.alert_access import AlertAccess
-from corral.control.channels import ChannelAccess
-from corral.control.metrics.scrape import Metrics
-from corral.control.querying.kpis import KeyFigures
-from corral.control.querying.replays import Replays
-from corral.control.querying.reports import GpuReports
-from corral.control.service import Service
-from corral.control.site.reloading import SiteSettings
-from corral.control.token_issuer import TokenIssuer
-from corral.control.tuning.experiment_access import ExperimentAccess
-from corral.control.tuning.task_access import TaskAccess
-from corral.control.tuning.task_insight import TaskInsight
+from corral.core.access.caller import Caller
+from corral.core.control.alerting.alert_access import AlertAccess
+from corral.core.control.metrics.scrape import Metrics
+from corral.core.control.querying.kpis import KeyFigures
+from corral.core.control.querying.replays import Replays
+from corral.core.control.querying.reports import GpuReports
+from corral.core.control.service import Service
+from corral.core.control.site.reloading import SiteSettings
+from corral.core.control.telling.channels import ChannelAccess
+from corral.core.control.token_issuer import TokenIssuer
+from corral.core.control.tuning.experiment_access import ExperimentAccess
+from corral.core.control.tuning.task_access import TaskAccess
+from corral.core.control.tuning.task_insight import TaskInsight
+from corral.core.model.answers.autotuner import AutotunerCatalog
+from corral.core.model.token import TokenScope
 from corral.history.asking import HistoryQueries
-from corral.model.answers.autotuner import AutotunerCatalog
-from corral.model.token import TokenScope
 from corral.wire import to_plain
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])

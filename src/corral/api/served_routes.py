@@ -8,10 +8,10 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from corral.access.permissions import must_reach
-from corral.api.bodies import MAX_BODY_BYTES, Intake
+from corral.api.requests.bodies import MAX_BODY_BYTES, Intake
 from corral.api.route_table import ApiRoute, RouteTable, SocketRoute
 from corral.api.routing import AppState, least_scope, request_context
+from corral.core.access.permissions import must_reach
 
 Handler = Callable[[Request], Awaitable[Response]]
 

@@ -17,13 +17,13 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from corral.api.connection_limits import ConnectionLimits
-from corral.api.peer import PeerProtocol
-from corral.api.tls import TlsAcceptor
-from corral.api.unix_acceptor import UnixAcceptor
-from corral.api.waiting import EndSignal
-from corral.model.address import is_loopback
-from corral.model.errors import Conflict, Refused
+from corral.api.answers.waiting import EndSignal
+from corral.api.connections.connection_limits import ConnectionLimits
+from corral.api.connections.peer import PeerProtocol
+from corral.api.connections.tls import TlsAcceptor
+from corral.api.connections.unix_acceptor import UnixAcceptor
+from corral.core.model.devices.address import is_loopback
+from corral.core.model.errors import Conflict, Refused
 
 KEEP_ALIVE_S = 30
 GRACE_S = 5
@@ -100,7 +100,7 @@ class ApiServer:
 def _web_socket(**connection: Any) -> asyncio.Protocol:
     """What uvicorn hands a connection over to that becomes a WebSocket."""
     # With the first of them, because its libraries take a twentieth of a server's start.
-    from corral.api.socket_protocol import EventSocketProtocol
+    from corral.api.connections.socket_protocol import EventSocketProtocol
 
     return EventSocketProtocol(**connection)
 

@@ -10,7 +10,7 @@ import select
 import signal
 import sys
 
-from corral.model.errors import CorralError
+from corral.core.model.errors import CorralError
 
 _WINDOW_CLOSED = 128 + signal.SIGHUP
 _INTERRUPTED = 128 + signal.SIGINT
@@ -57,7 +57,7 @@ def main() -> int:
 def _run(words: list[str]) -> int:
     """Run the command that `words` are, or answer a shell that completes one; the exit code."""
     if os.environ.get("_CORRAL_COMPLETE") == "lines":
-        from corral.cli.completion import answer
+        from corral.cli.help.completion import answer
 
         answer()
         return 0

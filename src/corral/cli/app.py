@@ -120,7 +120,7 @@ def run(words: Sequence[str]) -> int:
     try:
         return _run(read(Corral, "corral", words))
     except UsageError as error:
-        from corral.cli.usage_errors import tell
+        from corral.cli.help.usage_errors import tell
 
         tell(error)
         return USAGE
@@ -128,7 +128,7 @@ def run(words: Sequence[str]) -> int:
 
 def _run(line: Line) -> int:
     if HELP in line.given or not (line.command.runs or VERSION in line.given):
-        from corral.cli.help_page import show_help
+        from corral.cli.help.help_page import show_help
 
         show_help(line.path, line.command, on_error=HELP not in line.given)
         return 0 if HELP in line.given else USAGE

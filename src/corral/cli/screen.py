@@ -7,8 +7,8 @@ import os
 import re
 import sys
 
-from corral.model.errors import CorralError, Forbidden, NotFound, Refused
-from corral.model.printable import printable
+from corral.core.model.errors import CorralError, Forbidden, NotFound, Refused
+from corral.core.model.printable import printable
 
 TYPE_CHECKING = False  # what every command loads imports no more than it must
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from corral.model.errors import CorralError
+from corral.core.model.errors import CorralError
 
 SERVER_PACKAGES = (
     *("alembic", "anyio", "apprise", "ddsketch", "docker", "httptools", "numpy", "pydantic"),

@@ -18,8 +18,6 @@ TYPE_CHECKING = False  # what loads one module of this package is not to wait fo
 if TYPE_CHECKING:
     from typing import Any
 
-    from corral.client.address import Address as Address
-    from corral.client.address import find_address as find_address
     from corral.client.alerts import Alerts as Alerts
     from corral.client.client import Client as Client
     from corral.client.client import JobHandle as JobHandle
@@ -27,66 +25,68 @@ if TYPE_CHECKING:
     from corral.client.cluster import ClusterNodes as ClusterNodes
     from corral.client.cluster import Devices as Devices
     from corral.client.cluster import Tokens as Tokens
+    from corral.client.connecting.address import Address as Address
+    from corral.client.connecting.address import find_address as find_address
+    from corral.client.connecting.server_home import own_home as own_home
+    from corral.client.connecting.transport import NoServer as NoServer
+    from corral.client.connecting.transport import UntrustedServer as UntrustedServer
     from corral.client.history import Groups as Groups
     from corral.client.jobs import Jobs as Jobs
-    from corral.client.server_home import own_home as own_home
-    from corral.client.transport import NoServer as NoServer
-    from corral.client.transport import UntrustedServer as UntrustedServer
-    from corral.model.answers.alerts import AlertList as AlertList
-    from corral.model.answers.alerts import AlertRow as AlertRow
-    from corral.model.answers.alerts import SilenceList as SilenceList
-    from corral.model.answers.alerts import SilenceRow as SilenceRow
-    from corral.model.answers.devices import ContainerRow as ContainerRow
-    from corral.model.answers.devices import DeviceRow as DeviceRow
-    from corral.model.answers.devices import HolderRow as HolderRow
-    from corral.model.answers.devices import LinkRow as LinkRow
-    from corral.model.answers.devices import MappedDevice as MappedDevice
-    from corral.model.answers.devices import PodRow as PodRow
-    from corral.model.answers.devices import ProcessRow as ProcessRow
-    from corral.model.answers.devices import SlicePlan as SlicePlan
-    from corral.model.answers.dry_run import DeviceChoice as DeviceChoice
-    from corral.model.answers.dry_run import DryRun as DryRun
-    from corral.model.answers.dry_run import NearestRequest as NearestRequest
-    from corral.model.answers.events import Event as Event
-    from corral.model.answers.gpu_monitoring import GpuMonitoring as GpuMonitoring
-    from corral.model.answers.gpu_monitoring import GpuStats as GpuStats
-    from corral.model.answers.gpu_monitoring import MeasuredRange as MeasuredRange
-    from corral.model.answers.gpu_monitoring import MeasuredUtilization as MeasuredUtilization
-    from corral.model.answers.history import DeviceHistory as DeviceHistory
-    from corral.model.answers.history import GroupHistory as GroupHistory
-    from corral.model.answers.history import HistoryPoint as HistoryPoint
-    from corral.model.answers.history import JobHistory as JobHistory
-    from corral.model.answers.job_changes import ChangedJobs as ChangedJobs
-    from corral.model.answers.job_changes import InputProgress as InputProgress
-    from corral.model.answers.job_changes import UnchangedJob as UnchangedJob
-    from corral.model.answers.job_details import AttemptRow as AttemptRow
-    from corral.model.answers.job_details import ExecutedCommand as ExecutedCommand
-    from corral.model.answers.job_details import Explanation as Explanation
-    from corral.model.answers.job_details import GrantedDevice as GrantedDevice
-    from corral.model.answers.job_details import JobDetail as JobDetail
-    from corral.model.answers.job_details import JobUse as JobUse
-    from corral.model.answers.job_details import MemberRow as MemberRow
-    from corral.model.answers.job_details import WaitPart as WaitPart
-    from corral.model.answers.jobs import GrantRow as GrantRow
-    from corral.model.answers.jobs import JobRow as JobRow
-    from corral.model.answers.kpis import Kpi as Kpi
-    from corral.model.answers.kpis import KpiRow as KpiRow
-    from corral.model.answers.kpis import Kpis as Kpis
-    from corral.model.answers.report import Report as Report
-    from corral.model.answers.report import ReportRow as ReportRow
-    from corral.model.answers.report import Waste as Waste
-    from corral.model.answers.report import WasteRow as WasteRow
-    from corral.model.answers.site import ChangedSetting as ChangedSetting
-    from corral.model.answers.site import NodeRow as NodeRow
-    from corral.model.answers.site import QueueRow as QueueRow
-    from corral.model.answers.site import ReloadedSettings as ReloadedSettings
-    from corral.model.answers.site import ResourceNameRow as ResourceNameRow
-    from corral.model.answers.site import ServerInfo as ServerInfo
-    from corral.model.answers.tokens import MadeToken as MadeToken
-    from corral.model.answers.tokens import PageLink as PageLink
-    from corral.model.answers.tokens import TokenRow as TokenRow
-    from corral.model.answers.usage import Usage as Usage
-    from corral.model.answers.usage import UsageRow as UsageRow
+    from corral.core.model.answers.alerts import AlertList as AlertList
+    from corral.core.model.answers.alerts import AlertRow as AlertRow
+    from corral.core.model.answers.alerts import SilenceList as SilenceList
+    from corral.core.model.answers.alerts import SilenceRow as SilenceRow
+    from corral.core.model.answers.devices import ContainerRow as ContainerRow
+    from corral.core.model.answers.devices import DeviceRow as DeviceRow
+    from corral.core.model.answers.devices import HolderRow as HolderRow
+    from corral.core.model.answers.devices import LinkRow as LinkRow
+    from corral.core.model.answers.devices import MappedDevice as MappedDevice
+    from corral.core.model.answers.devices import PodRow as PodRow
+    from corral.core.model.answers.devices import ProcessRow as ProcessRow
+    from corral.core.model.answers.devices import SlicePlan as SlicePlan
+    from corral.core.model.answers.dry_run import DeviceChoice as DeviceChoice
+    from corral.core.model.answers.dry_run import DryRun as DryRun
+    from corral.core.model.answers.dry_run import NearestRequest as NearestRequest
+    from corral.core.model.answers.events import Event as Event
+    from corral.core.model.answers.gpu_monitoring import GpuMonitoring as GpuMonitoring
+    from corral.core.model.answers.gpu_monitoring import GpuStats as GpuStats
+    from corral.core.model.answers.gpu_monitoring import MeasuredRange as MeasuredRange
+    from corral.core.model.answers.gpu_monitoring import MeasuredUtilization as MeasuredUtilization
+    from corral.core.model.answers.history import DeviceHistory as DeviceHistory
+    from corral.core.model.answers.history import GroupHistory as GroupHistory
+    from corral.core.model.answers.history import HistoryPoint as HistoryPoint
+    from corral.core.model.answers.history import JobHistory as JobHistory
+    from corral.core.model.answers.job_changes import ChangedJobs as ChangedJobs
+    from corral.core.model.answers.job_changes import InputProgress as InputProgress
+    from corral.core.model.answers.job_changes import UnchangedJob as UnchangedJob
+    from corral.core.model.answers.job_details import AttemptRow as AttemptRow
+    from corral.core.model.answers.job_details import ExecutedCommand as ExecutedCommand
+    from corral.core.model.answers.job_details import Explanation as Explanation
+    from corral.core.model.answers.job_details import GrantedDevice as GrantedDevice
+    from corral.core.model.answers.job_details import JobDetail as JobDetail
+    from corral.core.model.answers.job_details import JobUse as JobUse
+    from corral.core.model.answers.job_details import MemberRow as MemberRow
+    from corral.core.model.answers.job_details import WaitPart as WaitPart
+    from corral.core.model.answers.jobs import GrantRow as GrantRow
+    from corral.core.model.answers.jobs import JobRow as JobRow
+    from corral.core.model.answers.kpis import Kpi as Kpi
+    from corral.core.model.answers.kpis import KpiRow as KpiRow
+    from corral.core.model.answers.kpis import Kpis as Kpis
+    from corral.core.model.answers.report import Report as Report
+    from corral.core.model.answers.report import ReportRow as ReportRow
+    from corral.core.model.answers.report import Waste as Waste
+    from corral.core.model.answers.report import WasteRow as WasteRow
+    from corral.core.model.answers.site import ChangedSetting as ChangedSetting
+    from corral.core.model.answers.site import NodeRow as NodeRow
+    from corral.core.model.answers.site import QueueRow as QueueRow
+    from corral.core.model.answers.site import ReloadedSettings as ReloadedSettings
+    from corral.core.model.answers.site import ResourceNameRow as ResourceNameRow
+    from corral.core.model.answers.site import ServerInfo as ServerInfo
+    from corral.core.model.answers.tokens import MadeToken as MadeToken
+    from corral.core.model.answers.tokens import PageLink as PageLink
+    from corral.core.model.answers.tokens import TokenRow as TokenRow
+    from corral.core.model.answers.usage import Usage as Usage
+    from corral.core.model.answers.usage import UsageRow as UsageRow
 
 __all__ = [
     "Address",
@@ -160,7 +160,7 @@ __all__ = [
 ]
 
 _LOADED_ON_USE = {
-    "corral.client.address": ("Address", "find_address"),
+    "corral.client.connecting.address": ("Address", "find_address"),
     "corral.client.alerts": ("Alerts",),
     "corral.client.client": (
         "Client",
@@ -174,15 +174,15 @@ _LOADED_ON_USE = {
     ),
     "corral.client.history": ("Groups",),
     "corral.client.jobs": ("Jobs",),
-    "corral.client.server_home": ("own_home",),
-    "corral.client.transport": ("NoServer", "UntrustedServer"),
-    "corral.model.answers.alerts": (
+    "corral.client.connecting.server_home": ("own_home",),
+    "corral.client.connecting.transport": ("NoServer", "UntrustedServer"),
+    "corral.core.model.answers.alerts": (
         "AlertList",
         "AlertRow",
         "SilenceList",
         "SilenceRow",
     ),
-    "corral.model.answers.devices": (
+    "corral.core.model.answers.devices": (
         "ContainerRow",
         "DeviceRow",
         "HolderRow",
@@ -192,30 +192,30 @@ _LOADED_ON_USE = {
         "ProcessRow",
         "SlicePlan",
     ),
-    "corral.model.answers.dry_run": (
+    "corral.core.model.answers.dry_run": (
         "DeviceChoice",
         "DryRun",
         "NearestRequest",
     ),
-    "corral.model.answers.events": ("Event",),
-    "corral.model.answers.gpu_monitoring": (
+    "corral.core.model.answers.events": ("Event",),
+    "corral.core.model.answers.gpu_monitoring": (
         "GpuMonitoring",
         "GpuStats",
         "MeasuredRange",
         "MeasuredUtilization",
     ),
-    "corral.model.answers.history": (
+    "corral.core.model.answers.history": (
         "DeviceHistory",
         "GroupHistory",
         "HistoryPoint",
         "JobHistory",
     ),
-    "corral.model.answers.job_changes": (
+    "corral.core.model.answers.job_changes": (
         "ChangedJobs",
         "InputProgress",
         "UnchangedJob",
     ),
-    "corral.model.answers.job_details": (
+    "corral.core.model.answers.job_details": (
         "AttemptRow",
         "ExecutedCommand",
         "Explanation",
@@ -225,22 +225,22 @@ _LOADED_ON_USE = {
         "MemberRow",
         "WaitPart",
     ),
-    "corral.model.answers.jobs": (
+    "corral.core.model.answers.jobs": (
         "GrantRow",
         "JobRow",
     ),
-    "corral.model.answers.kpis": (
+    "corral.core.model.answers.kpis": (
         "Kpi",
         "KpiRow",
         "Kpis",
     ),
-    "corral.model.answers.report": (
+    "corral.core.model.answers.report": (
         "Report",
         "ReportRow",
         "Waste",
         "WasteRow",
     ),
-    "corral.model.answers.site": (
+    "corral.core.model.answers.site": (
         "ChangedSetting",
         "NodeRow",
         "QueueRow",
@@ -248,12 +248,12 @@ _LOADED_ON_USE = {
         "ResourceNameRow",
         "ServerInfo",
     ),
-    "corral.model.answers.tokens": (
+    "corral.core.model.answers.tokens": (
         "MadeToken",
         "PageLink",
         "TokenRow",
     ),
-    "corral.model.answers.usage": (
+    "corral.core.model.answers.usage": (
         "Usage",
         "UsageRow",
     ),

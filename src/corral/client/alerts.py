@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from corral.client.arguments import flag, number, text
-from corral.client.transport import Transport
+from corral.client.connecting.transport import Transport
+from corral.client.submitting.arguments import flag, number, text
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
-    from corral.model.answers.alerts import AlertList, AlertRow, SilenceRow
+    from corral.core.model.answers.alerts import AlertList, AlertRow, SilenceRow
 
 
 class Alerts:
@@ -19,13 +19,13 @@ class Alerts:
 
     def list(self, *, history: bool = False) -> "AlertList":
         """The alerts that fire; with `history` also the last that are over."""
-        from corral.model.answers.alerts import AlertList
+        from corral.core.model.answers.alerts import AlertList
 
         return from_answer(AlertList, self._transport.get("/alerts", history=flag(history, "history")))
 
     def acknowledge(self, alert_id: str) -> "AlertRow":
         """Say that you take care of it. Returns the alert."""
-        from corral.model.answers.alerts import AlertRow
+        from corral.core.model.answers.alerts import AlertRow
 
         path = f"/alerts/{quote(text(alert_id, 'alert_id', _ID), safe='')}/ack"
         return from_answer(AlertRow, self._transport.post(path, repeatable=True))
@@ -35,7 +35,7 @@ class Alerts:
 
         `match` is a rule's name, an alert's id, or such as "rule=idle-*,user=alice,node=gpu-07".
         """
-        from corral.model.answers.alerts import SilenceRow
+        from corral.core.model.answers.alerts import SilenceRow
 
         body = {
             "match": text(match, "match", "'idle-*'"),
@@ -46,13 +46,13 @@ class Alerts:
 
     def silences(self) -> "tuple[SilenceRow, ...]":
         """The silences that are in force."""
-        from corral.model.answers.alerts import SilenceList
+        from corral.core.model.answers.alerts import SilenceList
 
         return from_answer(SilenceList, self._transport.get("/silences")).silences
 
     def unsilence(self, silence_id: str) -> "SilenceRow":
         """End a silence: what it kept back and still fires is told. Returns it as it was."""
-        from corral.model.answers.alerts import SilenceRow
+        from corral.core.model.answers.alerts import SilenceRow
 
         path = f"/silences/{quote(text(silence_id, 'silence_id', _ID), safe='')}"
         return from_answer(SilenceRow, self._transport.delete(path))

@@ -6,12 +6,23 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from corral.client.address import find_address
-from corral.client.arguments import JobId, Word, job_ids, named_arguments, number, optional, several, text, texts, whole
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport
 from corral.client.option_words import python_words, with_options
-from corral.client.options import RequestOptions
-from corral.client.transport import Transport
-from corral.model.errors import CorralError, Refused
+from corral.client.submitting.arguments import (
+    JobId,
+    Word,
+    job_ids,
+    named_arguments,
+    number,
+    optional,
+    several,
+    text,
+    texts,
+    whole,
+)
+from corral.client.submitting.options import RequestOptions
+from corral.core.model.errors import CorralError, Refused
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
@@ -21,18 +32,18 @@ if TYPE_CHECKING:
     from corral.client.history import Groups
     from corral.client.jobs import Jobs
     from corral.client.tuning import Experiments, TuningTasks
-    from corral.model.answers.devices import MappedDevice
-    from corral.model.answers.dry_run import DryRun
-    from corral.model.answers.events import Event
-    from corral.model.answers.job_details import Explanation, JobDetail
-    from corral.model.answers.jobs import JobRow
-    from corral.model.answers.kpis import Kpis
-    from corral.model.answers.replays import ReplayResult
-    from corral.model.answers.report import Report, Waste
-    from corral.model.answers.site import QueueRow, ReloadedSettings, ResourceNameRow, ServerInfo
-    from corral.model.answers.tokens import PageLink
-    from corral.model.answers.usage import Usage
-    from corral.model.submission import Submission
+    from corral.core.model.answers.devices import MappedDevice
+    from corral.core.model.answers.dry_run import DryRun
+    from corral.core.model.answers.events import Event
+    from corral.core.model.answers.job_details import Explanation, JobDetail
+    from corral.core.model.answers.jobs import JobRow
+    from corral.core.model.answers.kpis import Kpis
+    from corral.core.model.answers.replays import ReplayResult
+    from corral.core.model.answers.report import Report, Waste
+    from corral.core.model.answers.site import QueueRow, ReloadedSettings, ResourceNameRow, ServerInfo
+    from corral.core.model.answers.tokens import PageLink
+    from corral.core.model.answers.usage import Usage
+    from corral.core.model.jobs.submission import Submission
 
 
 class WaitTimedOut(CorralError, TimeoutError):
@@ -168,7 +179,7 @@ class Client:
     @with_options
     def dry_run(self, work: "Sequence[Word] | Submission", **options: Unpack[RequestOptions]) -> "DryRun":
         """Whether and where that submission would start now. Submits nothing."""
-        from corral.model.answers.dry_run import DryRun
+        from corral.core.model.answers.dry_run import DryRun
 
         with _words_of(work):
             answer = self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True)
@@ -180,8 +191,8 @@ class Client:
 
         They are given back when the process `owner_pid` is gone (None: never), on cancel, or when the time is up.
         """
-        from corral.client.request import submission
-        from corral.model.job import JobKind
+        from corral.client.submitting.request import submission
+        from corral.core.model.jobs.job import JobKind
 
         owner = optional(whole, owner_pid, "owner_pid", "os.getpid()")
         with python_words():
@@ -205,7 +216,7 @@ class Client:
         away then.
         """
         from corral.client.waiting import wait_for
-        from corral.model.answers.jobs import JobRow
+        from corral.core.model.answers.jobs import JobRow
 
         wanted = job_ids(ids)
         timeout_s = None if timeout_s is None else number(timeout_s, "timeout_s", "60", infinite=True)
@@ -217,13 +228,13 @@ class Client:
 
     def alloc_map(self) -> "tuple[MappedDevice, ...]":
         """How much of each device is allocated and to which jobs, free devices included."""
-        from corral.model.answers.devices import MappedDevice
+        from corral.core.model.answers.devices import MappedDevice
 
         return tuple(from_answer(MappedDevice, row) for row in self._transport.get("/alloc-map")["devices"])
 
     def queues(self, project: str = "default") -> "tuple[QueueRow, ...]":
         """The caller's limits, their projects', and all queues, with what a job in this project may have in each."""
-        from corral.model.answers.site import QueueRow
+        from corral.core.model.answers.site import QueueRow
 
         return tuple(
             from_answer(QueueRow, row)
@@ -232,13 +243,13 @@ class Client:
 
     def resource_names(self) -> "tuple[ResourceNameRow, ...]":
         """The resource names of other systems that submissions may use here."""
-        from corral.model.answers.site import ResourceNameRow
+        from corral.core.model.answers.site import ResourceNameRow
 
         return tuple(from_answer(ResourceNameRow, row) for row in self._transport.get("/resource-names")["resources"])
 
     def usage(self, by: str = "user", *, since: float | None = None, until: float | None = None) -> "Usage":
         """GPU-hours used between two times (Unix seconds; by default the last week), by user, project or queue."""
-        from corral.model.answers.usage import Usage
+        from corral.core.model.answers.usage import Usage
 
         return from_answer(
             Usage, self._transport.get("/usage", by=text(by, "by", "'project'"), **_period(since, until))
@@ -250,7 +261,7 @@ class Client:
         """What GPUs were granted for between two times (Unix seconds; by default the last week): used, idle, unmetered
         and wasted hours, energy and cost, by some of user, project, queue, job, model, node, hour and weekday.
         """
-        from corral.model.answers.report import Report
+        from corral.core.model.answers.report import Report
 
         words = ",".join(texts(by, "by", "['user', 'project']"))
         return from_answer(Report, self._transport.get("/report", by=words, **_period(since, until)))
@@ -285,7 +296,7 @@ class Client:
 
     def waste(self, *, since: float | None = None, until: float | None = None) -> "Waste":
         """The jobs between two times (Unix seconds; by default the last week) that did not use all that they had."""
-        from corral.model.answers.report import Waste
+        from corral.core.model.answers.report import Waste
 
         return from_answer(Waste, self._transport.get("/waste", **_period(since, until)))
 
@@ -306,13 +317,13 @@ class Client:
 
         Raises Refused, with file, line and reason, where nothing was changed for a mistake.
         """
-        from corral.model.answers.site import ReloadedSettings
+        from corral.core.model.answers.site import ReloadedSettings
 
         return from_answer(ReloadedSettings, self._transport.post("/config/reload"))
 
     def page_link(self) -> "PageLink":
         """A link that opens the server's pages in a browser of its machine, as this user. It works once."""
-        from corral.model.answers.tokens import PageLink
+        from corral.core.model.answers.tokens import PageLink
 
         return from_answer(PageLink, self._transport.post("/dashboard"))
 
@@ -320,7 +331,7 @@ class Client:
         """What the server says of itself."""
         answer = self._transport.get("/server")
         # Once it has answered: who may open no more files is to hear that, and not that a module cannot be read.
-        from corral.model.answers.site import ServerInfo
+        from corral.core.model.answers.site import ServerInfo
 
         return from_answer(ServerInfo, answer)
 
@@ -385,8 +396,8 @@ def _period(since: float | None, until: float | None) -> dict[str, int | None]:
 
 
 def _plain(work: "Sequence[Word] | Submission", options: RequestOptions) -> Any:
-    from corral.client.request import submission
-    from corral.model.submission import Submission
+    from corral.client.submitting.request import submission
+    from corral.core.model.jobs.submission import Submission
 
     if not isinstance(work, Submission):
         return to_plain(submission(work, options), compact=True)
@@ -400,6 +411,6 @@ def _plain(work: "Sequence[Word] | Submission", options: RequestOptions) -> Any:
 
 def _words_of(work: object) -> AbstractContextManager[None]:
     """A finished submission is told of as it is: whoever made it knows how its user wrote the options."""
-    from corral.model.submission import Submission
+    from corral.core.model.jobs.submission import Submission
 
     return nullcontext() if isinstance(work, Submission) else python_words()

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from corral.client.arguments import flag, number, optional, text, whole, wrong
-from corral.client.transport import Transport
-from corral.model.errors import Refused, nearest
-from corral.model.token import TokenScope
+from corral.client.connecting.transport import Transport
+from corral.client.submitting.arguments import flag, number, optional, text, whole, wrong
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.token import TokenScope
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
-    from corral.model.answers.devices import DeviceRow, SlicePlan
-    from corral.model.answers.history import DeviceHistory, GroupHistory
-    from corral.model.answers.site import NodeRow
-    from corral.model.answers.tokens import MadeToken, TokenRow
+    from corral.core.model.answers.devices import DeviceRow, SlicePlan
+    from corral.core.model.answers.history import DeviceHistory, GroupHistory
+    from corral.core.model.answers.site import NodeRow
+    from corral.core.model.answers.tokens import MadeToken, TokenRow
 
 _UUID = "'GPU-8a6f0000'"
 
@@ -46,7 +46,7 @@ class Devices:
         seconds). `series` are some of them, as "power_w"; () is all. A device that is gone keeps its history.
         """
         from corral.client.history import read_history
-        from corral.model.answers.history import DeviceHistory
+        from corral.core.model.answers.history import DeviceHistory
 
         path = ["devices", text(uuid, "uuid", _UUID)]
         return read_history(self._transport, DeviceHistory, path, range=range, since=since, until=until, series=series)
@@ -60,7 +60,7 @@ class Devices:
 
     def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> "SlicePlan":
         """How `count` MIG slices would be created on it; with `apply`, creates them."""
-        from corral.model.answers.devices import SlicePlan
+        from corral.core.model.answers.devices import SlicePlan
 
         body = {
             "profile": text(profile, "profile", "'1g.10gb'"),
@@ -71,7 +71,7 @@ class Devices:
 
     def give_up(self, device: str | int, *, apply: bool = False) -> "SlicePlan":
         """How its MIG slices would be deleted; with `apply`, deletes them. No job may use one."""
-        from corral.model.answers.devices import SlicePlan
+        from corral.core.model.answers.devices import SlicePlan
 
         return from_answer(
             SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": flag(apply, "apply")})
@@ -85,7 +85,7 @@ class ClusterNodes:
         self._transport = transport
 
     def list(self) -> "tuple[NodeRow, ...]":
-        from corral.model.answers.site import NodeRow
+        from corral.core.model.answers.site import NodeRow
 
         return tuple(from_answer(NodeRow, row) for row in self._transport.get("/nodes")["nodes"])
 
@@ -100,7 +100,7 @@ class ClusterNodes:
     ) -> "GroupHistory":
         """What the devices of a node were like, as `Devices.history`: memory and power are sums. A node may be gone."""
         from corral.client.history import read_history
-        from corral.model.answers.history import GroupHistory
+        from corral.core.model.answers.history import GroupHistory
 
         path = ["nodes", text(node, "node", "'node1'")]
         return read_history(self._transport, GroupHistory, path, range=range, since=since, until=until, series=series)
@@ -118,7 +118,7 @@ class ClusterNodes:
         return self._set(node, "uncordon", None)
 
     def _set(self, node: str, verb: str, body: Any) -> "NodeRow":
-        from corral.model.answers.site import NodeRow
+        from corral.core.model.answers.site import NodeRow
 
         answer = self._transport.post("/".join(["/nodes", quote(text(node, "node", "'node1'"), safe=""), verb]), body)
         return from_answer(NodeRow, answer["nodes"][0])
@@ -138,7 +138,7 @@ class Tokens:
         expires_in_s: float | None = 30 * 86400.0,
     ) -> "MadeToken":
         """A new token with its secret, for a user (default: the caller), valid for so long (None: until revoked)."""
-        from corral.model.answers.tokens import MadeToken
+        from corral.core.model.answers.tokens import MadeToken
 
         body = {
             "user": optional(text, user, "user", "'alice'"),
@@ -149,7 +149,7 @@ class Tokens:
 
     def list(self, *, all: bool = False) -> "tuple[TokenRow, ...]":
         """Valid tokens, with `all` also recent invalid ones: one's own; for administrators, everybody's."""
-        from corral.model.answers.tokens import TokenRow
+        from corral.core.model.answers.tokens import TokenRow
 
         return tuple(
             from_answer(TokenRow, row) for row in self._transport.get("/tokens", all=flag(all, "all"))["tokens"]
@@ -188,6 +188,6 @@ def _scope(scope: Any) -> TokenScope:
 
 
 def _devices(answer: Any) -> "tuple[DeviceRow, ...]":
-    from corral.model.answers.devices import DeviceRow
+    from corral.core.model.answers.devices import DeviceRow
 
     return tuple(from_answer(DeviceRow, device) for device in answer["devices"])

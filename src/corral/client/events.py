@@ -4,10 +4,10 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 
-from corral.client.transport import Transport
-from corral.model.answers.events import Event
-from corral.model.errors import BackendFailed, CorralError
-from corral.model.units import format_bytes
+from corral.client.connecting.transport import Transport
+from corral.core.model.answers.events import Event
+from corral.core.model.errors import BackendFailed, CorralError
+from corral.core.model.units import format_bytes
 from corral.wire import from_answer
 
 QUIET_S = 60.0

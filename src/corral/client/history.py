@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
 
-from corral.client.arguments import number, optional, text, texts
-from corral.client.transport import Transport
+from corral.client.connecting.transport import Transport
+from corral.client.submitting.arguments import number, optional, text, texts
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
-    from corral.model.answers.history import GroupHistory
-    from corral.model.answers.kpis import Kpis
+    from corral.core.model.answers.history import GroupHistory
+    from corral.core.model.answers.kpis import Kpis
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Groups:
         series: str | Sequence[str] = (),
     ) -> "GroupHistory":
         """What the devices were like that its jobs had, as `Devices.history`: memory and power are sums."""
-        from corral.model.answers.history import GroupHistory
+        from corral.core.model.answers.history import GroupHistory
 
         path = [self._kind, text(name, "name", "'alice'")]
         return read_history(self._transport, GroupHistory, path, range=range, since=since, until=until, series=series)
@@ -59,7 +59,7 @@ def read_kpis(
     transport: Transport, *, range: str | None, by: str | None, since: float | None, until: float | None
 ) -> "Kpis":
     """Key figures of a stretch of time. Raises Refused for what can be no time."""
-    from corral.model.answers.kpis import Kpis
+    from corral.core.model.answers.kpis import Kpis
 
     span, group = optional(text, range, "range", "'24h'"), optional(text, by, "by", "'user'")
     return from_answer(Kpis, transport.get("/kpis", range=span, by=group, **_period(since, until)))

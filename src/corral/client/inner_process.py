@@ -5,12 +5,12 @@ import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from corral.client.transport import NoServer, Transport
-from corral.model.errors import BackendFailed
+from corral.client.connecting.transport import NoServer, Transport
+from corral.core.model.errors import BackendFailed
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
-    from corral.model.answers.job_changes import InputProgress
+    from corral.core.model.answers.job_changes import InputProgress
 
 INPUT_TIMEOUT_S = 40.0
 _HEADER = struct.Struct(">BI")
@@ -63,7 +63,7 @@ class InnerProcess:
 
     def write_input(self, data: bytes = b"", *, offset: int, end: bool = False) -> "InputProgress":
         """As `corral.client.jobs.Jobs.write_input`."""
-        from corral.model.answers.job_changes import InputProgress
+        from corral.core.model.answers.job_changes import InputProgress
 
         answer = self._transport.post_bytes(
             f"{self.path}/input", data, timeout_s=INPUT_TIMEOUT_S, offset=offset, end=end or None

@@ -5,7 +5,8 @@ from codecs import iterdecode
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from corral.client.arguments import (
+from corral.client.connecting.transport import Transport, job_path
+from corral.client.submitting.arguments import (
     JobId,
     flag,
     job_id_of,
@@ -18,16 +19,15 @@ from corral.client.arguments import (
     whole,
     wrong,
 )
-from corral.client.transport import Transport, job_path
-from corral.model.units import parse_time_limit_s
+from corral.core.model.units import parse_time_limit_s
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
     from corral.client.inner_process import InnerProcess
-    from corral.model.answers.history import JobGpusHistory, JobHistory
-    from corral.model.answers.job_changes import ChangedJobs, InputProgress
-    from corral.model.answers.job_details import Explanation, JobDetail
-    from corral.model.answers.jobs import JobRow
+    from corral.core.model.answers.history import JobGpusHistory, JobHistory
+    from corral.core.model.answers.job_changes import ChangedJobs, InputProgress
+    from corral.core.model.answers.job_details import Explanation, JobDetail
+    from corral.core.model.answers.jobs import JobRow
 
 INPUT_TIMEOUT_S = 40.0
 """A job that takes no input is waited for by the server."""
@@ -68,8 +68,8 @@ class Jobs:
         another order: "started", or "-started" for the latest first. With `starts`, the expected start of all that
         wait, as far as it can be told. `means` are those that hold their GPUs so: "exclusive" is whole ones.
         """
-        from corral.model.answers.jobs import JobRow
-        from corral.model.job_sort import parse_sort, sorted_rows
+        from corral.core.model.answers.jobs import JobRow
+        from corral.core.model.jobs.job_sort import parse_sort, sorted_rows
 
         order = None if sort is None else parse_sort(text(sort, "sort", "'-started'"))
         most = optional(whole, limit, "limit", "100")
@@ -94,7 +94,7 @@ class Jobs:
 
     def get(self, job_id: JobId) -> "JobDetail":
         """Everything about a job: its row, what it asked for and has, its members and its attempts."""
-        from corral.model.answers.job_details import JobDetail
+        from corral.core.model.answers.job_details import JobDetail
 
         return from_answer(JobDetail, self._transport.get(job_path(job_id)))
 
@@ -112,7 +112,7 @@ class Jobs:
         Without a range or times it is its last run, from its start to its end. A job may have ended.
         """
         from corral.client.history import read_history
-        from corral.model.answers.history import JobHistory
+        from corral.core.model.answers.history import JobHistory
 
         path = ["jobs", one_job_id(job_id)]
         return read_history(self._transport, JobHistory, path, range=range, since=since, until=until, series=series)
@@ -122,14 +122,14 @@ class Jobs:
     ) -> "JobGpusHistory":
         """What each GPU of its last attempt was like, between two times (Unix seconds) or over all of the attempt."""
         from corral.client.history import read_history
-        from corral.model.answers.history import JobGpusHistory
+        from corral.core.model.answers.history import JobGpusHistory
 
         path = ["jobs", one_job_id(job_id), "gpus"]
         return read_history(self._transport, JobGpusHistory, path, range=None, since=since, until=until, series=())
 
     def why(self, job_id: JobId) -> "Explanation":
         """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""
-        from corral.model.answers.job_details import Explanation
+        from corral.core.model.answers.job_details import Explanation
 
         return from_answer(Explanation, self._transport.get(job_path(job_id, "why")))
 
@@ -229,7 +229,7 @@ class Jobs:
         pattern such as "sweep-*". A server changes 10,000 at once, the newest first; `next` of the answer is then the
         `before` of the next call. With `dry_run` it only tells what it would change.
         """
-        from corral.model.answers.job_changes import ChangedJobs
+        from corral.core.model.answers.job_changes import ChangedJobs
 
         if verb not in _VERBS:
             raise wrong(verb, "verb", f"one of {', '.join(_VERBS)}", "'cancel'")
@@ -253,7 +253,7 @@ class Jobs:
 
         Returns how much it has taken by then, which may be none after ten seconds. Safe to repeat.
         """
-        from corral.model.answers.job_changes import InputProgress
+        from corral.core.model.answers.job_changes import InputProgress
 
         if not isinstance(data, bytes | bytearray | memoryview):
             raise wrong(data, "data", "bytes", "b'yes\\n'")

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from corral.client.options import RequestOptions
-from corral.model.errors import Refused
+from corral.client.submitting.options import RequestOptions
+from corral.core.model.errors import Refused
 
 _FLAG = re.compile(r"--([a-z][a-z-]*)")
 

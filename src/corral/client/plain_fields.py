@@ -5,14 +5,14 @@ from enum import StrEnum
 from math import inf
 from typing import Any, TypeVar, get_args
 
-from corral.client.calling_process import checked_text
-from corral.client.option_values import Given
+from corral.client.submitting.calling_process import checked_text
+from corral.client.submitting.option_values import Given
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.field import Kind
+from corral.core.model.jobs.output import check_pattern
+from corral.core.model.units import parse_memory_mib, parse_time_limit_s
 from corral.declared.fields import default_of
 from corral.declared.option_fields import OptionField, plain_options
-from corral.model.errors import Refused, nearest
-from corral.model.field import Kind
-from corral.model.output import check_pattern
-from corral.model.units import parse_memory_mib, parse_time_limit_s
 
 N = TypeVar("N", int, float)
 

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from corral.client.arguments import number, texts
-from corral.client.transport import Transport
-from corral.model.errors import Conflict, Refused
-from corral.model.replay_state import ReplayState
+from corral.client.connecting.transport import Transport
+from corral.client.submitting.arguments import number, texts
+from corral.core.model.errors import Conflict, Refused
+from corral.core.model.replay_state import ReplayState
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
-    from corral.model.answers.replays import Replay, ReplayResult
+    from corral.core.model.answers.replays import Replay, ReplayResult
 
 _ASK_EVERY_S = 0.5
 
@@ -21,7 +21,7 @@ def wait_for_replay(
     transport: Transport, policies: str | Sequence[str], *, since: float | None, until: float | None
 ) -> "ReplayResult":
     """The result. A replay that is waited for no longer, as the caller is interrupted, is ended."""
-    from corral.model.answers.replays import Replay
+    from corral.core.model.answers.replays import Replay
 
     period = {
         name: int(number(at, name, "time.time() - 86400"))

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from corral.client.arguments import flag, optional, text, whole
-from corral.client.transport import Transport
-from corral.model.errors import NotFound
+from corral.client.connecting.transport import Transport
+from corral.client.submitting.arguments import flag, optional, text, whole
+from corral.core.model.errors import NotFound
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
-    from corral.model.answers.tuning import ExperimentRow, TaskDetail, TaskRow
+    from corral.core.model.answers.tuning import ExperimentRow, TaskDetail, TaskRow
 
 _ID = "'17'"
 _LINE = b"data: "
@@ -26,13 +26,13 @@ class TuningTasks:
 
     def list(self) -> "tuple[TaskRow, ...]":
         """All tasks, newest first."""
-        from corral.model.answers.tuning import TaskList
+        from corral.core.model.answers.tuning import TaskList
 
         return from_answer(TaskList, self._transport.get("/tasks")).tasks
 
     def get(self, task_id: str) -> "TaskDetail":
         """A task with what it asks for."""
-        from corral.model.answers.tuning import TaskDetail
+        from corral.core.model.answers.tuning import TaskDetail
 
         return from_answer(TaskDetail, self._transport.get(_task(task_id)))
 
@@ -53,13 +53,13 @@ class TuningTasks:
 
     def create(self, spec: Mapping[str, Any]) -> "TaskRow":
         """Write down a task, as its file has it. It begins when it is started."""
-        from corral.model.answers.tuning import TaskRow
+        from corral.core.model.answers.tuning import TaskRow
 
         return from_answer(TaskRow, self._transport.post("/tasks", dict(spec)))
 
     def edit(self, task_id: str, spec: Mapping[str, Any]) -> "TaskRow":
         """Have it ask for something else. It must not run; once something was tried only what it is called changes."""
-        from corral.model.answers.tuning import TaskRow
+        from corral.core.model.answers.tuning import TaskRow
 
         return from_answer(TaskRow, self._transport.put(_task(task_id), dict(spec)))
 
@@ -81,7 +81,7 @@ class TuningTasks:
 
     def delete(self, task_id: str) -> "TaskRow":
         """Forget it with its experiments. It must not run. Returns it as it was."""
-        from corral.model.answers.tuning import TaskRow
+        from corral.core.model.answers.tuning import TaskRow
 
         return from_answer(TaskRow, self._transport.delete(_task(task_id)))
 
@@ -98,7 +98,7 @@ class TuningTasks:
         return self._act(task_id, "end", body)
 
     def _act(self, task_id: str, verb: str, body: Any = None) -> "TaskRow":
-        from corral.model.answers.tuning import TaskRow
+        from corral.core.model.answers.tuning import TaskRow
 
         return from_answer(TaskRow, self._transport.post(f"{_task(task_id)}/{verb}", body))
 
@@ -111,7 +111,7 @@ class Experiments:
 
     def list(self, task_id: str, *, metrics: bool = False) -> "tuple[ExperimentRow, ...]":
         """All experiments of a task by number; with what was measured, if wanted."""
-        from corral.model.answers.tuning import ExperimentList
+        from corral.core.model.answers.tuning import ExperimentList
 
         wanted, task = flag(metrics, "metrics"), text(task_id, "task_id", _ID)
         found: list[ExperimentRow] = []
@@ -126,7 +126,7 @@ class Experiments:
 
     def of_number(self, task_id: str, number: int) -> "ExperimentRow":
         """The experiment of a task with this number, without what was measured. Raises NotFound."""
-        from corral.model.answers.tuning import ExperimentList
+        from corral.core.model.answers.tuning import ExperimentList
 
         task, wanted = text(task_id, "task_id", _ID), whole(number, "number")
         page = self._transport.get("/experiments", task=task, after=max(0, wanted - 1), limit=1)
@@ -137,7 +137,7 @@ class Experiments:
 
     def get(self, experiment_id: str) -> "ExperimentRow":
         """An experiment with its metrics."""
-        from corral.model.answers.tuning import ExperimentRow
+        from corral.core.model.answers.tuning import ExperimentRow
 
         return from_answer(ExperimentRow, self._transport.get(_experiment(experiment_id)))
 
@@ -145,7 +145,7 @@ class Experiments:
         self, task_id: str, number: int, parameters: Mapping[str, Any], search_state: Mapping[str, Any] | None = None
     ) -> "ExperimentRow":
         """Write down the next experiment of a task. Raises Conflict where `number` is not the next."""
-        from corral.model.answers.tuning import ExperimentRow
+        from corral.core.model.answers.tuning import ExperimentRow
 
         body = {
             "task_id": text(task_id, "task_id", _ID),
@@ -157,7 +157,7 @@ class Experiments:
 
     def change(self, experiment_id: str, **changes: Any) -> "ExperimentRow":
         """Note what is new of it: fields of `ExperimentChange`. Raises Conflict once it is over."""
-        from corral.model.answers.tuning import ExperimentRow
+        from corral.core.model.answers.tuning import ExperimentRow
 
         body = {name: to_plain(value) for name, value in changes.items()}
         return from_answer(ExperimentRow, self._transport.patch(_experiment(experiment_id), body))

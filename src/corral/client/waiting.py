@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from corral.client.transport import NoServer, ServerWentAway, Transport
+from corral.client.connecting.transport import NoServer, ServerWentAway, Transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.config.mistakes import Collecting
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 
 if TYPE_CHECKING:
     from corral.config.settings import Settings

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 from corral.config.groups import one, several
 from corral.config.keys import keys_of
 from corral.config.readers import text
-from corral.model.alert import Severity
-from corral.model.alert_condition import When, parse_when
-from corral.model.errors import Refused
-from corral.model.field import Field
+from corral.core.model.alerts.alert import Severity
+from corral.core.model.alerts.alert_condition import When, parse_when
+from corral.core.model.errors import Refused
+from corral.core.model.field import Field
 
 if TYPE_CHECKING:
     from pathlib import Path

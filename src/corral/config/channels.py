@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from corral.config.groups import line_of, lines_of
 from corral.config.mistakes import Placed
-from corral.model.channel import LOCAL_KINDS, Channel, kind_of
-from corral.model.errors import Refused
+from corral.core.model.alerts.channel import LOCAL_KINDS, Channel, kind_of
+from corral.core.model.errors import Refused
 
 if TYPE_CHECKING:
     from yaml.nodes import Node, ScalarNode

@@ -10,10 +10,10 @@ from corral.config.kubernetes import KubernetesSettings
 from corral.config.prices import price_in_words
 from corral.config.settings import KEY_OF, Settings
 from corral.config.site import KEYS_OF_GROUPS, KEYS_OF_QUOTAS
-from corral.model.price import Price
-from corral.model.queue import Quota
-from corral.model.units import format_duration, format_memory, format_share
-from corral.model.version import dotted
+from corral.core.model.devices.price import Price
+from corral.core.model.queues.queue import Quota
+from corral.core.model.units import format_duration, format_memory, format_share
+from corral.core.model.version import dotted
 from corral.wire import to_plain
 
 UNTOLD = frozenset({"places", "unbuilt"})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from corral.config.groups import lines_of, read_group, several
 from corral.config.keys import keys_of
 from corral.config.readers import absolute_path
-from corral.model.field import Field
+from corral.core.model.field import Field
 
 if TYPE_CHECKING:
     from yaml.nodes import Node

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corral.config.mistakes import Collecting, Placed
 from corral.config.readers import Reader
-from corral.model.errors import Refused, nearest
+from corral.core.model.errors import Refused, nearest
 
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from corral.config.groups import lines_of, one, read_group, several
 from corral.config.keys import keys_of
 from corral.config.readers import absolute_path, text
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 
 if TYPE_CHECKING:
     from yaml.nodes import Node, ScalarNode

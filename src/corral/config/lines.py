@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from corral.config.groups import Key, line_of, lines_of, one, read_group, several
 from corral.config.mistakes import Placed
 from corral.config.readers import integer, number, one_of, text, version
-from corral.model.device import VirtualLayer
-from corral.model.errors import Refused
-from corral.model.means import Means
-from corral.model.version_labels import VERSION_LABELS
+from corral.core.model.devices.device import VirtualLayer
+from corral.core.model.devices.means import Means
+from corral.core.model.devices.version_labels import VERSION_LABELS
+from corral.core.model.errors import Refused
 
 if TYPE_CHECKING:
     from yaml.nodes import Node, ScalarNode

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from corral.config.readers import without_prefix
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 
 MOST_TOLD = 20
 """The most mistakes that are told at once."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from corral.config.groups import Key, line_of, lines_of, one, read_group
 from corral.config.mistakes import Placed
 from corral.config.readers import text
-from corral.model.errors import Refused
-from corral.model.price import MICRO, Price
+from corral.core.model.devices.price import MICRO, Price
+from corral.core.model.errors import Refused
 
 if TYPE_CHECKING:
     from yaml.nodes import Node, ScalarNode

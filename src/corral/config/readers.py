@@ -5,8 +5,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from corral.model.errors import Refused, nearest
-from corral.model.units import (
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.units import (
     DECIMAL,
     MILLI_PER_DEVICE,
     SHARE_QUANTUM_MILLI,

@@ -41,15 +41,15 @@ from corral.config.site import (
     read_user_quota,
     with_policies,
 )
+from corral.core.model.alerts.channel import SAFE_KINDS, Channel
+from corral.core.model.devices.device import MEMORY_WEIGHT, VirtualLayer
+from corral.core.model.devices.means import Means
+from corral.core.model.devices.price import Price
+from corral.core.model.errors import Refused
+from corral.core.model.field import Field
+from corral.core.model.placing.split import Strategy
+from corral.core.model.queues.queue import Project, Queue, Quota
 from corral.files import read_whole
-from corral.model.channel import SAFE_KINDS, Channel
-from corral.model.device import MEMORY_WEIGHT, VirtualLayer
-from corral.model.errors import Refused
-from corral.model.field import Field
-from corral.model.means import Means
-from corral.model.price import Price
-from corral.model.queue import Project, Queue, Quota
-from corral.model.split import Strategy
 
 if TYPE_CHECKING:
     from yaml.nodes import Node

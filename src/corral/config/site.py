@@ -20,8 +20,8 @@ from corral.config.readers import (
     one_of,
     pool_gpu,
 )
-from corral.model.errors import Refused
-from corral.model.queue import Project, Queue, Quota
+from corral.core.model.errors import Refused
+from corral.core.model.queues.queue import Project, Queue, Quota
 
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node

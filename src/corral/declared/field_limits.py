@@ -4,9 +4,9 @@ from collections.abc import Hashable, Mapping
 from functools import cache
 from typing import Any, NamedTuple, cast, get_args, get_origin
 
+from corral.core.model.errors import Refused
+from corral.core.model.field import Field
 from corral.declared.fields import Declared, declarations
-from corral.model.errors import Refused
-from corral.model.field import Field
 
 _OF_NUMBERS = {"least": "minimum", "above": "exclusiveMinimum", "most": "maximum", "below": "exclusiveMaximum"}
 _OF_TEXTS = {"shortest": "minLength", "longest": "maxLength"}

@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 from functools import cache
 from typing import Annotated, Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
-from corral.model.field import Field
+from corral.core.model.field import Field
 
 _SAYS_NOTHING = Field()
 

@@ -1,11 +1,11 @@
-"""Writes `corral/client/options.py`, the keywords of the client, from the declarations: `make declared`."""
+"""Writes `corral/client/submitting/options.py`, the keywords of the client, from the declarations: `make declared`."""
 
 from pathlib import Path
 from textwrap import indent, wrap
 
+from corral.core.model.field import Kind
 from corral.declared.meanings import meaning_of
 from corral.declared.option_fields import OptionField, options
-from corral.model.field import Kind
 
 PATH = Path(__file__).parents[1] / "client/options.py"
 
@@ -28,8 +28,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    from corral.client.arguments import JobId
-    from corral.client.sweep_values import Values
+    from corral.client.submitting.arguments import JobId
+    from corral.client.submitting.sweep_values import Values
 
 
 class RequestOptions(TypedDict, total=False):

@@ -5,12 +5,12 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, NamedTuple, get_args, get_origin
 
+from corral.core.model.field import Field, JobOption, Kind
+from corral.core.model.jobs.container import Container
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.submission import ArraySpec, Submission
+from corral.core.model.jobs.sweep import Sweep
 from corral.declared.fields import Declared, declarations, without_unit
-from corral.model.container import Container
-from corral.model.field import Field, JobOption, Kind
-from corral.model.job import Request
-from corral.model.submission import ArraySpec, Submission
-from corral.model.sweep import Sweep
 
 CLASSES = (Request, Container, ArraySpec, Sweep, Submission)
 """The classes whose fields are options."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.model.units import format_share
+from corral.core.model.units import format_share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from corral.core.model.jobs.array_indices import spans
+from corral.core.model.runs.exit_code import exit_code_in_words
+from corral.core.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 from corral.formatting.times import clock_time
-from corral.model.array_indices import spans
-from corral.model.exit_code import exit_code_in_words
-from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

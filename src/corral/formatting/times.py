@@ -2,7 +2,7 @@
 
 import time
 
-from corral.model.certainty import Certainty
+from corral.core.model.placing.certainty import Certainty
 
 
 def clock_time(at: float | None) -> str:

@@ -3,11 +3,11 @@
 import logging
 import time
 
-from corral.client.arguments import number, optional, whole
+from corral.client.submitting.arguments import number, optional, whole
+from corral.core.model.errors import Refused
+from corral.core.model.units import count_of
 from corral.gpu.monitor import GPUMonitor, get_gpu_monitor, why_not
 from corral.gpu.reading import by_score, site_settings
-from corral.model.errors import Refused
-from corral.model.units import count_of
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import Self
 
 from corral.client import Client, JobHandle, Jobs, NoServer
-from corral.client.arguments import number, optional, text, whole
+from corral.client.submitting.arguments import number, optional, text, whole
+from corral.core.model.errors import BackendFailed, Conflict, CorralError, Refused
+from corral.core.model.units import count_of
 from corral.gpu import lock_files
 from corral.gpu.monitor import get_gpu_monitor
 from corral.gpu.reading import GPUInfo, by_score, own_job, uuids_of_driver
 from corral.gpu.this_host import node_here
-from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
-from corral.model.units import count_of
 from corral.vendors.registry import vendor_named, vendors
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ import os
 import stat
 from pathlib import Path
 
-from corral.model.errors import BackendFailed
-from corral.model.units import is_whole
+from corral.core.model.errors import BackendFailed
+from corral.core.model.units import is_whole
 
 DIRECTORY = Path("/tmp/corral-leases")
 DEPTH = "CORRAL_RESERVATION_DEPTH"

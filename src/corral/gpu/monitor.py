@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from corral.client.arguments import flag, number, optional, whole
+from corral.client.submitting.arguments import flag, number, optional, whole
+from corral.core.model.errors import Refused
 from corral.gpu.lock_files import is_leased
 from corral.gpu.reading import GPUInfo, Sight, by_score
 from corral.gpu.recording import Recording
-from corral.model.errors import Refused
 
 CACHE_TTL_S = 5.0
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
 from corral.client import Client, DeviceRow
-from corral.client.server_home import find_server_home
+from corral.client.connecting.server_home import find_server_home
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
+from corral.core.model.devices.device import Device, DeviceSample, DeviceState, availability_score
+from corral.core.model.errors import BackendFailed, CorralError, Refused
 from corral.gpu.this_host import node_here
-from corral.model.device import Device, DeviceSample, DeviceState, availability_score
-from corral.model.errors import BackendFailed, CorralError, Refused
-from corral.telemetry.discover import discover
-from corral.telemetry.driver_thread import DriverThread
+from corral.host.telemetry.discover import discover
+from corral.host.telemetry.driver_thread import DriverThread
 
 logger = logging.getLogger(__name__)
 

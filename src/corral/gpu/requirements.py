@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from corral.model.errors import Refused
-from corral.model.units import DECIMAL, WHOLE, is_whole
+from corral.core.model.errors import Refused
+from corral.core.model.units import DECIMAL, WHOLE, is_whole
 
 UNKNOWN_MODEL_MB = 8_000
 _MB_BY_BILLIONS = ((Fraction(13), 12_000), (Fraction(70), 20_000))

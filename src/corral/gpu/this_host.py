@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence, Set
 
 from corral.client import Client, DeviceRow
 from corral.clock import known_boot_id
-from corral.model.answers.site import NodeRow
-from corral.model.errors import Refused
+from corral.core.model.answers.site import NodeRow
+from corral.core.model.errors import Refused
 
 
 def node_here(client: Client, uuids_here: Callable[[], Set[str]]) -> str | None:

@@ -5,14 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from corral.clock import Clock
-from corral.history.levels import HistoryLevel, choose
-from corral.history.readings import device_key, group_key
-from corral.history.recorder import HistoryRecorder
-from corral.history.series import SERIES
-from corral.history.spans import span_of
-from corral.model.allocation import Allocation
-from corral.model.answers.gpu_monitoring import GpuMonitoring
-from corral.model.answers.history import (
+from corral.core.model.answers.gpu_monitoring import GpuMonitoring
+from corral.core.model.answers.history import (
     DeviceHistory,
     GroupHistory,
     HistoryPoint,
@@ -20,9 +14,15 @@ from corral.model.answers.history import (
     JobGpusHistory,
     JobHistory,
 )
-from corral.model.errors import BackendFailed, NotFound, Refused, nearest
-from corral.model.job import Job
-from corral.ports.monitoring import MonitoredDevice
+from corral.core.model.errors import BackendFailed, NotFound, Refused, nearest
+from corral.core.model.jobs.job import Job
+from corral.core.model.placing.allocation import Allocation
+from corral.core.ports.monitoring import MonitoredDevice
+from corral.history.levels import HistoryLevel, choose
+from corral.history.readings import device_key, group_key
+from corral.history.recorder import HistoryRecorder
+from corral.history.series import SERIES
+from corral.history.spans import span_of
 
 if TYPE_CHECKING:
     from corral.history.rollup import RollUps

@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.exc import SQLAlchemyError
 
-from corral.model.errors import BackendFailed
+from corral.core.model.errors import BackendFailed
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ _known = Table(
     Column("name", String, primary_key=True),
     Column("number", Integer, nullable=False),
 )
-"""The highest number of a job with history. `corral.traces` reads it without looking at any block."""
+"""The highest number of a job with history. `corral.host.traces` reads it without looking at any block."""
 # Made once: building the statement takes longer than answering it.
 _BETWEEN = (
     select(_blocks.c.start, _blocks.c.data)

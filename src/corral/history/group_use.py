@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from corral.clock import Clock
+from corral.core.model.devices.device import Device, DeviceSample
+from corral.core.model.devices.group_use import POOL, GroupUse, KpiBy, added_use
+from corral.core.model.devices.means import Means
+from corral.core.model.errors import BackendFailed
+from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.job_samples import job_samples
+from corral.core.model.units import MILLI_PER_DEVICE
+from corral.core.model.view import View
 from corral.history.group_use_table import STEPS_S, GroupUseTable, StoredUse
 from corral.history.series import LEAST_USED_PCT, covered_s
-from corral.model.device import Device, DeviceSample
-from corral.model.errors import BackendFailed
-from corral.model.group_use import POOL, GroupUse, KpiBy, added_use
-from corral.model.job import Job
-from corral.model.job_samples import job_samples
-from corral.model.means import Means
-from corral.model.units import MILLI_PER_DEVICE
-from corral.model.view import View
 from corral.vendors.registry import application_errors
 
 WRITE_INTERVAL_S = 60.0

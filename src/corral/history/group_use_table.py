@@ -7,8 +7,8 @@ from typing import NamedTuple
 from sqlalchemy import Column, Connection, Float, Integer, MetaData, String, Table, and_, delete, func, select
 from sqlalchemy.dialects.sqlite import insert
 
+from corral.core.model.devices.group_use import POOL, GroupUse, KpiBy
 from corral.history.file import HistoryFile
-from corral.model.group_use import POOL, GroupUse, KpiBy
 
 _MINUTE_S, _HOUR_S = 60, 3600
 STEPS_S = (_MINUTE_S, _HOUR_S)

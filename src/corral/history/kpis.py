@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from corral.model.answers.kpis import Kpi
-from corral.model.group_use import EndedJobSums, GroupUse
+from corral.core.model.answers.kpis import Kpi
+from corral.core.model.devices.group_use import EndedJobSums, GroupUse
 
 HOUR_S = 3600.0
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
+from corral.core.model.answers.history import HistoryPoint
 from corral.history.blocks import count_pieces, pack, unpack
 from corral.history.file import Block, HistoryFile
 from corral.history.levels import HistoryLevel
@@ -23,7 +24,6 @@ from corral.history.rollup import (
     selected,
 )
 from corral.history.series import SERIES, DeviceReadings
-from corral.model.answers.history import HistoryPoint
 
 logger = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from corral.clock import Clock
+from corral.core.model.devices.device import DeviceSample
+from corral.core.model.errors import BackendFailed
+from corral.core.model.jobs.job_samples import JobSample, job_samples
+from corral.core.model.runs.run_history import MeteredHour
+from corral.core.model.view import View
 from corral.history.meter_table import MeterTable
 from corral.history.series import LEAST_USED_PCT
-from corral.model.device import DeviceSample
-from corral.model.errors import BackendFailed
-from corral.model.job_samples import JobSample, job_samples
-from corral.model.run_history import MeteredHour
-from corral.model.view import View
 
 KEPT_HOURS = 366 * 24
 """Measurements are kept this long; earlier time is unmetered."""

@@ -20,8 +20,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.sqlite import insert
 
+from corral.core.model.runs.run_history import MeteredHour
 from corral.history.file import HistoryFile
-from corral.model.run_history import MeteredHour
 
 _metadata = MetaData()
 _metered = Table(

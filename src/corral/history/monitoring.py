@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from corral.core.model.answers.gpu_monitoring import GpuMonitoring, GpuStats, MeasuredRange, MeasuredUtilization
+from corral.core.ports.monitoring import MonitoredDevice
 from corral.history.job_blocks import SERIES_A_PART, launch_and_part, launch_number
 from corral.history.readings import TOGETHER
 from corral.history.rollup import RollUps, selected
 from corral.history.series import SERIES
-from corral.model.answers.gpu_monitoring import GpuMonitoring, GpuStats, MeasuredRange, MeasuredUtilization
-from corral.ports.monitoring import MonitoredDevice
 
 _DECIMALS = 2
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from corral.core.model.devices.device import DeviceSample
+from corral.core.model.jobs.job_samples import JobSample, job_samples
+from corral.core.model.view import View
 from corral.history.series import SERIES, DeviceReadings, readings_of
-from corral.model.device import DeviceSample
-from corral.model.job_samples import JobSample, job_samples
-from corral.model.view import View
 
 SUMMED = ("memory_used_mib", "power_w", "ecc_errors")
 """The series whose value for several devices is the sum over the devices."""

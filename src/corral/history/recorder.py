@@ -7,14 +7,14 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from corral.clock import Clock
+from corral.core.model.devices.device import DeviceSample
+from corral.core.model.errors import BackendFailed
+from corral.core.model.view import View
 from corral.history.file import Block, HistoryFile
 from corral.history.levels import HistoryLevel
 from corral.history.readings import jobs_key, new_readings
 from corral.history.series import covered_s
 from corral.history.unwritten import Unwritten
-from corral.model.device import DeviceSample
-from corral.model.errors import BackendFailed
-from corral.model.view import View
 
 if TYPE_CHECKING:
     from corral.history.rollup import RollUps

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from corral.model.device import DeviceSample, throttle_reasons
+from corral.core.model.devices.device import DeviceSample, throttle_reasons
 
 SERIES = (
     "utilization_pct",

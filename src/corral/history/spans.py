@@ -1,7 +1,7 @@
 """Which stretch of time a question is about. Pure."""
 
-from corral.model.errors import Refused, nearest
-from corral.model.units import format_duration
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.units import format_duration
 
 RANGES_S = {"30m": 1800, "1h": 3600, "6h": 21600, "12h": 43200, "24h": 86400, "2d": 2 * 86400, "7d": 7 * 86400}
 """The stretches of time up to now that have a name."""

@@ -9,13 +9,15 @@ Start reading at `cluster` (the API server, and caches of its objects), then at 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from corral.kubernetes.inventory.readings.cluster_readings import ReadingSources as ReadingSources
-    from corral.kubernetes.services.controllers import KServeController as KServeController
-    from corral.kubernetes.services.controllers import OMEController as OMEController
-    from corral.kubernetes.services.gpu_discovery import find_best_node_for_deployment as find_best_node_for_deployment
-    from corral.kubernetes.services.gpu_discovery import get_cluster_gpu_status as get_cluster_gpu_status
-    from corral.kubernetes.services.gpu_discovery import get_node_gpu_summaries as get_node_gpu_summaries
-    from corral.kubernetes.services.gpu_discovery import select_best_node as select_best_node
+    from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources as ReadingSources
+    from corral.engines.kubernetes.services.controllers import KServeController as KServeController
+    from corral.engines.kubernetes.services.controllers import OMEController as OMEController
+    from corral.engines.kubernetes.services.gpu_discovery import (
+        find_best_node_for_deployment as find_best_node_for_deployment,
+    )
+    from corral.engines.kubernetes.services.gpu_discovery import get_cluster_gpu_status as get_cluster_gpu_status
+    from corral.engines.kubernetes.services.gpu_discovery import get_node_gpu_summaries as get_node_gpu_summaries
+    from corral.engines.kubernetes.services.gpu_discovery import select_best_node as select_best_node
 
 _WHERE = {
     "KServeController": "services.controllers",
@@ -42,5 +44,5 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _WHERE:
-        return getattr(import_module(f"corral.kubernetes.{_WHERE[name]}"), name)
+        return getattr(import_module(f"corral.engines.kubernetes.{_WHERE[name]}"), name)
     raise AttributeError(f"module 'corral.kubernetes' has no attribute {name!r}; its names are {', '.join(__all__)}")

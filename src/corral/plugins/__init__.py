@@ -3,6 +3,6 @@
 The names exported here are stable; everything else in Corral may move between releases. Start with `queue_orders`.
 """
 
-from corral.scheduling.queueing.order import OrderContext, Rank
+from corral.core.scheduling.queueing.order import OrderContext, Rank
 
 __all__ = ["OrderContext", "Rank"]

@@ -1,7 +1,7 @@
 """Engines that bring nodes, registered in the entry point group `corral.engines`.
 
 Such an entry is a function that takes the server's `Home`, its `Settings` and its `SystemClock`, and returns a
-`corral.ports.engine.NodeEngine`.
+`corral.core.ports.engine.NodeEngine`.
 """
 
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from importlib.metadata import entry_points
 
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.model.errors import Refused, nearest
-from corral.model.home import Home
-from corral.ports.engine import NodeEngine
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.home import Home
+from corral.core.ports.engine import NodeEngine
 
 GROUP = "corral.engines"
 

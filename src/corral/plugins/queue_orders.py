@@ -6,9 +6,9 @@ Such a function takes a `Job` and an `OrderContext` and returns a tuple of numbe
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 
-from corral.model.errors import Refused
-from corral.scheduling.policy import POLICIES, Policy, with_site_orders
-from corral.scheduling.queueing.order import ORDERS, Order
+from corral.core.model.errors import Refused
+from corral.core.scheduling.policy import POLICIES, Policy, with_site_orders
+from corral.core.scheduling.queueing.order import ORDERS, Order
 
 GROUP = "corral.orders"
 

@@ -9,12 +9,11 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from types import MappingProxyType
 
-from corral.lifecycle import ending, starting, stopping
-from corral.lifecycle.step import Backoff
-from corral.model.allocation import Allocation, Placement
-from corral.model.device import DeviceCondition, Node
-from corral.model.errors import Refused
-from corral.model.fact import (
+from corral.core.lifecycle import ending, starting, stopping
+from corral.core.lifecycle.step import Backoff
+from corral.core.model.devices.device import DeviceCondition, Node
+from corral.core.model.errors import Refused
+from corral.core.model.fact import (
     AllocationMade,
     ConditionObserved,
     Delta,
@@ -24,14 +23,15 @@ from corral.model.fact import (
     ServerPart,
     StartsPromised,
 )
-from corral.model.job import Job
-from corral.model.launch import LaunchPhase, LaunchReport
-from corral.model.phase import Phase
-from corral.model.plan import Evict, Plan, Start
-from corral.scheduling.planner import Planner
-from corral.sim.faults import Breakdown, Trouble
-from corral.sim.history import History, Run
+from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation, Placement
+from corral.core.model.placing.plan import Evict, Plan, Start
+from corral.core.model.runs.launch import LaunchPhase, LaunchReport
+from corral.core.scheduling.planner import Planner
+from corral.sim.faults.faults import Breakdown, Trouble
 from corral.sim.progress import Progress, untold
+from corral.sim.reports.history import History, Run
 
 Speed = Callable[[Placement], float]
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from corral.core.model.answers.devices import DeviceRow, HolderRow
+from corral.core.model.answers.jobs import JobRow
+from corral.core.model.answers.site import ServerInfo
 from corral.formatting.job_words import Place, places_of
-from corral.model.answers.devices import DeviceRow, HolderRow
-from corral.model.answers.jobs import JobRow
-from corral.model.answers.site import ServerInfo
 from corral.tui.board_news import (
     DeviceNews,
     FreedNews,

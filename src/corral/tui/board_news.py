@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from corral.model.answers.devices import DeviceRow, HolderRow
-from corral.model.answers.events import Event
-from corral.model.answers.jobs import JobRow
-from corral.model.answers.site import ServerInfo
+from corral.core.model.answers.devices import DeviceRow, HolderRow
+from corral.core.model.answers.events import Event
+from corral.core.model.answers.jobs import JobRow
+from corral.core.model.answers.site import ServerInfo
 from corral.wire import from_answer
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from corral.client import Client
-from corral.model.answers.job_changes import ChangedJobs
+from corral.core.model.answers.job_changes import ChangedJobs
 from corral.tui.feed import Answered
 
 if TYPE_CHECKING:

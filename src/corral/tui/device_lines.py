@@ -5,11 +5,11 @@ device.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from corral.core.model.answers.devices import DeviceRow
 from corral.formatting.bars import bar, spark_line
 from corral.formatting.device_names import device_called, short_model
 from corral.formatting.device_words import STATE_STYLES, holder_words, in_gib, known, memory_style
 from corral.formatting.times import clock_time
-from corral.model.answers.devices import DeviceRow
 from corral.tui.sparks import MOST_STEPS, STEP_S, Sparks
 from corral.tui.styled_lines import Line, Span, cell, clipped_to, line_of
 

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from corral.model.printable import printable
+from corral.core.model.printable import printable
 from corral.tui.line_widgets import Lines
 from corral.tui.styled_lines import Line, cell
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from corral.client import Client
+from corral.client.connecting.transport import Transport
 from corral.client.events import FollowedEvents
-from corral.client.transport import Transport
-from corral.model.errors import CorralError
+from corral.core.model.errors import CorralError
 from corral.tui.board_news import JobsThatEnded, ListedDevices, News, Past, Snapshot, Waits, news_of
 from corral.tui.sparks import MOST_STEPS, STEP_S
 

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from corral.core.model.answers.job_details import Explanation, JobDetail
+from corral.core.model.answers.jobs import JobRow
+from corral.core.model.units import format_duration
 from corral.formatting.job_words import (
     PHASE_STYLES,
     Places,
@@ -13,9 +16,6 @@ from corral.formatting.job_words import (
     wait_word,
 )
 from corral.formatting.times import clock_time, start_time
-from corral.model.answers.job_details import Explanation, JobDetail
-from corral.model.answers.jobs import JobRow
-from corral.model.units import format_duration
 from corral.tui.styled_lines import Line, Span, cell, clipped_to, line_of
 
 _PHASE, _GPUS, _TIME, _STARTS = 9, 4, 7, 6

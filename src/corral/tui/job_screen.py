@@ -11,8 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from corral.client import Client
-from corral.model.answers.job_details import Explanation, JobDetail
-from corral.model.printable import printable
+from corral.core.model.answers.job_details import Explanation, JobDetail
+from corral.core.model.printable import printable
 from corral.tui.board import Board
 from corral.tui.feed import Answered, Asker, Connect
 from corral.tui.job_lines import detail_lines

@@ -6,9 +6,9 @@ import time
 from contextlib import suppress
 
 from corral.client import Address
+from corral.client.connecting.transport import NoServer, Transport
 from corral.client.jobs import Jobs
-from corral.client.transport import NoServer, Transport
-from corral.model.errors import CorralError
+from corral.core.model.errors import CorralError
 from corral.tui.log_lines import LogLines
 
 TAIL_LINES = 1_000

@@ -3,7 +3,7 @@
 import re
 from collections import deque
 
-from corral.model.printable import printable
+from corral.core.model.printable import printable
 
 MOST_LINES = 5_000
 MOST_CHARACTERS = 10_000

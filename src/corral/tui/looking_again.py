@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any
 
 from corral.client import Client
-from corral.model.answers.job_details import Explanation
+from corral.core.model.answers.job_details import Explanation
 from corral.tui.board import Board
 from corral.tui.feed import Answered, Asker, read_devices, read_past, read_waits
 from corral.tui.job_lines import about_waiting

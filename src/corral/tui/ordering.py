@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import inf
 
+from corral.core.model.answers.devices import DeviceRow
+from corral.core.model.answers.jobs import JobRow
+from corral.core.model.jobs.job_sort import JobSort, sorted_rows
 from corral.formatting.device_names import device_called, short_model
-from corral.model.answers.devices import DeviceRow
-from corral.model.answers.jobs import JobRow
-from corral.model.job_sort import JobSort, sorted_rows
 
 JOB_ORDERS = ("queue", "time", "user", "name", "priority", "state")
 """The orders of jobs. The first is the order in which they run and wait; the others are those of a listing."""

@@ -8,9 +8,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from corral.core.model.answers.devices import DeviceRow
+from corral.core.model.answers.jobs import JobRow
 from corral.formatting.device_names import several_nodes
-from corral.model.answers.devices import DeviceRow
-from corral.model.answers.jobs import JobRow
 from corral.tui.board import Board
 from corral.tui.device_lines import about_device, device_layout, device_line, device_title
 from corral.tui.frame import device_rows

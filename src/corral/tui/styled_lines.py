@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from corral.model.printable import printable
+from corral.core.model.printable import printable
 
 Span = tuple[str, str | None]
 """Text that is safe to show, and the name of its style: of a colour, "bold" or "dim"."""

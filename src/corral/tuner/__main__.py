@@ -13,7 +13,7 @@ import threading
 from functools import partial
 
 from corral.client import Client
-from corral.model.errors import BackendFailed
+from corral.core.model.errors import BackendFailed
 from corral.tuner.task_run import run_task
 
 SERVER_AWAY = 75

@@ -12,10 +12,10 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from corral.client import Client
-from corral.model.answers.autotuner import GPU_WAIT_TIMEOUT_S
-from corral.model.answers.tuning import TaskDetail, TaskRow
-from corral.model.errors import BackendFailed, Conflict, Refused
-from corral.model.tuning_task import TaskStatus
+from corral.core.model.answers.autotuner import GPU_WAIT_TIMEOUT_S
+from corral.core.model.answers.tuning import TaskDetail, TaskRow
+from corral.core.model.errors import BackendFailed, Conflict, Refused
+from corral.core.model.tuning.tuning_task import TaskStatus
 from corral.wire import to_plain
 
 try:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from corral.model.errors import Refused
-from corral.model.tuning_spec import BenchmarkSpec
-from corral.tuner.generators import choose_generator, with_tokenizer
-from corral.tuner.level_figures import AppliedLoad, MeasuredLevel, combined, level_metrics
+from corral.core.model.errors import Refused
+from corral.core.model.tuning.tuning_spec import BenchmarkSpec
+from corral.tuner.measuring.generators import choose_generator, with_tokenizer
+from corral.tuner.measuring.level_figures import AppliedLoad, MeasuredLevel, combined, level_metrics
 from corral.wire import from_plain
 
 _MINUTE_S = 60.0

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from corral.model.answers.autotuner import AutotunerCatalog, AutotunerPreset
+from corral.core.model.answers.autotuner import AutotunerCatalog, AutotunerPreset
 from corral.tuner.inference_engine import find_inference_engine
 from corral.tuner.presets import presets
 

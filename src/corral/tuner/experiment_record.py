@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from corral.model.answers.tuning import ExperimentRow
+from corral.core.model.answers.tuning import ExperimentRow
 from corral.tuner.search.trial import LevelReading, Trial, TrialFailure
 from corral.wire import from_plain, to_plain
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from corral.client import Client
-from corral.model.answers.tuning import ExperimentRow
-from corral.model.errors import Refused
-from corral.model.tuning_spec import TuningSpec
-from corral.model.units import count_of
-from corral.tuner.built_in_generator import BuiltInGenerator
+from corral.core.model.answers.tuning import ExperimentRow
+from corral.core.model.errors import Refused
+from corral.core.model.tuning.tuning_spec import TuningSpec
+from corral.core.model.units import count_of
 from corral.tuner.deployments.deployment import (
     Deployed,
     Deployment,
@@ -24,13 +23,14 @@ from corral.tuner.deployments.deployment import (
     Mode,
     NothingDeploys,
 )
-from corral.tuner.energy import energy_figures, energy_j
 from corral.tuner.experiment_record import state_of, trial_of, windows_of
-from corral.tuner.generators import Chosen, LoadGenerator
 from corral.tuner.gpu_estimate import gpu_estimate
-from corral.tuner.gpu_records import monitoring_of_windows, whole_seconds
 from corral.tuner.inference_engine import InferenceEngine
-from corral.tuner.level_figures import (
+from corral.tuner.measuring.built_in_generator import BuiltInGenerator
+from corral.tuner.measuring.energy import energy_figures, energy_j
+from corral.tuner.measuring.generators import Chosen, LoadGenerator
+from corral.tuner.measuring.gpu_records import monitoring_of_windows, whole_seconds
+from corral.tuner.measuring.level_figures import (
     HEADLINES,
     RATES,
     AppliedLoad,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 from corral.tuner.inference_engine import canonical
 from corral.tuner.presets import without_presets
 

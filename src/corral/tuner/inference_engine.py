@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
-from corral.model.errors import Refused, nearest
-from corral.model.tuning_spec import DeploymentMode, TuningSpec
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.tuning.tuning_spec import DeploymentMode, TuningSpec
 from corral.tuner.presets import without_presets
 
 _GROUPS = ("__parallel__", "__quant__")

@@ -1,10 +1,10 @@
 """What the server asks of the tuner's rules. numpy, which the search needs, is loaded when it is first needed."""
 
-from corral.control.tuning.task_insight import TuningSense
-from corral.model.answers.tuning_findings import TaskEstimate
-from corral.model.tuning_spec import TuningSpec
-from corral.tuner.task_export import WINNERS, experiments_csv
-from corral.tuner.task_findings import best_and_default, findings
+from corral.core.control.tuning.task_insight import TuningSense
+from corral.core.model.answers.tuning_findings import TaskEstimate
+from corral.core.model.tuning.tuning_spec import TuningSpec
+from corral.tuner.tasks.task_export import WINNERS, experiments_csv
+from corral.tuner.tasks.task_findings import best_and_default, findings
 
 
 def tuning_sense() -> TuningSense:
@@ -13,6 +13,6 @@ def tuning_sense() -> TuningSense:
 
 
 def _estimate(spec: TuningSpec, node_gpus: tuple[int, ...]) -> TaskEstimate:
-    from corral.tuner.task_estimate import estimate
+    from corral.tuner.tasks.task_estimate import estimate
 
     return estimate(spec, node_gpus)

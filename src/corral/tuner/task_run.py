@@ -12,19 +12,19 @@ from contextlib import suppress
 from dataclasses import replace
 
 from corral.client import Client
-from corral.model.answers.tuning import ExperimentRow, TaskDetail
-from corral.model.errors import BackendFailed, Conflict, CorralError
+from corral.core.model.answers.tuning import ExperimentRow, TaskDetail
+from corral.core.model.errors import BackendFailed, Conflict, CorralError
 from corral.tuner.deployments.deployment import NothingDeploys
 from corral.tuner.deployments.modes import MODES
 from corral.tuner.experiment_record import trial_of
 from corral.tuner.experiment_run import ExperimentRun, RunningTask, StopSign
-from corral.tuner.generators import choose_generator, with_tokenizer
 from corral.tuner.inference_engine import engine_of
-from corral.tuner.known_limits import local_model, why_not
+from corral.tuner.measuring.generators import choose_generator, with_tokenizer
 from corral.tuner.search.search import Search
 from corral.tuner.search.trial import Candidate, Later, Trial
 from corral.tuner.shared_search import SharedSearch
-from corral.tuner.task_problem import problem_of
+from corral.tuner.tasks.known_limits import local_model, why_not
+from corral.tuner.tasks.task_problem import problem_of
 
 log = logging.getLogger("corral.tuner")
 

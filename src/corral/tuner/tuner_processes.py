@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from corral.as_login import command_as
-from corral.tuner.genai_bench import PROGRAM
+from corral.tuner.measuring.genai_bench import PROGRAM
 
 log = logging.getLogger("corral.tuner")
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from corral.model.device import Device, Node
-from corral.model.means import Means
-from corral.model.tenant import Tenant
-from corral.model.units import MILLI_PER_DEVICE, format_share
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import Means
+from corral.core.model.placing.tenant import Tenant
+from corral.core.model.units import MILLI_PER_DEVICE, format_share
 
 
 class Exclusive:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 
-from corral.model.device import Device
-from corral.model.errors import Refused
+from corral.core.model.devices.device import Device
+from corral.core.model.errors import Refused
 from corral.vendors.amd import AMD
 from corral.vendors.nvidia import NVIDIA
 from corral.vendors.vendor import Vendor

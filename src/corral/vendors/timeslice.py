@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from corral.model.device import Device, Node
-from corral.model.means import Means
-from corral.model.tenant import Tenant
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import Means
+from corral.core.model.placing.tenant import Tenant
 from corral.vendors.sharing_driver import share_refusal
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from corral.clock import Clock
-from corral.model.answers.devices import SlicePlan
-from corral.model.device import Device, DeviceSample, Node
-from corral.model.errors import BackendFailed
-from corral.model.job import Request
-from corral.model.means import Means
-from corral.model.version import Version
-from corral.ports.node import SliceChange
-from corral.ports.preflight import Finding, Place, Workload
+from corral.core.model.answers.devices import SlicePlan
+from corral.core.model.devices.device import Device, DeviceSample, Node
+from corral.core.model.devices.means import Means
+from corral.core.model.errors import BackendFailed
+from corral.core.model.jobs.job import Request
+from corral.core.model.version import Version
+from corral.core.ports.node import SliceChange
+from corral.core.ports.preflight import Finding, Place, Workload
 from corral.vendors.sharing_driver import SharingDriver
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from corral.api.tls import Certificate
+from corral.api.connections.tls import Certificate
 from tests.api.pages.browser import Browser, link_of
 from tests.api.world import PATIENCE_S, TOKEN, Served, World, exchange
 from tests.certificates import make_certificate, needs_openssl

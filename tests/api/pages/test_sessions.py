@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from corral.api.user_turns import whose_request
-from corral.control.token_issuer import TokenIssuer
+from corral.api.requests.user_turns import whose_request
+from corral.core.control.token_issuer import TokenIssuer
 from tests.api.pages.browser import OWN, Browser, link_of
 from tests.api.world import TOKEN, Served
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from corral.cli.direct import derive
 from corral.cli.direct.rows import row_of, rows_of
-from corral.model import row_traits
-from corral.model.answers.job_details import JobDetail
+from corral.core.model import row_traits
+from corral.core.model.answers.job_details import JobDetail
 from corral.wire import from_answer, to_plain
 
 OF_ANY_KIND = st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2)

@@ -9,11 +9,11 @@ from corral.cli.app import Corral
 from corral.cli.commands.job_options import SubmitFlags
 from corral.cli.commands.running import SubmitCommand
 from corral.cli.direct.submit_command import plain_body
-from corral.cli.flags import filled, options_of, spell
+from corral.cli.jobs.flags import filled, options_of, spell
 from corral.cli.reading import read
-from corral.cli.script import read_script
+from corral.cli.scripts.script import read_script
 from corral.client import Client
-from corral.client.request import submission
+from corral.client.submitting.request import submission
 from corral.wire import to_plain
 
 

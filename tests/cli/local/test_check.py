@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.cli.local.check import result_lines
-from corral.ports.preflight import Effect, Finding, Place
+from corral.core.ports.preflight import Effect, Finding, Place
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
 MOCK_DEVICE = """  { mother_uuid = "%s", model_name = "%s", memory_size = "%s", """

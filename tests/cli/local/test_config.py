@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from corral.cli.local import doctor
-from corral.model.device import Device, Node
-from corral.model.errors import Refused
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.errors import Refused
 from tests.cli.in_process import ran
 
 

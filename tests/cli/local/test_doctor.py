@@ -19,11 +19,11 @@ from corral.cli.local.doctor import (
 )
 from corral.cli.local.doctor_devices import devices_finding, nodes_finding
 from corral.client import DeviceRow, NodeRow
+from corral.core.ledger.store import open_ledger
+from corral.core.model.home import Home
 from corral.formatting.check_result import CheckResult
 from corral.formatting.times import clock_time
-from corral.ledger.store import open_ledger
-from corral.model.home import Home
-from corral.runtimes.process import native_supervisor
+from corral.host.runtimes.process import native_supervisor
 from tests.vendors.nvidia.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml
 
 __all__ = ["nvml_library", "nvml_stub", "stubbed_nvml"]

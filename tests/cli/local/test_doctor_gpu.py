@@ -20,10 +20,10 @@ from corral.cli.local.doctor_gpu import (
     check_process_mode,
     check_runtime,
 )
+from corral.core.model.devices.device import Device, Node, Partition
+from corral.core.model.devices.means import Means
+from corral.core.model.home import Home
 from corral.formatting.check_result import OK, WARNING
-from corral.model.device import Device, Node, Partition
-from corral.model.home import Home
-from corral.model.means import Means
 
 A100 = Device("GPU-a", 0, "NVIDIA A100", 81920, compute_capability=(8, 0), mig_enabled=False, persistence=True)
 NODE = Node("here", (A100,), 8000, 32768, driver_version="550.54.15", cuda_version=(12, 4))

@@ -8,12 +8,12 @@ import pytest
 
 from corral.cli.local.reserved_run import Choice, _refuse_elsewhere, choose, take
 from corral.client import Client, DeviceRow, JobRow
+from corral.core.model.answers.jobs import GrantRow
+from corral.core.model.answers.site import NodeRow
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.job import JobKind
+from corral.core.model.jobs.phase import Phase
 from corral.gpu import lock_files, reading
-from corral.model.answers.jobs import GrantRow
-from corral.model.answers.site import NodeRow
-from corral.model.errors import Refused
-from corral.model.job import JobKind
-from corral.model.phase import Phase
 from tests.vendors.nvidia.nvml_stub import NvmlStub, stub_uuid
 
 PAIR = JobRow(

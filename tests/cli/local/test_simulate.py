@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 from tests.cli.in_process import ran
 
 SWF = "".join(

@@ -4,12 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from corral.core.ledger.store import open_ledger
+from corral.core.model.home import Home
+from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.phase import Phase
+from corral.core.ports.ledger import JobQuery
 from corral.features.all_slices import SLICES
-from corral.ledger.store import open_ledger
-from corral.model.home import Home
-from corral.model.job import Job
-from corral.model.phase import Phase
-from corral.ports.ledger import JobQuery
 from tests.kubernetes.soak.record import SeenPod
 from tests.soak.claims import Claim
 

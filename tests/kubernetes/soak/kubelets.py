@@ -17,12 +17,12 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from corral.kubernetes.cluster.client import Cluster
-from corral.kubernetes.cluster.errors import NoSuchObject, ObjectChanged
-from corral.kubernetes.cluster.object_watch import ObjectWatch
-from corral.kubernetes.cluster.resource import NODES, PODS
-from corral.kubernetes.cluster.watch_state import Change
-from corral.model.errors import CorralError
+from corral.core.model.errors import CorralError
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.errors import NoSuchObject, ObjectChanged
+from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
+from corral.engines.kubernetes.cluster.resource import NODES, PODS
+from corral.engines.kubernetes.cluster.watch_state import Change
 from tests.kubernetes.kubelet_port import KubeletPort
 from tests.kubernetes.nodes import make_node
 

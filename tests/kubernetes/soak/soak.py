@@ -17,14 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from corral.client import Client
-from corral.kubernetes.cluster.client import Selection
-from corral.kubernetes.cluster.errors import NoSuchObject, ObjectChanged
-from corral.kubernetes.cluster.resource import NAMESPACES, NODES, PODS, SERVICES
-from corral.kubernetes.pods.runtime import LATE_REQUEST_S, LOG_PATIENCE_S
-from corral.model.home import Home
+from corral.core.model.home import Home
+from corral.engines.kubernetes.cluster.client import Selection
+from corral.engines.kubernetes.cluster.errors import NoSuchObject, ObjectChanged
+from corral.engines.kubernetes.cluster.resource import NAMESPACES, NODES, PODS, SERVICES
+from corral.engines.kubernetes.pods.runtime import LATE_REQUEST_S, LOG_PATIENCE_S
 from corral.pid_file import read_pid
+from tests.engines.kubernetes.engine.site import Site
 from tests.kubernetes.control_plane import Processes
-from tests.kubernetes.engine.site import Site
 from tests.kubernetes.fault_proxy import BAD_DAY, FaultProxy
 from tests.kubernetes.manifests import pod
 from tests.kubernetes.nodes import make_node

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from corral.model.job import Job, JobSpec, Request
-from corral.model.phase import Phase
-from corral.model.pod_ref import PodRef
+from corral.core.model.jobs.job import Job, JobSpec, Request
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.jobs.pod_ref import PodRef
 from tests.kubernetes import manifests
 from tests.kubernetes.soak.claims import differences, ran_twice
 from tests.kubernetes.soak.record import Record

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.tuner.genai_bench import installed_program
+from corral.tuner.measuring.genai_bench import installed_program
 from tests.tuner.genai_bench.tokenizer import write_tokenizer
 
 

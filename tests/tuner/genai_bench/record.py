@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from corral.model.tuning_spec import BenchmarkSpec
-from corral.tuner.genai_bench import GenaiBench, installed_program
-from corral.tuner.level_figures import AppliedLoad
+from corral.core.model.tuning.tuning_spec import BenchmarkSpec
+from corral.tuner.measuring.genai_bench import GenaiBench, installed_program
+from corral.tuner.measuring.level_figures import AppliedLoad
 from tests.tuner.genai_bench.tokenizer import write_tokenizer
 from tests.tuner.serving import stand_in
 

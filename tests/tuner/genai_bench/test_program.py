@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.tuning_spec import BenchmarkSpec
-from corral.tuner import genai_bench
-from corral.tuner.genai_bench import GenaiBench, minutes_of
-from corral.tuner.level_figures import AppliedLoad, GeneratorFailed
+from corral.core.model.tuning.tuning_spec import BenchmarkSpec
+from corral.tuner.measuring import genai_bench
+from corral.tuner.measuring.genai_bench import GenaiBench, minutes_of
+from corral.tuner.measuring.level_figures import AppliedLoad, GeneratorFailed
 from tests.tuner.genai_bench.record import RESULTS
 
 SPEC = BenchmarkSpec(model_name="m", model_tokenizer="tokenizer")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from corral.client import Client
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 from corral.tuner.benchmark import run_benchmark_job
-from corral.tuner.genai_bench import PROGRAM
-from corral.tuner.level_figures import GeneratorFailed
+from corral.tuner.measuring.genai_bench import PROGRAM
+from corral.tuner.measuring.level_figures import GeneratorFailed
 from tests.e2e.box import CORRAL, Box, described, serving
 from tests.tuner.serving import stand_in
 

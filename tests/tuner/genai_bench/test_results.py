@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from corral.tuner.genai_bench_results import (
+from corral.tuner.measuring.genai_bench_results import (
     MOST_BYTES,
     BrokenResult,
     figures_of,
@@ -16,7 +16,7 @@ from corral.tuner.genai_bench_results import (
     result_file,
     unanswered,
 )
-from corral.tuner.level_figures import AppliedLoad, combined
+from corral.tuner.measuring.level_figures import AppliedLoad, combined
 from tests.tuner.genai_bench.record import RECORDED, RESULTS
 
 

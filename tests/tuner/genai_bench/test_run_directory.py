@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.tuner.run_directory import private_directory
+from corral.tuner.measuring.run_directory import private_directory
 
 
 def test_it_is_private_and_goes_with_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 from corral.tuner.search.objective import Objective
 from corral.tuner.search.scoring import Scoring, ServiceLimit, failure_score, read_scoring
 from corral.tuner.search.trial import FailedStep, LevelReading, LoadLevel, TrialFailure

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from corral.model.errors import Refused
-from corral.model.tuning_spec import BenchmarkSpec
+from corral.core.model.errors import Refused
+from corral.core.model.tuning.tuning_spec import BenchmarkSpec
 from corral.tuner.benchmark import loads_of
 from corral.tuner.search.problem import SearchStrategy, read_problem
 from corral.tuner.search.search import Search

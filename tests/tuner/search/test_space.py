@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 from corral.tuner.search.space import ListedParameter, RangeParameter, read_space
 
 HUGE = {"parameters": {f"p{n}": list(range(10)) for n in range(9)}}

@@ -5,26 +5,26 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.reserve import exports
+from corral.cli.jobs.reserve import exports
 from corral.client import JobRow
 from corral.clock import ManualClock
-from corral.control.environment import launches_of
+from corral.core.control.launching.environment import launches_of
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import Means
+from corral.core.model.jobs.job import Job, JobKind, JobSpec, Request
+from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
+from corral.core.model.placing.fit import Cause, Fit, Misfit, fit
+from corral.core.model.placing.state import NodeState, slot_of
+from corral.core.model.placing.tenant import Tenant
+from corral.core.model.view import View
+from corral.core.ports.preflight import Effect, Place, Workload
+from corral.core.preflight.rules import check
+from corral.core.sharing.arrange import Arrangement
 from corral.gpu.leasing import Lease
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.device import Device, Node
-from corral.model.fit import Cause, Fit, Misfit, fit
-from corral.model.job import Job, JobKind, JobSpec, Request
-from corral.model.means import Means
-from corral.model.state import NodeState, slot_of
-from corral.model.tenant import Tenant
-from corral.model.view import View
-from corral.ports.preflight import Effect, Place, Workload
-from corral.preflight.rules import check
-from corral.runtimes.docker.body import with_devices
-from corral.runtimes.docker.records import OrderedDevice
-from corral.runtimes.process.srun.layout import devices_variable
-from corral.sharing.arrange import Arrangement
-from corral.telemetry.discover import discover
+from corral.host.runtimes.docker.body import with_devices
+from corral.host.runtimes.docker.records import OrderedDevice
+from corral.host.runtimes.process.srun.layout import devices_variable
+from corral.host.telemetry.discover import discover
 from corral.vendors.amd.amd_sharing import AmdSharing
 
 MOCK = """

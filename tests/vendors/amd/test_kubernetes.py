@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from corral.kubernetes.binding.pod_ask import read_ask
-from corral.kubernetes.cluster.amounts import requests_of
-from corral.kubernetes.cluster.gpu_resources import gpus_of
-from corral.kubernetes.cluster.node_facts import NodeFacts, read_node
-from corral.kubernetes.inventory.devices import devices_of, sick_count, slot_count
-from corral.kubernetes.pods.manifest import pod_of
-from corral.kubernetes.pods.names import Names
-from corral.kubernetes.pods.site import PodSite
-from corral.model.container import Container
-from corral.model.errors import Refused
-from corral.model.job import Request
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.container import Container
+from corral.core.model.jobs.job import Request
+from corral.engines.kubernetes.binding.pod_ask import read_ask
+from corral.engines.kubernetes.cluster.amounts import requests_of
+from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
+from corral.engines.kubernetes.cluster.node_facts import NodeFacts, read_node
+from corral.engines.kubernetes.inventory.devices import devices_of, sick_count, slot_count
+from corral.engines.kubernetes.pods.manifest import pod_of
+from corral.engines.kubernetes.pods.names import Names
+from corral.engines.kubernetes.pods.site import PodSite
+from tests.engines.kubernetes.pods.launches import launch_of
 from tests.kubernetes.manifests import node, pod
-from tests.kubernetes.pods.launches import launch_of
 
 LABELS = {
     "amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM",

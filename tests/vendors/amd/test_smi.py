@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from corral.clock import ManualClock
-from corral.model.device import DeviceProcess, Link
-from corral.model.errors import BackendFailed
-from corral.telemetry.discover import AnyDriver
+from corral.core.model.devices.device import DeviceProcess, Link
+from corral.core.model.errors import BackendFailed
+from corral.host.telemetry.discover import AnyDriver
 from corral.vendors.amd import AMD
 from corral.vendors.amd.smi import AmdSmiSource, load_amdsmi, open_amdsmi
 from corral.vendors.nvidia import NVIDIA

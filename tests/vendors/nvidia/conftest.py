@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sharing.conftest import device, node, sliced
+from tests.core.sharing.conftest import device, node, sliced
 from tests.vendors.nvidia.nvml_stub import no_driver, nvml_library, nvml_stub, stubbed_nvml
 
 __all__ = ["device", "no_driver", "node", "nvml_library", "nvml_stub", "sliced", "stubbed_nvml"]

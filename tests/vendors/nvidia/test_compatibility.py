@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.model.version import version_of
+from corral.core.model.version import version_of
 from corral.vendors.nvidia.compatibility import (
     architecture_of,
     compute_of_model,

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from corral.config import Settings
-from corral.model.device import Device
-from corral.model.errors import BackendFailed
-from corral.model.means import Means
+from corral.core.model.devices.device import Device
+from corral.core.model.devices.means import Means
+from corral.core.model.errors import BackendFailed
 from corral.vendors.nvidia.nvidia_sharing import NvidiaSharing, process_mode_warning
 from corral.vendors.vendor import Host
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from corral.model.device import Device
-from corral.model.errors import BackendFailed, Forbidden, Refused
+from corral.core.model.devices.device import Device
+from corral.core.model.errors import BackendFailed, Forbidden, Refused
 from corral.vendors.nvidia.mig_plan import (
     MigInstance,
     MigOffer,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.model.device import Device
+from corral.core.model.devices.device import Device
 from corral.vendors.nvidia.mig_slices import slice_milli
 
 

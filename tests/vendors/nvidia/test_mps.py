@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from corral.model.allocation import Grant
-from corral.model.device import Device, Node
-from corral.model.errors import Refused
-from corral.model.tenant import Tenant
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.errors import Refused
+from corral.core.model.placing.allocation import Grant
+from corral.core.model.placing.tenant import Tenant
 from corral.vendors.nvidia.mps import Mps, mps_unfit
 from corral.vendors.nvidia.mps_daemon import MpsState
-from tests.sharing.conftest import tenant
+from tests.core.sharing.conftest import tenant
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.errors import BackendFailed, Refused
+from corral.core.model.errors import BackendFailed, Refused
 from corral.vendors.nvidia import mps_daemon
 from corral.vendors.nvidia.mps_daemon import MpsDaemon, MpsPaths, MpsState, multi_user_missing, program_missing
 

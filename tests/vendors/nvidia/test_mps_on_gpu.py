@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.allocation import Grant
-from corral.model.device import Device
-from corral.model.tenant import Tenant
+from corral.core.model.devices.device import Device
+from corral.core.model.placing.allocation import Grant
+from corral.core.model.placing.tenant import Tenant
 from corral.vendors.nvidia.mps import Mps
 
 pytestmark = [

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.model.device import Device
-from corral.model.means import Means
+from corral.core.model.devices.device import Device
+from corral.core.model.devices.means import Means
 from corral.vendors.nvidia.mps import Mps
 from corral.vendors.nvidia.mps_daemon import MpsHealth, MpsState
 from corral.vendors.nvidia.mps_watch import MpsWatch

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from corral.clock import ManualClock
-from corral.model.errors import BackendFailed
+from corral.core.model.errors import BackendFailed
 from corral.vendors.nvidia.nvidia_smi import NvidiaSmiSource, open_nvidia_smi
-from tests.telemetry.rigs import smi_rig, smi_uuid, write_smi
+from tests.host.telemetry.rigs import smi_rig, smi_uuid, write_smi
 
 READINGS = "0, GPU-a, NVIDIA A100, 81920, 10, 81910, 5, 40, 61.5, 400.00, Default, 7, 1410, 1593, 0x0000000000000004\n"
 

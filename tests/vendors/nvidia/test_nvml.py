@@ -9,8 +9,8 @@ import pynvml
 import pytest
 
 from corral.clock import Clock, ManualClock, SystemClock
-from corral.model.device import Link, Partition, throttle_reasons
-from corral.model.errors import BackendFailed
+from corral.core.model.devices.device import Link, Partition, throttle_reasons
+from corral.core.model.errors import BackendFailed
 from corral.vendors.nvidia.nvml import NvmlSource, open_nvml
 from tests.vendors.nvidia.nvml_stub import NvmlStub, build_stub, load_stub, stub_uuid
 

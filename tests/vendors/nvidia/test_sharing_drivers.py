@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from corral.config import Settings
-from corral.model.device import Device, Node
-from corral.model.means import Means
-from corral.model.tenant import Tenant
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import Means
+from corral.core.model.placing.tenant import Tenant
 from corral.vendors.exclusive import Exclusive
 from corral.vendors.nvidia.compute_mode import OneProcess
 from corral.vendors.nvidia.mps import Mps
@@ -17,7 +17,7 @@ from corral.vendors.nvidia.nvidia_sharing import NvidiaSharing
 from corral.vendors.sharing_driver import SharingDriver
 from corral.vendors.timeslice import Timeslice
 from corral.vendors.vendor import Host
-from tests.sharing.conftest import tenant
+from tests.core.sharing.conftest import tenant
 
 
 @dataclass

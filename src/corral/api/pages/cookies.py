@@ -9,11 +9,11 @@ from enum import StrEnum
 
 from starlette.requests import HTTPConnection
 
-from corral.access.caller import Caller
-from corral.api.far_end import FarEnd
-from corral.api.origins import OWN_SITES
-from corral.model.address import is_loopback
-from corral.model.errors import Forbidden
+from corral.api.connections.far_end import FarEnd
+from corral.api.requests.origins import OWN_SITES
+from corral.core.access.caller import Caller
+from corral.core.model.devices.address import is_loopback
+from corral.core.model.errors import Forbidden
 
 NAME = "corral_session"
 """How its name begins. A browser has one set of cookies for all ports of a host, so each server has its own."""

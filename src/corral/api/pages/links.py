@@ -4,9 +4,9 @@ import secrets
 import time
 from collections.abc import Callable
 
-from corral.access.caller import Caller
-from corral.control.token_issuer import digest_of
-from corral.model.errors import Conflict
+from corral.core.access.caller import Caller
+from corral.core.control.token_issuer import digest_of
+from corral.core.model.errors import Conflict
 
 VALID_S = 120.0
 """How long a link may be opened: time to copy it to a browser elsewhere, no more."""

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from corral.api.server import tcp_socket
+from corral.core.model.errors import Refused
 from corral.files import read_whole
-from corral.model.errors import Refused
 
 _MOST_BYTES = 16
 _PORTS_OF_ROOT = range(700, 980)

@@ -7,23 +7,23 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from corral.access.caller import Caller
-from corral.api import shapes
-from corral.api.bodies import Intake
-from corral.api.errors import Unauthenticated
+from corral.api.answers.errors import Unauthenticated
+from corral.api.answers.responses import gives, gives_nothing
 from corral.api.pages import cookies
 from corral.api.pages.files import PageFile, is_page
 from corral.api.pages.links import VALID_S
-from corral.api.reading import read_body
-from corral.api.responses import gives, gives_nothing
+from corral.api.requests import shapes
+from corral.api.requests.bodies import Intake
+from corral.api.requests.reading import read_body
+from corral.api.requests.user_threads import on_worker
+from corral.api.requests.user_turns import answer_for
 from corral.api.route_table import Body, RouteTable
 from corral.api.routing import AppState, RequestContext, json_response
-from corral.api.user_threads import on_worker
-from corral.api.user_turns import answer_for
-from corral.control.querying.wall_times import in_wall_time
-from corral.model.answers.tokens import PageLink, PageSession
-from corral.model.errors import Conflict, Forbidden, Refused
-from corral.model.token import TokenScope
+from corral.core.access.caller import Caller
+from corral.core.control.querying.wall_times import in_wall_time
+from corral.core.model.answers.tokens import PageLink, PageSession
+from corral.core.model.errors import Conflict, Forbidden, Refused
+from corral.core.model.token import TokenScope
 
 router = RouteTable("pages")
 login_router = RouteTable("pages", open_to_all=True)

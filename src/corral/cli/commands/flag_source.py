@@ -3,9 +3,9 @@
 from pathlib import Path
 from textwrap import wrap
 
+from corral.core.model.field import RESERVE, RUN, SUBMIT, Kind
 from corral.declared.meanings import meaning_of
 from corral.declared.option_fields import OptionField, options
-from corral.model.field import RESERVE, RUN, SUBMIT, Kind
 
 PATH = Path(__file__).with_name("job_options.py")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from corral.model.errors import Refused
-from corral.model.units import MILLI_PER_DEVICE, parse_share_milli
+from corral.core.model.errors import Refused
+from corral.core.model.units import MILLI_PER_DEVICE, parse_share_milli
 
 
 def number_of_gpus(text: str) -> int | str:

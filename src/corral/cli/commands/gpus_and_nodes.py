@@ -35,7 +35,7 @@ class AllocMapCommand(
 
 class ResourcesCommand(
     DeclaredCommand,
-    runs="resources.resources",
+    runs="site.resources.resources",
     examples=(
         "corral resources",
         "corral submit --resource cuda.shares=0.5 -- ./job",
@@ -57,21 +57,21 @@ class NodesCommand(DeclaredCommand, runs="direct.list_nodes.list_nodes", example
     json: bool = flag("--json", help="Print JSON.")
 
 
-class CordonCommand(DeclaredCommand, runs="cordon.cordon", examples=('corral cordon 3 --reason "fan is loud"',)):
+class CordonCommand(DeclaredCommand, runs="site.cordon.cordon", examples=('corral cordon 3 --reason "fan is loud"',)):
     """Keep new jobs from starting on a GPU or a node. Running jobs go on."""
 
     target: str = text(metavar="GPU|NODE", help="A GPU (UUID, index, NODE:INDEX) or a node's name.", required=True)
     reason: str = text("--reason", metavar="TEXT", help="Shown to everyone who looks at it.", default="")
 
 
-class UncordonCommand(DeclaredCommand, runs="cordon.uncordon", examples=("corral uncordon 3",)):
+class UncordonCommand(DeclaredCommand, runs="site.cordon.uncordon", examples=("corral uncordon 3",)):
     """Let jobs start on a GPU or a node again."""
 
     target: str = text(metavar="GPU|NODE", help="A GPU (UUID, index, NODE:INDEX) or a node's name.", required=True)
 
 
 class DrainCommand(
-    DeclaredCommand, runs="nodes.drain", examples=('corral drain gpu-07 --deadline 30m --reason "kernel update"',)
+    DeclaredCommand, runs="site.nodes.drain", examples=('corral drain gpu-07 --deadline 30m --reason "kernel update"',)
 ):
     """Empty a node: start nothing more on it. `corral uncordon` gives it back."""
 
@@ -82,7 +82,7 @@ class DrainCommand(
     reason: str = text("--reason", metavar="TEXT", help="Shown to everyone who looks at the node.", default="")
 
 
-class MigCutCommand(DeclaredCommand, runs="mig.cut", examples=("corral mig cut 1 1g.10gb --count 2 --apply",)):
+class MigCutCommand(DeclaredCommand, runs="site.mig.cut", examples=("corral mig cut 1 1g.10gb --count 2 --apply",)):
     """Create MIG slices on a GPU that is in MIG mode."""
 
     device: str = text(metavar="GPU", help="Index or UUID.", required=True)
@@ -92,7 +92,7 @@ class MigCutCommand(DeclaredCommand, runs="mig.cut", examples=("corral mig cut 1
     json: bool = flag("--json", help="Print JSON.")
 
 
-class MigGiveUpCommand(DeclaredCommand, runs="mig.give_up", examples=("corral mig give-up 1 --apply",)):
+class MigGiveUpCommand(DeclaredCommand, runs="site.mig.give_up", examples=("corral mig give-up 1 --apply",)):
     """Delete all MIG slices of a GPU. None may be in use by a job."""
 
     device: str = text(metavar="GPU", help="Index or UUID.", required=True)

@@ -7,7 +7,7 @@ from corral.cli.declaring import DeclaredCommand, choice, flag, text
 
 class DemoCommand(
     DeclaredCommand,
-    runs="demo.demo",
+    runs="jobs.demo.demo",
     examples=(
         "corral demo",
         "corral demo --keep",
@@ -24,7 +24,7 @@ class DemoCommand(
 
 class CompletionCommand(
     DeclaredCommand,
-    runs="completion.completion",
+    runs="help.completion.completion",
     examples=(
         "echo 'eval \"$(corral completion bash)\"' >> ~/.bashrc",
         "echo 'eval \"$(corral completion zsh)\"' >> ~/.zshrc     # below compinit",
@@ -41,7 +41,7 @@ class CompletionCommand(
 
 class HelpCommand(
     DeclaredCommand,
-    runs="help_command.help",
+    runs="help.help_command.help",
     examples=(
         "corral help token create",
         "corral help docs",

@@ -94,7 +94,7 @@ class ShowCommand(
 
 class TopCommand(
     DeclaredCommand,
-    runs="top.top",
+    runs="site.top.top",
     examples=(
         "corral top",
         "corral top --once",
@@ -111,7 +111,7 @@ class TopCommand(
 
 class DashboardCommand(
     DeclaredCommand,
-    runs="dashboard.dashboard",
+    runs="site.dashboard.dashboard",
     examples=(
         "corral dashboard",
         "ssh -L 8712:127.0.0.1:712 gpu-box   # and open the link with 8712",
@@ -192,7 +192,7 @@ class LogsCommand(
 
 class EventsCommand(
     DeclaredCommand,
-    runs="events.events",
+    runs="site.events.events",
     examples=(
         "corral events",
         "corral events --topics jobs --after 1041 --json",

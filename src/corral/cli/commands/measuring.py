@@ -73,7 +73,7 @@ class EstimateCommand(
 
 class UsageCommand(
     DeclaredCommand,
-    runs="usage.usage",
+    runs="reports.usage.usage",
     examples=(
         "corral usage --by project --since 30d",
         "corral usage --from 2026-01 --by month,user --format csv",
@@ -98,7 +98,7 @@ class UsageCommand(
 
 class ReportCommand(
     DeclaredCommand,
-    runs="report.report",
+    runs="reports.report.report",
     examples=(
         "corral report --by project,user --since 30d",
         "corral report --by model --from 2026-10 --format html > use.html",
@@ -131,7 +131,7 @@ class ReportCommand(
 
 class KpisCommand(
     DeclaredCommand,
-    runs="kpis.kpis",
+    runs="reports.kpis.kpis",
     examples=(
         "corral kpis",
         "corral kpis --by user --since 7d",

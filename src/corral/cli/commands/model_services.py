@@ -7,7 +7,7 @@ from corral.cli.declaring import DeclaredCommand, flag, text, whole
 
 class DeployCommand(
     DeclaredCommand,
-    runs="deploy.deploy",
+    runs="tuning.deploy.deploy",
     examples=(
         "corral deploy chat --via ome --model llama-3-2-1b-instruct \\",
         "      --runtime sglang-llama-small --param tp-size=2",
@@ -57,7 +57,7 @@ class DeployCommand(
 
 
 class DeploymentsCommand(
-    DeclaredCommand, runs="deploy.deployments", examples=("corral deployments --namespace serving",)
+    DeclaredCommand, runs="tuning.deploy.deployments", examples=("corral deployments --namespace serving",)
 ):
     """List the model services that Corral has deployed."""
 
@@ -68,7 +68,9 @@ class DeploymentsCommand(
     context: str | None = text("--context", metavar="C", help="Of the kubeconfig, instead of its own.")
 
 
-class UndeployCommand(DeclaredCommand, runs="deploy.undeploy", examples=("corral undeploy chat --namespace serving",)):
+class UndeployCommand(
+    DeclaredCommand, runs="tuning.deploy.undeploy", examples=("corral undeploy chat --namespace serving",)
+):
     """Remove a model service that Corral has deployed, and what it holds."""
 
     name: str = text(metavar="NAME", help="The service's name.", required=True)

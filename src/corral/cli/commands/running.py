@@ -8,7 +8,7 @@ from corral.cli.declaring import DeclaredCommand, flag, text, whole
 
 class RunCommand(
     DeclaredCommand,
-    runs="run.run",
+    runs="jobs.run.run",
     takes=JobFlags,
     follows=True,
     examples=(
@@ -81,7 +81,7 @@ class SubmitCommand(
 
 class ExecCommand(
     DeclaredCommand,
-    runs="execute.execute",
+    runs="jobs.execute.execute",
     follows=True,
     examples=(
         "corral exec 17 -- nvidia-smi",
@@ -131,7 +131,10 @@ class WaitCommand(
 
 
 class ReserveCommand(
-    DeclaredCommand, runs="reserve.reserve", takes=DeviceFlags, examples=('eval "$(corral reserve --gpus 1 --for 2h)"',)
+    DeclaredCommand,
+    runs="jobs.reserve.reserve",
+    takes=DeviceFlags,
+    examples=('eval "$(corral reserve --gpus 1 --for 2h)"',),
 ):
     """Reserve GPUs for interactive work.
 
@@ -147,7 +150,7 @@ class ReserveCommand(
     detach: bool = flag("--detach", help="Keep them until the time is up, even after this session ends.")
 
 
-class AdoptCommand(DeclaredCommand, runs="reserve.adopt", examples=("corral adopt 4213 --name llama-sft",)):
+class AdoptCommand(DeclaredCommand, runs="jobs.reserve.adopt", examples=("corral adopt 4213 --name llama-sft",)):
     """Make a running process a job, so that it keeps the GPUs it uses.
 
     The process runs on unchanged, and nobody else gets its GPUs until it ends.

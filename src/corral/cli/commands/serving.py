@@ -100,7 +100,7 @@ class ConfigCheckCommand(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class ConfigReloadCommand(DeclaredCommand, runs="config_reload.reload", examples=("corral config reload",)):
+class ConfigReloadCommand(DeclaredCommand, runs="site.config_reload.reload", examples=("corral config reload",)):
     """Have the running server read its settings again.
 
     Shows what has changed, and what changes only when the server is restarted. If anything in the file is wrong, shows
@@ -139,7 +139,7 @@ class ConfigCommand(
 
 class TokenCreateCommand(
     DeclaredCommand,
-    runs="token_command.create",
+    runs="site.token_command.create",
     examples=(
         "corral token create --expires 7d",
         "corral token create --user alice --scope read",
@@ -162,7 +162,7 @@ class TokenCreateCommand(
 
 class TokenListCommand(
     DeclaredCommand,
-    runs="token_command.list_tokens",
+    runs="site.token_command.list_tokens",
     examples=(
         "corral token list",
         "corral token list --all --json",
@@ -174,7 +174,7 @@ class TokenListCommand(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class TokenRevokeCommand(DeclaredCommand, runs="token_command.revoke", examples=("corral token revoke 3",)):
+class TokenRevokeCommand(DeclaredCommand, runs="site.token_command.revoke", examples=("corral token revoke 3",)):
     """Revoke a token and all tokens created with it, at once. Jobs submitted with it run on."""
 
     token_id: str = text(metavar="ID", help="Its id in `corral token list`.", required=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from corral.cli.declaring import DeclaredCommand, flag, text
 
 
-class AlertsAckCommand(DeclaredCommand, runs="alerts.ack", examples=("corral alerts ack 5f0c27ab",)):
+class AlertsAckCommand(DeclaredCommand, runs="site.alerts.ack", examples=("corral alerts ack 5f0c27ab",)):
     """Say that you take care of an alert. Others see so; that it is over is told all the same."""
 
     alert_id: str = text(metavar="ID", help="Its id in `corral alerts`.", required=True)
@@ -14,7 +14,7 @@ class AlertsAckCommand(DeclaredCommand, runs="alerts.ack", examples=("corral ale
 
 class AlertsSilenceCommand(
     DeclaredCommand,
-    runs="alerts.silence",
+    runs="site.alerts.silence",
     examples=(
         "corral alerts silence temperature --for 2h",
         'corral alerts silence "node=gpu-07,severity=warning" --for 1d --reason "new fans"',
@@ -34,13 +34,13 @@ class AlertsSilenceCommand(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class AlertsSilencesCommand(DeclaredCommand, runs="alerts.silences", examples=("corral alerts silences",)):
+class AlertsSilencesCommand(DeclaredCommand, runs="site.alerts.silences", examples=("corral alerts silences",)):
     """List the silences that are in force."""
 
     json: bool = flag("--json", help="Print JSON.")
 
 
-class AlertsTestCommand(DeclaredCommand, runs="alerts.try_channel", examples=("corral alerts test ops",)):
+class AlertsTestCommand(DeclaredCommand, runs="site.alerts.try_channel", examples=("corral alerts test ops",)):
     """Send a message to a channel of the site, wait for the result, and print it. Exits with 1 if it was not delivered.
 
     For administrators. `corral channels test` tries your own channel.
@@ -50,7 +50,9 @@ class AlertsTestCommand(DeclaredCommand, runs="alerts.try_channel", examples=("c
     json: bool = flag("--json", help="Print JSON.")
 
 
-class AlertsUnsilenceCommand(DeclaredCommand, runs="alerts.unsilence", examples=("corral alerts unsilence 91ab03c4",)):
+class AlertsUnsilenceCommand(
+    DeclaredCommand, runs="site.alerts.unsilence", examples=("corral alerts unsilence 91ab03c4",)
+):
     """End a silence. What it kept back and still fires is told."""
 
     silence_id: str = text(metavar="ID", help="Its id in `corral alerts silences`.", required=True)
@@ -59,7 +61,7 @@ class AlertsUnsilenceCommand(DeclaredCommand, runs="alerts.unsilence", examples=
 
 class AlertsCommand(
     DeclaredCommand,
-    runs="alerts.alerts",
+    runs="site.alerts.alerts",
     commands={
         "ack": AlertsAckCommand,
         "silence": AlertsSilenceCommand,
@@ -78,7 +80,7 @@ class AlertsCommand(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class ChannelsListCommand(DeclaredCommand, runs="channels.list_channels", examples=("corral channels list",)):
+class ChannelsListCommand(DeclaredCommand, runs="site.channels.list_channels", examples=("corral channels list",)):
     """List your channel, or as administrator also those of the site. URLs are secrets and not shown."""
 
     json: bool = flag("--json", help="Print JSON.")
@@ -86,7 +88,7 @@ class ChannelsListCommand(DeclaredCommand, runs="channels.list_channels", exampl
 
 class ChannelsSetCommand(
     DeclaredCommand,
-    runs="channels.set_own",
+    runs="site.channels.set_own",
     examples=(
         "corral channels set",
         "corral channels set < url-file",
@@ -102,7 +104,7 @@ class ChannelsSetCommand(
 
 class ChannelsTestCommand(
     DeclaredCommand,
-    runs="channels.try_channel",
+    runs="site.channels.try_channel",
     examples=(
         "corral channels test",
         "corral channels test ops",
@@ -114,7 +116,7 @@ class ChannelsTestCommand(
     json: bool = flag("--json", help="Print JSON.")
 
 
-class ChannelsRemoveCommand(DeclaredCommand, runs="channels.remove", examples=("corral channels remove",)):
+class ChannelsRemoveCommand(DeclaredCommand, runs="site.channels.remove", examples=("corral channels remove",)):
     """Forget your channel."""
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 class TuneCommand(
     DeclaredCommand,
-    runs="tune.tune",
+    runs="tuning.tune.tune",
     examples=(
         "corral tune task.json --follow",
         "corral tune --demo",
@@ -30,7 +30,7 @@ class TuneCommand(
     demo: bool = flag("--demo", help="Tune a stand-in on mock GPUs with a server of its own, in about a minute.")
 
 
-class TasksShowCommand(DeclaredCommand, runs="tasks.show", examples=("corral tasks show 17",)):
+class TasksShowCommand(DeclaredCommand, runs="tuning.tasks.show", examples=("corral tasks show 17",)):
     """Show what a task has found: the best parameters, the proof, and the command to serve so."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
@@ -39,7 +39,7 @@ class TasksShowCommand(DeclaredCommand, runs="tasks.show", examples=("corral tas
 
 class TasksLogsCommand(
     DeclaredCommand,
-    runs="tasks.logs",
+    runs="tuning.tasks.logs",
     examples=(
         "corral tasks logs -f 17",
         "corral tasks logs 17 --experiment 3",
@@ -54,31 +54,31 @@ class TasksLogsCommand(
     )
 
 
-class TasksStartCommand(DeclaredCommand, runs="tasks.start", examples=("corral tasks start 17",)):
+class TasksStartCommand(DeclaredCommand, runs="tuning.tasks.start", examples=("corral tasks start 17",)):
     """Have a task begin. One that failed or was cancelled goes on where it was."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
 
-class TasksCancelCommand(DeclaredCommand, runs="tasks.cancel", examples=("corral tasks cancel 17",)):
+class TasksCancelCommand(DeclaredCommand, runs="tuning.tasks.cancel", examples=("corral tasks cancel 17",)):
     """Let no more experiments of a task begin, and wait until those that run have stopped."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
 
-class TasksRestartCommand(DeclaredCommand, runs="tasks.restart", examples=("corral tasks restart 17",)):
+class TasksRestartCommand(DeclaredCommand, runs="tuning.tasks.restart", examples=("corral tasks restart 17",)):
     """Forget the experiments of a task that does not run, and begin anew."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
 
-class TasksClearCommand(DeclaredCommand, runs="tasks.clear", examples=("corral tasks clear 17",)):
+class TasksClearCommand(DeclaredCommand, runs="tuning.tasks.clear", examples=("corral tasks clear 17",)):
     """Forget the experiments of a task that does not run."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
 
 
-class TasksDeleteCommand(DeclaredCommand, runs="tasks.delete", examples=("corral tasks delete 17",)):
+class TasksDeleteCommand(DeclaredCommand, runs="tuning.tasks.delete", examples=("corral tasks delete 17",)):
     """Forget a task that does not run, and its experiments."""
 
     task_id: str = text(metavar="TASK", help="Its id in `corral tasks`.", required=True)
@@ -86,7 +86,7 @@ class TasksDeleteCommand(DeclaredCommand, runs="tasks.delete", examples=("corral
 
 class TasksCommand(
     DeclaredCommand,
-    runs="tasks.tasks",
+    runs="tuning.tasks.tasks",
     commands={
         "show": TasksShowCommand,
         "logs": TasksLogsCommand,
@@ -108,7 +108,7 @@ class TasksCommand(
 
 class ExperimentsCommand(
     DeclaredCommand,
-    runs="experiments.experiments",
+    runs="tuning.experiments.experiments",
     examples=(
         "corral experiments 17",
         "corral experiments 17 --json",
@@ -121,7 +121,9 @@ class ExperimentsCommand(
 
 
 class BenchCommand(
-    DeclaredCommand, runs="bench.bench", examples=("corral bench http://127.0.0.1:8000 --model llama-3-8b -c 1 -c 8",)
+    DeclaredCommand,
+    runs="tuning.bench.bench",
+    examples=("corral bench http://127.0.0.1:8000 --model llama-3-8b -c 1 -c 8",),
 ):
     """Measure an OpenAI-compatible server.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from corral.cli.screen import complain, print_json, write_lines
-from corral.client.address import find_address
-from corral.client.transport import Transport, is_plain
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport, is_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _change(verb: Verb, ids: Sequence[str] | None, flags: ChangeFlags) -> int:
     """Change the jobs of these ids, or those that flags choose. Who names jobs is never asked."""
     if ids and flags == type(flags)(yes=flags.yes, json=flags.json):
         return change_named(verb, ids, json=flags.json)
-    from corral.cli.change import change_chosen
+    from corral.cli.jobs.change import change_chosen
 
     return change_chosen(verb, ids or (), flags)
 
@@ -56,7 +56,7 @@ def change_named(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
     """Change these jobs, and print which were changed; the exit code."""
     named = list(ids)
     if not all(map(is_plain, named)):
-        from corral.client.arguments import job_ids
+        from corral.client.submitting.arguments import job_ids
 
         named = list(job_ids(named))
     changed: dict[str, Any] = {"ids": [], "unchanged": [], "users": [], "phases": {}, "next": None}
@@ -68,7 +68,7 @@ def change_named(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
             changed["phases"][phase] = changed["phases"].get(phase, 0) + count
     tell(verb, changed, json=json)
     if not (changed["ids"] or changed["unchanged"]):
-        from corral.cli.change import say_none_found
+        from corral.cli.jobs.change import say_none_found
 
         return int(say_none_found(verb))
     return int(any(one["id"] in named for one in changed["unchanged"]))

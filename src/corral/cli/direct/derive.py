@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from corral.model import row_traits
-from corral.model.answers.devices import DeviceRow
-from corral.model.answers.job_details import Explanation, JobDetail
-from corral.model.answers.jobs import JobRow
-from corral.model.answers.site import NodeRow, QueueRow, ServerInfo
+from corral.core.model import row_traits
+from corral.core.model.answers.devices import DeviceRow
+from corral.core.model.answers.job_details import Explanation, JobDetail
+from corral.core.model.answers.jobs import JobRow
+from corral.core.model.answers.site import NodeRow, QueueRow, ServerInfo
 from corral.wire import key_of, to_plain
 
 ROWS = (DeviceRow, Explanation, JobDetail, JobRow, NodeRow, QueueRow, ServerInfo)

@@ -6,10 +6,10 @@ import sys
 
 from corral.cli.direct.named_job import job_meant
 from corral.cli.screen import print_json, width, wrapped, write_lines
-from corral.client.address import find_address
-from corral.client.transport import Transport, job_path
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport, job_path
+from corral.core.model.units import format_duration
 from corral.formatting.times import start_time
-from corral.model.units import format_duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from corral.cli.screen import print_json, write_painted
-from corral.client.address import find_address
-from corral.client.transport import Transport
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ def show_status(given: looking.StatusCommand) -> int:
     """Print each GPU with its state and who uses it; the exit code. With `watch` until it is left."""
     transport = Transport(find_address())
     if given.watch:
-        from corral.cli.live import show_live
+        from corral.cli.tables.live import show_live
 
         show_live(lambda: _status_lines(transport, bars=True), "status")
         return 0
     if given.json:
         return _print_devices(transport)
-    from corral.cli.device_tables import elsewhere
     from corral.cli.screen import fitted, painted
+    from corral.cli.tables.device_tables import elsewhere
 
     write_painted(*_status_lines(transport))
     if (at := elsewhere(transport.address)) is not None:
@@ -37,7 +37,7 @@ def list_devices(given: gpus_and_nodes.DevicesCommand) -> int:
     transport = Transport(find_address())
     if given.json:
         return _print_devices(transport)
-    from corral.cli.device_tables import device_lines
+    from corral.cli.tables.device_tables import device_lines
 
     write_painted(*device_lines(_rows(transport)))
     return 0
@@ -49,8 +49,8 @@ def _print_devices(transport: Transport) -> int:
 
 
 def _status_lines(transport: Transport, *, bars: bool = False) -> list[str]:
-    from corral.cli.device_tables import status_lines
     from corral.cli.direct.rows import row_of
+    from corral.cli.tables.device_tables import status_lines
 
     devices = _rows(transport)
     return status_lines(row_of("ServerInfo", transport.get("/server")), devices, bars=bars)

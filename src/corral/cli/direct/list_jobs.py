@@ -6,9 +6,9 @@ import gc
 import time
 
 from corral.cli.screen import print_json
-from corral.client.address import find_address
-from corral.client.transport import Transport
-from corral.model.errors import Refused
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport
+from corral.core.model.errors import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def list_jobs(given: looking.PsCommand) -> int:
     """Print the jobs that are chosen; the exit code. Of JSON all is printed, as the server has it."""
     names = None
     if given.columns is not None:
-        from corral.cli.job_rows import parse_columns
+        from corral.cli.tables.job_rows import parse_columns
 
         names = parse_columns(given.columns)
         if given.json or given.start:
@@ -45,7 +45,7 @@ def list_jobs(given: looking.PsCommand) -> int:
     if given.json and not given.start and given.sort is None:
         print_json(Transport(find_address()).get("/jobs", limit=0, **wanted)["jobs"])
     else:
-        from corral.cli.job_table import show_jobs
+        from corral.cli.tables.job_table import show_jobs
 
         each = given.elements or given.no_header or given.array is not None
         show_jobs(
@@ -66,7 +66,7 @@ def moment(since: str | None) -> float | None:
     """Unix seconds of a moment of the past. Raises Refused."""
     if since is None:
         return None
-    from corral.cli.periods import parse_past
+    from corral.cli.reports.periods import parse_past
 
     return parse_past(since, time.time(), field="--since")
 
@@ -80,7 +80,7 @@ def checked(text: str | None, field: str) -> str | None:
     """Text that can be sent. Raises Refused."""
     if text is None or text.isascii():
         return text
-    from corral.client.calling_process import checked_text
+    from corral.client.submitting.calling_process import checked_text
 
     return checked_text(text, field)
 
@@ -89,6 +89,6 @@ def _phases_named(states: Sequence[str] | None) -> tuple[str, ...]:
     """The phases that the words for states stand for. Raises Refused."""
     if not states:
         return ()
-    from corral.cli.states import phases_of
+    from corral.cli.tables.states import phases_of
 
     return tuple(phase.value for phase in phases_of(states))

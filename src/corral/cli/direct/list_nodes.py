@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from corral.cli.direct.rows import rows_of
 from corral.cli.screen import print_json, write_painted
-from corral.cli.text_table import TextTable
-from corral.client.address import find_address
-from corral.client.transport import Transport
+from corral.cli.tables.text_table import TextTable
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport
+from corral.core.model.devices.version_labels import VERSION_LABELS
+from corral.core.model.units import format_memory
 from corral.formatting.times import clock_time
-from corral.model.units import format_memory
-from corral.model.version_labels import VERSION_LABELS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from corral.cli.direct.rows import rows_of
 from corral.cli.screen import print_json, write_painted
-from corral.cli.text_table import TextTable
-from corral.client.address import find_address
-from corral.client.transport import Transport
-from corral.model.units import count_of, format_duration, format_memory, format_share
+from corral.cli.tables.text_table import TextTable
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport
+from corral.core.model.units import count_of, format_duration, format_memory, format_share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from corral.cli.commands import looking
     from corral.client import QueueRow
-    from corral.model.queue import Quota
+    from corral.core.model.queues.queue import Quota
 
 
 def list_queues(given: looking.QueuesCommand) -> int:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from corral.cli.screen import say
-from corral.model.errors import NotFound
+from corral.core.model.errors import NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from corral.client.transport import Transport
+    from corral.client.connecting.transport import Transport
 
 
 def job_meant(transport: Transport, word: str) -> str:

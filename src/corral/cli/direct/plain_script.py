@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 
-from corral.cli.foreign_commands import FOREIGN_COMMANDS
-from corral.model.errors import Refused
-from corral.model.script_copy import MOST_BYTES, STANDARD_INPUT, interpreter_of, size_of
+from corral.cli.jobs.foreign_commands import FOREIGN_COMMANDS
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.script_copy import MOST_BYTES, STANDARD_INPUT, interpreter_of, size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

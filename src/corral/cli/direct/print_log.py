@@ -7,10 +7,10 @@ import sys
 from corral.cli.direct.list_jobs import moment
 from corral.cli.direct.named_job import job_meant
 from corral.cli.screen import say
-from corral.client.address import find_address
-from corral.client.transport import Transport, job_path
-from corral.model.errors import Refused
-from corral.model.units import is_whole
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport, job_path
+from corral.core.model.errors import Refused
+from corral.core.model.units import is_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _never_ran(transport: Transport, job_id: str) -> str | None:
     if answer["attempts"]:
         return None
     from corral.cli.direct.rows import row_of
-    from corral.cli.endings import ending_of
+    from corral.cli.jobs.endings import ending_of
 
     row = row_of("JobRow", answer)
     return f"{ending_of(row)}; it never ran, and has no log" if row.ended else None

@@ -1,6 +1,6 @@
 """Rows of answers without the classes of the model, which take longer to load than a table to write (decision 82).
 
-A row has the fields of its class in `corral.model.answers`, with the same defaults for what the server does not tell,
+A row has the fields of its class in `corral.core.model.answers`, with the same defaults for what the server does not tell,
 and the same traits. Enumerations stay text, as which they compare. `shapes` is derived from those classes.
 """
 
@@ -10,7 +10,7 @@ from functools import cache
 from types import SimpleNamespace
 
 from corral.cli.direct.shapes import SHAPES
-from corral.model import row_traits
+from corral.core.model import row_traits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

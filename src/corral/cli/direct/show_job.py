@@ -8,19 +8,19 @@ from collections import Counter
 
 from corral.cli.direct.named_job import job_meant
 from corral.cli.direct.rows import row_of, rows_of
-from corral.cli.job_rows import job_lines, needs_places
 from corral.cli.screen import painted, print_json, room, wrapped, write_painted
-from corral.cli.text_table import TextTable
-from corral.client.address import find_address
-from corral.client.transport import Transport, job_path
+from corral.cli.tables.job_rows import job_lines, needs_places
+from corral.cli.tables.text_table import TextTable
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport, job_path
+from corral.core.model.errors import CorralError, NotFound
+from corral.core.model.jobs.array_indices import named_elements
+from corral.core.model.jobs.named_values import named_values
+from corral.core.model.printable import printable
+from corral.core.model.runs.exit_code import exit_code_in_words
+from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
 from corral.formatting.job_words import PHASE_STYLES, places_of
 from corral.formatting.times import start_time
-from corral.model.array_indices import named_elements
-from corral.model.errors import CorralError, NotFound
-from corral.model.exit_code import exit_code_in_words
-from corral.model.named_values import named_values
-from corral.model.printable import printable
-from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _explained(transport: Transport, detail: JobDetail) -> Explanation | None:
 
 def _memory_before_its_end(detail: JobDetail, explanation: Explanation | None) -> Sequence[str]:
     """How the memory went of a job that ran out of it."""
-    from corral.cli.memory_trend import memory_trend, ran_out_of_memory
+    from corral.cli.tables.memory_trend import memory_trend, ran_out_of_memory
 
     if not ran_out_of_memory(detail, explanation):
         return ()

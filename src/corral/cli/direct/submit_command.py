@@ -6,10 +6,10 @@ from corral.cli.commands.job_options import SubmitFlags
 from corral.cli.direct.plain_script import plain_script
 from corral.cli.reading import UsageError, read_options
 from corral.cli.screen import print_json, say, write_lines
-from corral.client.address import find_address
-from corral.client.plain_submission import plain_submission
-from corral.client.transport import Transport
-from corral.model.units import count_of
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport
+from corral.client.submitting.plain_submission import plain_submission
+from corral.core.model.units import count_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def submit_command(given: running.SubmitCommand) -> int:
     """Queue a command or a script, and print its id; the exit code. More than most have takes the model."""
     body = None if given.dry_run else plain_body(given.words, given.flags, after_dashes=given.after_dashes)
     if body is None:
-        from corral.cli.submit import submit
+        from corral.cli.jobs.submit import submit
 
         return submit(given)
     answer = Transport(find_address()).post("/jobs", body)

@@ -6,8 +6,8 @@ import sys
 from contextlib import nullcontext
 
 from corral.cli.screen import say
-from corral.client.address import find_address
-from corral.client.transport import Transport, is_plain
+from corral.client.connecting.address import find_address
+from corral.client.connecting.transport import Transport, is_plain
 from corral.client.waiting import wait_for
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ def wait_for_jobs(given: running.WaitCommand) -> int:
     ids: Sequence[str] = given.ids
     timeout_s = _seconds(given.timeout)
     if not all(map(is_plain, ids)):
-        from corral.client.arguments import job_ids
+        from corral.client.submitting.arguments import job_ids
 
         ids = job_ids(ids)
     transport = Transport(find_address())
@@ -43,7 +43,7 @@ def wait_for_jobs(given: running.WaitCommand) -> int:
 def _seconds(timeout: str | None) -> float | None:
     if timeout is None:
         return None
-    from corral.model.units import parse_duration_s
+    from corral.core.model.units import parse_duration_s
 
     # A bare number is seconds here, as for timeout(1); it is a job's time limit that has to say which it means.
     return parse_duration_s(f"{timeout}s" if timeout.isdecimal() else timeout, field="--timeout")
@@ -53,7 +53,7 @@ def _progress(ids: Sequence[str]) -> AbstractContextManager[object]:
     """A line that shows how many have ended, where somebody sees it."""
     if not sys.stderr.isatty():
         return nullcontext()
-    from corral.cli.wait_progress import WaitProgress
+    from corral.cli.jobs.wait_progress import WaitProgress
 
     return WaitProgress(ids)
 
@@ -67,7 +67,7 @@ def _unfinished(rows: Sequence[dict[str, Any]], timeout_s: float | None) -> str:
 
 def _say_endings(rows: Sequence[dict[str, Any]]) -> None:
     from corral.cli.direct.rows import rows_of
-    from corral.cli.endings import ending_of
+    from corral.cli.jobs.endings import ending_of
 
     for row in rows_of("JobRow", rows):
         say(ending_of(row))

@@ -7,7 +7,7 @@ from corral.cli.commands import serving
 from corral.cli.local.server import own_python
 from corral.cli.server_part import require_server_part
 
-AGENT = "corral.node.agent"
+AGENT = "corral.host.node.agent"
 
 
 def agent(given: serving.AgentCommand) -> None:

@@ -15,9 +15,9 @@ from corral.cli.screen import (
     write_painted,
 )
 from corral.client import Client, HolderRow, MappedDevice
+from corral.core.model.printable import printable
+from corral.core.model.units import MILLI_PER_DEVICE, format_memory, format_share
 from corral.formatting.device_names import several_nodes, short_model
-from corral.model.printable import printable
-from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
 
 BAR_CELLS = 20
 _FREE = "."
@@ -90,8 +90,8 @@ def _job(job: HolderRow) -> str:
 
 
 def _show_scan(root: Path, *, json: bool) -> None:
-    from corral.sharing.alloc_map import alloc_map_of_files
-    from corral.sharing.scratch import scan
+    from corral.core.sharing.alloc_map import alloc_map_of_files
+    from corral.host.sharing.scratch import scan
 
     found = scan(root, mounts=True)
     for bad in found.bad:

@@ -11,14 +11,14 @@ from corral.cli.commands import measuring
 from corral.cli.commands.measuring import CheckFlags
 from corral.cli.screen import painted, print_json, say, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer, ServerInfo
-from corral.model.device import FIRST_VENDOR, VirtualLayer
-from corral.model.errors import Refused, nearest
-from corral.model.fit import profile_matches
-from corral.model.means import Means
-from corral.model.units import MILLI_PER_DEVICE, parse_memory_mib, parse_share_milli
+from corral.core.model.devices.device import FIRST_VENDOR, VirtualLayer
+from corral.core.model.devices.means import Means
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.placing.fit import profile_matches
+from corral.core.model.units import MILLI_PER_DEVICE, parse_memory_mib, parse_share_milli
 
 if TYPE_CHECKING:
-    from corral.ports.preflight import Finding, Place
+    from corral.core.ports.preflight import Finding, Place
 
 _INDENT = " " * 9
 _OK_INDENT = " " * 7
@@ -26,9 +26,9 @@ _OK_INDENT = " " * 7
 
 def check(given: measuring.CheckCommand) -> int:
     """Run `corral check`."""
-    from corral.preflight.detect import Stated, detect
-    from corral.preflight.rules import blocking
-    from corral.preflight.rules import check as find
+    from corral.core.preflight.detect import Stated, detect
+    from corral.core.preflight.rules import blocking
+    from corral.core.preflight.rules import check as find
 
     stated = Stated(
         None if given.flags.cuda is None else _version(given.flags.cuda, "--cuda"),
@@ -50,8 +50,8 @@ def check(given: measuring.CheckCommand) -> int:
 
 def _missing_program(command: Sequence[str]) -> str | None:
     """Why a program cannot be started here, or its interpreter would find no script; None where nothing is amiss."""
-    from corral.preflight.program_lookup import CORRALS_OWN, look_up, search_path, trouble
-    from corral.preflight.script_argument import exists, no_such_file, script_argument
+    from corral.core.preflight.program_lookup import CORRALS_OWN, look_up, search_path, trouble
+    from corral.core.preflight.script_argument import exists, no_such_file, script_argument
 
     program = command[0]
     if not program or program in CORRALS_OWN:
@@ -115,7 +115,7 @@ def _places(gpu_model: str | None, driver: str | None, mig: str | None) -> "list
 
     Slices are kinds of their own, which only who asks for their profile gets. Raises Refused where there is none.
     """
-    from corral.ports.preflight import Place
+    from corral.core.ports.preflight import Place
     from corral.vendors.registry import vendor_named
 
     unseen = Place(driver=driver) if mig is None else Place(driver=driver, mig=True, means=Means.MIG)
@@ -149,15 +149,15 @@ def _kind(device: DeviceRow) -> tuple[str, int, bool, str, str]:
 
 
 def _layer(device: DeviceRow) -> VirtualLayer | None:
-    from corral.model.version import version_of
+    from corral.core.model.version import version_of
 
     baseline = version_of(device.vgpu_cuda or "")
     return None if device.vgpu_layer is None or baseline is None else VirtualLayer(device.vgpu_layer, baseline)
 
 
 def _place(server: ServerInfo, driver: str | None, device: DeviceRow) -> "Place":
-    from corral.model.version import version_of
-    from corral.ports.preflight import Place
+    from corral.core.model.version import version_of
+    from corral.core.ports.preflight import Place
     from corral.vendors.registry import vendor_named
 
     return Place(
@@ -189,7 +189,7 @@ def _granted(place: "Place", gpus: str, gpu_mem: str | None, share: str | None) 
 
 
 def _version(text: str, flag: str) -> tuple[int, int]:
-    from corral.model.version import version_of
+    from corral.core.model.version import version_of
 
     version = version_of(text)
     if version is None:
@@ -199,7 +199,7 @@ def _version(text: str, flag: str) -> tuple[int, int]:
 
 def parse_dtype(text: str, flag: str = "--dtype") -> str:
     """The precision that a name means. Raises Refused for one that is not known."""
-    from corral.preflight.precision import canonical, known_names
+    from corral.core.preflight.precision import canonical, known_names
 
     name = canonical(text)
     if name is None:

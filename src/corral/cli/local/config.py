@@ -14,12 +14,12 @@ from corral.config import HOST, Settings, load_settings
 from corral.config.mistakes import Collecting, Mistakes
 from corral.config.site import PoolStrategy
 from corral.config.starter import starter_settings
-from corral.control.site.from_settings import SiteSetup, site_setup
-from corral.model.device import Node
-from corral.model.errors import CorralError, Refused
-from corral.model.queue import Project
+from corral.core.control.site.from_settings import SiteSetup, site_setup
+from corral.core.model.devices.device import Node
+from corral.core.model.errors import CorralError, Refused
+from corral.core.model.queues.queue import Project
+from corral.core.sharing.definitions import load_catalogue
 from corral.plugins.queue_orders import load_policies
-from corral.sharing.definitions import load_catalogue
 
 
 def check(given: serving.ConfigCheckCommand) -> int:

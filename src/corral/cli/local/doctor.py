@@ -21,20 +21,20 @@ from corral.cli.local.server import another_owner, answering
 from corral.cli.screen import painted, print_json, width, wrapped, write_painted
 from corral.cli.server_part import install_command, missing_packages
 from corral.client import Client, DeviceRow, NoServer, own_home
-from corral.client.machine_server import how_to_restart, how_to_start
-from corral.client.server_home import SYSTEM_HOME
+from corral.client.connecting.machine_server import how_to_restart, how_to_start
+from corral.client.connecting.server_home import SYSTEM_HOME
 from corral.config import Settings, load_settings
+from corral.core.model.devices.device import FIRST_VENDOR, DeviceSample, Node
+from corral.core.model.errors import Conflict, CorralError, Refused
+from corral.core.model.home import Home
+from corral.core.model.printable import printable
+from corral.core.model.units import count_of, format_memory
 from corral.files import read_start
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
-from corral.model.device import FIRST_VENDOR, DeviceSample, Node
-from corral.model.errors import Conflict, CorralError, Refused
-from corral.model.home import Home
-from corral.model.printable import printable
-from corral.model.units import count_of, format_memory
-from corral.traces.earlier import refuse_without_ledger
+from corral.host.traces.earlier import refuse_without_ledger
 
 if TYPE_CHECKING:
-    from corral.kubernetes.doctor import ServerHere
+    from corral.engines.kubernetes.doctor import ServerHere
 
 _STYLES = {OK: "green", WARNING: "yellow", FAILURE: "red"}
 
@@ -76,9 +76,9 @@ def doctor(given: serving.DoctorCommand) -> int:
 def _cluster_findings(
     kubeconfig: str | None, context: str | None, namespace: str | None, prometheus_url: str | None
 ) -> list[CheckResult]:
-    from corral.kubernetes.cluster.client import Cluster
-    from corral.kubernetes.doctor import examine
-    from corral.kubernetes.inventory.readings.cluster_readings import ReadingSources
+    from corral.engines.kubernetes.cluster.client import Cluster
+    from corral.engines.kubernetes.doctor import examine
+    from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
 
     try:
         cluster = Cluster.connect(kubeconfig, context, namespace)
@@ -89,7 +89,7 @@ def _cluster_findings(
 
 def _server_here(home: Home) -> "ServerHere":
     """What this home says of its server in a cluster, as far as it is ours to read."""
-    from corral.kubernetes.doctor import ServerHere
+    from corral.engines.kubernetes.doctor import ServerHere
 
     here = ServerHere()
     with suppress(CorralError):
@@ -135,7 +135,7 @@ def check_settings(home: Home) -> CheckResult:
         return CheckResult("settings", OK, "no config.yaml, so every setting has its default value")
     if not os.access(home.config_file, os.R_OK):
         return _not_yours_to_read("settings", home.config_file)
-    from corral.control.site.from_settings import site_setup
+    from corral.core.control.site.from_settings import site_setup
     from corral.plugins.queue_orders import load_policies
 
     try:
@@ -218,7 +218,7 @@ def check_ledger(home: Home) -> CheckResult:
         return CheckResult("ledger", FAILURE, f"{path} cannot be read: {error}", advice)
     if missing_packages():
         return CheckResult("ledger", OK, f"{path} can be read; its format is checked where a server is installed")
-    from corral.ledger.schema import unknown_format
+    from corral.core.ledger.schema import unknown_format
 
     for (found,) in formats:
         if (unknown := unknown_format(path, str(found))) is not None:
@@ -268,7 +268,7 @@ def driver_here() -> DriverHere:
 
 def _ask_driver() -> DriverHere:
     from corral.clock import SystemClock
-    from corral.telemetry.discover import discover
+    from corral.host.telemetry.discover import discover
 
     logging.disable(logging.WARNING)  # what it would warn of is what is reported here
     try:
@@ -303,7 +303,7 @@ def check_devices(home: Home) -> CheckResult:
 
 def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[DeviceRow]:
     """The devices as a server would take them that looked now."""
-    from corral.telemetry.device_condition import judge
+    from corral.host.telemetry.device_condition import judge
 
     settings = Settings()
     with suppress(CorralError):  # what is wrong with those of the home is another check's business
@@ -341,7 +341,7 @@ def check_killing(home: Home) -> CheckResult:
 
 def check_supervisor(_home: Home) -> CheckResult:
     """The supervisor of jobs is compiled, without which no server starts."""
-    from corral.runtimes.process.native_supervisor import missing_supervisor
+    from corral.host.runtimes.process.native_supervisor import missing_supervisor
 
     missing = missing_supervisor()
     if missing is None:
@@ -398,8 +398,8 @@ def check_images(_home: Home) -> CheckResult:
     """The host's Docker, where there is one, answers: jobs with --image run in it."""
     if missing_packages():
         return CheckResult("images", OK, "jobs with --image run where a server is installed")
-    from corral.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnreachable, address
-    from corral.runtimes.docker.presence import no_docker
+    from corral.host.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnreachable, address
+    from corral.host.runtimes.docker.presence import no_docker
 
     if (absence := no_docker()) is not None:
         return CheckResult("images", OK, f"{absence}; so jobs with --image are refused")

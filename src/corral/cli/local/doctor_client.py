@@ -5,9 +5,9 @@ import os
 import corral
 from corral.cli.local.doctor_devices import devices_finding, nodes_finding
 from corral.client import Address, Client, NoServer, UntrustedServer, find_address
+from corral.core.model.errors import CorralError, Refused
+from corral.core.model.home import Home
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
-from corral.model.errors import CorralError, Refused
-from corral.model.home import Home
 
 
 def is_client_elsewhere(home: Home) -> bool:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from corral.cli.device_tables import ill, state_in_words
+from corral.cli.tables.device_tables import ill, state_in_words
 from corral.client import DeviceRow, NodeRow
+from corral.core.model.units import count_of
 from corral.formatting.check_result import OK, WARNING, CheckResult
 from corral.formatting.device_names import device_called, several_nodes
-from corral.model.units import count_of
 
 
 def devices_finding(

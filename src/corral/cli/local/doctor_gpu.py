@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import Means
+from corral.core.model.units import count_of
+from corral.core.model.version import dotted, version_tuple
 from corral.formatting.check_result import OK, WARNING, CheckResult
-from corral.model.device import Device, Node
-from corral.model.means import Means
-from corral.model.units import count_of
-from corral.model.version import dotted, version_tuple
 
 LEAST_TOOLKIT = (1, 7, 0)
 """The container toolkit from which on containers get single GPUs by UUID."""
@@ -68,8 +68,8 @@ def check_persistence(here: Surroundings) -> CheckResult:
 
 def check_runtime(here: Surroundings) -> CheckResult:
     """The machine's CUDA toolkit is none that the driver cannot serve."""
-    from corral.ports.preflight import Place, Workload
-    from corral.preflight.cuda_runtime import runtime_of_machine
+    from corral.core.ports.preflight import Place, Workload
+    from corral.core.preflight.cuda_runtime import runtime_of_machine
     from corral.vendors.nvidia.driver_rules import driver_against_runtime
 
     runtime = runtime_of_machine(here.env, here.toolkit)
@@ -94,7 +94,7 @@ def check_precision(here: Surroundings) -> CheckResult:
 
 def check_paddle(here: Surroundings) -> CheckResult:
     """PaddlePaddle's allocator is one that bears with neighbours, where GPUs are shared."""
-    from corral.preflight.cuda_runtime import python_environment
+    from corral.core.preflight.cuda_runtime import python_environment
 
     python = python_environment(["python3"], here.env, Path("/"))
     if python is None or not python.has("paddle") or here.env.get("FLAGS_allocator_strategy") == "naive_best_fit":
@@ -105,7 +105,7 @@ def check_paddle(here: Surroundings) -> CheckResult:
 
 def check_mps(here: Surroundings) -> CheckResult:
     """Devices that the site shares by MPS can be, as it asks, and no daemon of somebody else's is in the way."""
-    from corral.sharing.arrange import Arrangement
+    from corral.core.sharing.arrange import Arrangement
     from corral.vendors.nvidia.mps import Mps
     from corral.vendors.nvidia.mps_daemon import multi_user_missing, program_missing
 

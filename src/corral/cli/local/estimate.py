@@ -10,11 +10,11 @@ from corral.cli.commands import measuring
 from corral.cli.local.check import parse_dtype
 from corral.cli.screen import painted, print_json, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer
-from corral.model.errors import Refused
-from corral.model.units import count_of, format_memory
+from corral.core.model.errors import Refused
+from corral.core.model.units import count_of, format_memory
 
 if TYPE_CHECKING:
-    from corral.preflight.estimate import Estimate, InferenceSetup
+    from corral.core.preflight.estimate import Estimate, InferenceSetup
 
 MOST_RANKS = 64
 """A tensor parallel size beyond this is not suggested."""
@@ -22,9 +22,9 @@ MOST_RANKS = 64
 
 def estimate(given: measuring.EstimateCommand) -> None:
     """Run `corral estimate`."""
-    from corral.preflight.estimate import InferenceSetup, estimate_local, estimate_named, parse_context
-    from corral.preflight.model_name import billions_in
-    from corral.preflight.model_source import find_model
+    from corral.core.preflight.estimate import InferenceSetup, estimate_local, estimate_named, parse_context
+    from corral.core.preflight.model_name import billions_in
+    from corral.core.preflight.model_source import find_model
 
     load = InferenceSetup(
         tensor_parallel=given.tp,

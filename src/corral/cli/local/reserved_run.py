@@ -12,18 +12,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from corral.cli.endings import ending_of
+from corral.cli.jobs.endings import ending_of
 from corral.cli.screen import say
 from corral.client import Client, JobRow
-from corral.client.calling_process import environment
-from corral.client.options import RequestOptions
+from corral.client.submitting.calling_process import environment
+from corral.client.submitting.options import RequestOptions
+from corral.core.model.answers.devices import DeviceRow
+from corral.core.model.errors import Conflict, NotFound, Refused
+from corral.core.model.jobs.job import JobKind
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.units import MILLI_PER_DEVICE, count_of, parse_share_milli
 from corral.formatting.device_names import device_called, several_nodes
 from corral.formatting.times import clock_time
-from corral.model.answers.devices import DeviceRow
-from corral.model.errors import Conflict, NotFound, Refused
-from corral.model.job import JobKind
-from corral.model.phase import Phase
-from corral.model.units import MILLI_PER_DEVICE, count_of, parse_share_milli
 
 if TYPE_CHECKING:
     from corral.vendors.vendor import Vendor

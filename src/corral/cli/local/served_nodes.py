@@ -1,8 +1,8 @@
 """The nodes of the server that answers, as settings are checked against them."""
 
 from corral.client import Client
-from corral.model.answers.devices import DeviceRow
-from corral.model.device import Device, Node
+from corral.core.model.answers.devices import DeviceRow
+from corral.core.model.devices.device import Device, Node
 
 
 def served_nodes(client: Client) -> list[Node]:

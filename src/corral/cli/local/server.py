@@ -12,19 +12,19 @@ from pathlib import Path
 
 import corral
 from corral.cli.commands import serving
-from corral.cli.kubeconfig_variable import kubeconfig_from_anywhere
+from corral.cli.jobs.kubeconfig_variable import kubeconfig_from_anywhere
 from corral.cli.screen import say, typed, write_lines
 from corral.cli.server_part import require_server_part
 from corral.client import Client, ServerInfo, own_home
+from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, Refused
+from corral.core.model.home import Home
 from corral.device_claims import warning_of_others
-from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, Refused
-from corral.model.home import Home
 from corral.pid_file import read_pid
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
-DAEMON = "corral.daemon"
+DAEMON = "corral.app.daemon"
 REMARK = "remark: "
 
 

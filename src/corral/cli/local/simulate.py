@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from corral.cli.commands import simulating
-from corral.cli.progress import ProgressLine
 from corral.cli.screen import print_json, write_lines
+from corral.cli.tables.progress import ProgressLine
+from corral.core.model.errors import Refused
+from corral.core.model.units import is_whole
 from corral.event_log import log_to_stderr
-from corral.model.errors import Refused
-from corral.model.units import is_whole
 
 if TYPE_CHECKING:
-    from corral.sim.history import History
     from corral.sim.progress import Progress
+    from corral.sim.reports.history import History
 
 R = TypeVar("R")
 
 
 def openb(given: simulating.SimulateOpenbCommand) -> None:
     """Run `corral simulate openb`."""
-    from corral.sim.openb import Point, read_trace, replay, shipped_trace
-    from corral.sim.report import beside, packing_page
+    from corral.sim.benchmarks.openb import Point, read_trace, replay, shipped_trace
+    from corral.sim.reports.report import beside, packing_page
 
     files = [path for path in (given.nodes, given.pods, given.order) if path is not None]
     if files and len(files) < 3:
@@ -51,9 +51,9 @@ def openb(given: simulating.SimulateOpenbCommand) -> None:
 
 def swf(given: simulating.SimulateSwfCommand) -> None:
     """Run `corral simulate swf`."""
-    from corral.sim.history import History
-    from corral.sim.report import beside
-    from corral.sim.swf import read_trace, simulate
+    from corral.sim.benchmarks.swf import read_trace, simulate
+    from corral.sim.reports.history import History
+    from corral.sim.reports.report import beside
 
     histories = {name: History() for name in _names(given.order, "--order")}
     recorded = read_trace(given.trace)
@@ -80,9 +80,9 @@ def swf(given: simulating.SimulateSwfCommand) -> None:
 
 def gavel(given: simulating.SimulateGavelCommand) -> None:
     """Run `corral simulate gavel`."""
-    from corral.sim.gavel import read_trace, simulate
-    from corral.sim.history import History
-    from corral.sim.report import beside
+    from corral.sim.benchmarks.gavel import read_trace, simulate
+    from corral.sim.reports.history import History
+    from corral.sim.reports.report import beside
 
     histories = {name: History() for name in _names(given.policy, "--policy")}
     recorded = read_trace(given.jobs)
@@ -106,11 +106,11 @@ def gavel(given: simulating.SimulateGavelCommand) -> None:
 
 def journal(given: simulating.SimulateJournalCommand) -> None:
     """Run `corral simulate journal`."""
-    from corral.model.home import Home
-    from corral.model.units import parse_duration_s
-    from corral.sim.history import History
-    from corral.sim.journal import Faults, read_journal, simulate_each
-    from corral.sim.past import record
+    from corral.core.model.home import Home
+    from corral.core.model.units import parse_duration_s
+    from corral.sim.replays.journal import Faults, read_journal, simulate_each
+    from corral.sim.replays.past import record
+    from corral.sim.reports.history import History
 
     url = given.ledger or Home(Path(given.home) if given.home else Path.home() / ".corral").ledger_url
     faults = None
@@ -139,9 +139,9 @@ def journal(given: simulating.SimulateJournalCommand) -> None:
 
 def philly(given: simulating.SimulatePhillyCommand) -> None:
     """Run `corral simulate philly`."""
-    from corral.sim.history import History
-    from corral.sim.philly import read_trace, simulate
-    from corral.sim.report import beside
+    from corral.sim.benchmarks.philly import read_trace, simulate
+    from corral.sim.reports.history import History
+    from corral.sim.reports.report import beside
 
     first, last = _range(given.take, "--take")
     histories = {name: History() for name in _names(given.order, "--order")}
@@ -159,8 +159,8 @@ def philly(given: simulating.SimulatePhillyCommand) -> None:
 
 def kueue(given: simulating.SimulateKueueCommand) -> None:
     """Run `corral simulate kueue`."""
-    from corral.sim.history import History
-    from corral.sim.kueue import read_generator, simulate
+    from corral.sim.benchmarks.kueue import read_generator, simulate
+    from corral.sim.reports.history import History
 
     history = History()
     with ProgressLine() as line, _counted_warnings() as warnings:
@@ -182,8 +182,8 @@ def kueue(given: simulating.SimulateKueueCommand) -> None:
 
 def faults(given: simulating.SimulateFaultsCommand) -> int:
     """Run `corral simulate faults`."""
-    from corral.sim.history import History
-    from corral.sim.life import simulate
+    from corral.sim.faults.life import simulate
+    from corral.sim.reports.history import History
 
     history = History()
     with ProgressLine() as line, _counted_warnings() as warnings:
@@ -205,7 +205,7 @@ def faults(given: simulating.SimulateFaultsCommand) -> int:
 
 def scale(given: simulating.SimulateScaleCommand) -> None:
     """Run `corral simulate scale`."""
-    from corral.sim.scale import run_scale
+    from corral.sim.benchmarks.scale import run_scale
 
     taken_s: list[float] = []
     with ProgressLine() as line:
@@ -218,7 +218,7 @@ def scale(given: simulating.SimulateScaleCommand) -> None:
             progress=_shown_on(line, given.policy),
         )
     if given.html is not None:
-        from corral.sim.report import speed_page
+        from corral.sim.reports.report import speed_page
 
         _save(given.html, speed_page(report, taken_s))
     _write(report, given.json_to)
@@ -320,7 +320,7 @@ def _write_queue(
 ) -> None:
     """Write the report, and its HTML page if one is wanted."""
     if html is not None:
-        from corral.sim.report import queue_page
+        from corral.sim.reports.report import queue_page
 
         _save(html, queue_page(title, report, histories, units=units, waiters=waiters))
     _write(report, json_to)
@@ -333,6 +333,6 @@ def _write(report: Mapping[str, Any], json_to: str | None) -> None:
     elif json_to is not None:
         _save(Path(json_to), json.dumps(report, indent=2) + "\n")
     else:
-        from corral.sim.figures import text
+        from corral.sim.reports.figures import text
 
         write_lines(*text(report).splitlines())

@@ -5,9 +5,9 @@ The rules are observed: the site's settings have them.
 
 from dataclasses import dataclass
 
-from corral.model.alert import Alert, AlertSilence
-from corral.model.alert_rule import AlertRule
-from corral.model.fact import Fact, Observation
+from corral.core.model.alerts.alert import Alert, AlertSilence
+from corral.core.model.alerts.alert_rule import AlertRule
+from corral.core.model.fact import Fact, Observation
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from corral.core.model.alerts.alert import Alert, AlertSilence
+from corral.core.model.alerts.alert_rule import AlertRule
+from corral.core.model.draft import DraftOf
+from corral.core.model.fact import Delta
+from corral.core.model.slice import Slice
+from corral.core.model.view import EMPTY
 from corral.features.alerts.facts import (
     AlertFact,
     AlertForgotten,
@@ -10,12 +16,6 @@ from corral.features.alerts.facts import (
     AlertsSilenced,
     SilenceEnded,
 )
-from corral.model.alert import Alert, AlertSilence
-from corral.model.alert_rule import AlertRule
-from corral.model.draft import DraftOf
-from corral.model.fact import Delta
-from corral.model.slice import Slice
-from corral.model.view import EMPTY
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from corral.model.fact import Fact
+from corral.core.model.fact import Fact
 
 
 @dataclass(frozen=True, slots=True)

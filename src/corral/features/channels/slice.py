@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from corral.core.model.alerts.notification import DueNotice, DueNotification, NotifyOn
+from corral.core.model.draft import DraftOf
+from corral.core.model.fact import Delta, Fact, JobChanged
+from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.slice import Slice
+from corral.core.model.view import EMPTY, View
 from corral.features.channels.facts import NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
-from corral.model.draft import DraftOf
-from corral.model.fact import Delta, Fact, JobChanged
-from corral.model.job import Job
-from corral.model.notification import DueNotice, DueNotification, NotifyOn
-from corral.model.phase import Phase
-from corral.model.slice import Slice
-from corral.model.view import EMPTY, View
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from typing import Any
 from sqlalchemy import Connection, case, delete, func, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
+from corral.core.ledger import tables
+from corral.core.ledger.database import Database
+from corral.core.ledger.table_rows import Row, Stored, damaged
+from corral.core.model.errors import Refused
+from corral.core.model.fact import Fact
+from corral.core.model.tuning.experiment import Experiment, ExperimentStatus
+from corral.core.ports.ledger import ExperimentSums
 from corral.features.tuner.facts import ExperimentFact, ExperimentsCleared, TaskDeleted
-from corral.ledger import tables
-from corral.ledger.database import Database
-from corral.ledger.table_rows import Row, Stored, damaged
-from corral.model.errors import Refused
-from corral.model.experiment import Experiment, ExperimentStatus
-from corral.model.fact import Fact
-from corral.ports.ledger import ExperimentSums
 from corral.wire import from_plain, to_plain
 
 _COLUMNS = ("id", "task_id", "status", "objective_score")
@@ -31,7 +31,7 @@ PAGE_METRICS_BYTES = 32 << 20
 class ExperimentRows:
     """What facts make of the table: those of a batch, or of a whole journal.
 
-    See `corral.ledger.own_rows.OwnRows`.
+    See `corral.core.ledger.own_rows.OwnRows`.
 
     Attributes:
         cleared: ids of tasks whose experiments from before are gone.
@@ -61,7 +61,7 @@ class ExperimentRows:
 
 
 class ExperimentTable:
-    """See `corral.ports.ledger.ExperimentStore`. Every method may raise LedgerFailed."""
+    """See `corral.core.ports.ledger.ExperimentStore`. Every method may raise LedgerFailed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

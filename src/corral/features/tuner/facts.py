@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from corral.model.experiment import Experiment
-from corral.model.fact import Fact
-from corral.model.tuning_task import TuningTask
+from corral.core.model.fact import Fact
+from corral.core.model.tuning.experiment import Experiment
+from corral.core.model.tuning.tuning_task import TuningTask
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from corral.core.model.draft import DraftOf
+from corral.core.model.fact import Delta
+from corral.core.model.slice import Slice
+from corral.core.model.tuning.experiment import Experiment
+from corral.core.model.tuning.tuning_task import TuningTask
+from corral.core.model.view import EMPTY
 from corral.features.tuner.experiment_table import ExperimentRows
 from corral.features.tuner.facts import ExperimentFact, TaskDeleted, TaskFact
-from corral.model.draft import DraftOf
-from corral.model.experiment import Experiment
-from corral.model.fact import Delta
-from corral.model.slice import Slice
-from corral.model.tuning_task import TuningTask
-from corral.model.view import EMPTY
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from corral.model.container import Container, Volume, VolumeKind, check_container
-from corral.model.tuning_spec import TuningSpec
-from corral.model.units import parse_memory_mib
+from corral.core.model.jobs.container import Container, Volume, VolumeKind, check_container
+from corral.core.model.tuning.tuning_spec import TuningSpec
+from corral.core.model.units import parse_memory_mib
 from corral.tuner.deployments.port_holder import HOST, PORT
 from corral.tuner.deployments.process_mode import SERVING_PORT
 from corral.tuner.deployments.serving_job import JobMode, ServerWork

@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from corral.model.answers.history import JobGpuHistory
-from corral.model.answers.tuning import ExperimentRow
-from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
-from corral.model.tuning_spec import TuningSpec
+from corral.core.model.answers.history import JobGpuHistory
+from corral.core.model.answers.tuning import ExperimentRow
+from corral.core.model.errors import BackendFailed, Conflict, CorralError, Forbidden, NotFound, Refused, nearest
+from corral.core.model.tuning.tuning_spec import TuningSpec
 from corral.tuner.deployments.deployment import (
     Deployed,
     Deployment,
@@ -34,11 +34,11 @@ from corral.tuner.search.trial import FailedStep
 
 if TYPE_CHECKING:
     # Loaded late, as most tuners, and no server that checks a task, speak to a cluster.
-    from corral.kubernetes.cluster.client import Cluster
-    from corral.kubernetes.services.controllers import ServiceController
-    from corral.kubernetes.services.manifests import ModelClaim, ServiceWanted
-    from corral.kubernetes.services.service_pods import ServicePods
-    from corral.kubernetes.services.service_status import ServiceState
+    from corral.engines.kubernetes.cluster.client import Cluster
+    from corral.engines.kubernetes.services.controllers import ServiceController
+    from corral.engines.kubernetes.services.manifests import ModelClaim, ServiceWanted
+    from corral.engines.kubernetes.services.service_pods import ServicePods
+    from corral.engines.kubernetes.services.service_status import ServiceState
 
 log = logging.getLogger("corral.tuner")
 
@@ -151,14 +151,14 @@ class ModelService:
         return ()
 
     def last_lines(self) -> str:
-        from corral.kubernetes.services.service_pods import last_lines
+        from corral.engines.kubernetes.services.service_pods import last_lines
 
         server = None if self._pods is None else self._pods.dead or self._pods.server
         return "(none)" if server is None else last_lines(self._cluster, *server, LAST_LINES)
 
     def end(self) -> None:
         """Raises BackendFailed where something of it is left."""
-        from corral.kubernetes.services.service_pods import find_pods
+        from corral.engines.kubernetes.services.service_pods import find_pods
 
         until = time.monotonic() + _END_S
         while True:
@@ -179,7 +179,7 @@ class ModelService:
 
     def _seen(self) -> Seen:
         """Raises ExperimentFailed as soon as it is clear that it will not serve, or does not any more."""
-        from corral.kubernetes.services.service_pods import death_in_words, find_pods
+        from corral.engines.kubernetes.services.service_pods import death_in_words, find_pods
 
         try:
             state = self._controller.state(self._name, self._namespace)
@@ -208,10 +208,10 @@ class ModelService:
         return None
 
     def _gpu_model(self) -> str | None:
-        from corral.kubernetes.cluster.client import Selection
-        from corral.kubernetes.cluster.gpu_resources import gpu_labels
-        from corral.kubernetes.cluster.node_facts import read_node
-        from corral.kubernetes.cluster.resource import NODES
+        from corral.engines.kubernetes.cluster.client import Selection
+        from corral.engines.kubernetes.cluster.gpu_resources import gpu_labels
+        from corral.engines.kubernetes.cluster.node_facts import read_node
+        from corral.engines.kubernetes.cluster.resource import NODES
 
         if self._pods is None or self._pods.node is None:
             return None
@@ -256,7 +256,7 @@ class ModelServiceMode:
         return None
 
     def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
-        from corral.kubernetes.services.manifests import ServiceWanted
+        from corral.engines.kubernetes.services.manifests import ServiceWanted
 
         spec, claim = task.spec, _claim(task.spec)
         wanted = ServiceWanted(
@@ -301,9 +301,9 @@ class ModelServiceMode:
 
     def _service(self, task: Deployed, row: ExperimentRow) -> ModelService:
         """Its service, whether there is one yet or not. Raises Refused where there is no cluster to speak to."""
-        from corral.kubernetes.cluster.client import Cluster
-        from corral.kubernetes.cluster.kubeconfig import find_access
-        from corral.kubernetes.services.controllers import CONTROLLERS
+        from corral.engines.kubernetes.cluster.client import Cluster
+        from corral.engines.kubernetes.cluster.kubeconfig import find_access
+        from corral.engines.kubernetes.services.controllers import CONTROLLERS
 
         named = {_KUBECONFIG: task.spec.env[_KUBECONFIG]} if _KUBECONFIG in task.spec.env else {}
         cluster = Cluster(find_access(environ={**os.environ, **named}))
@@ -315,7 +315,7 @@ def _claim(spec: TuningSpec) -> "ModelClaim | None":
     """The claim that a task's `storage` names. Raises Refused."""
     if not spec.storage:
         return None
-    from corral.kubernetes.services.manifests import ModelClaim
+    from corral.engines.kubernetes.services.manifests import ModelClaim
 
     known = ("type", "pvc_name", "pvc_subpath", "mount_path")
     for key, value in spec.storage.items():

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from corral.model.tuning_spec import DeploymentMode
+from corral.core.model.tuning.tuning_spec import DeploymentMode
 from corral.tuner.deployments.deployment import Mode
 from corral.tuner.deployments.docker_mode import DockerMode
 from corral.tuner.deployments.model_service_mode import ModelServiceMode

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from corral.model.tuning_spec import TuningSpec
+from corral.core.model.tuning.tuning_spec import TuningSpec
 from corral.tuner.deployments.port_holder import HOST, PORT
 from corral.tuner.deployments.serving_job import JobMode, ServerWork
 from corral.tuner.deployments.shell_line import shell_line

@@ -11,15 +11,15 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from corral.client import Client
-from corral.model.answers.history import JobGpuHistory
-from corral.model.answers.job_details import JobDetail
-from corral.model.answers.tuning import ExperimentRow
-from corral.model.container import Container
-from corral.model.errors import Conflict, Forbidden, Refused
-from corral.model.exit_code import exit_code_in_words
-from corral.model.job import Request
-from corral.model.submission import Submission
-from corral.model.tuning_spec import TuningSpec
+from corral.core.model.answers.history import JobGpuHistory
+from corral.core.model.answers.job_details import JobDetail
+from corral.core.model.answers.tuning import ExperimentRow
+from corral.core.model.errors import Conflict, Forbidden, Refused
+from corral.core.model.jobs.container import Container
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.submission import Submission
+from corral.core.model.runs.exit_code import exit_code_in_words
+from corral.core.model.tuning.tuning_spec import TuningSpec
 from corral.tuner.deployments.deployment import (
     LOOK_S,
     Deployed,
@@ -32,8 +32,8 @@ from corral.tuner.deployments.deployment import (
 )
 from corral.tuner.deployments.health import is_healthy
 from corral.tuner.deployments.port_holder import CANNOT_RUN, NOT_FOUND, SAYS, place
-from corral.tuner.gpu_records import gpu_info_of
 from corral.tuner.inference_engine import InferenceEngine
+from corral.tuner.measuring.gpu_records import gpu_info_of
 from corral.tuner.search.trial import FailedStep
 
 LAST_LINES = 20

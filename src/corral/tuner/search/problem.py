@@ -6,8 +6,8 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from corral.model.errors import Refused, nearest
-from corral.model.tuning_spec import BenchmarkSpec
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.tuning.tuning_spec import BenchmarkSpec
 from corral.tuner.search.scoring import Scoring, read_scoring
 from corral.tuner.search.space import Parameters, RangeParameter, Space, read_space
 from corral.tuner.search.trial import LevelReading, LoadLevel, Trial

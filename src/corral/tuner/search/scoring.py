@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.model.errors import Refused, nearest
+from corral.core.model.errors import Refused, nearest
 from corral.tuner.search.objective import Objective
 from corral.tuner.search.trial import FailedStep, LevelReading, TrialFailure
 

@@ -8,7 +8,7 @@ from math import prod
 from random import Random
 from typing import Any
 
-from corral.model.errors import Refused, nearest
+from corral.core.model.errors import Refused, nearest
 from corral.tuner.presets import preset_names
 
 Value = str | int | float | bool

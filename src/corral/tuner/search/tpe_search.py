@@ -6,7 +6,7 @@ The study is made anew of the trials each time, so it has nothing that they do n
 from collections.abc import Mapping
 from itertools import count, islice
 
-from corral.model.errors import Refused
+from corral.core.model.errors import Refused
 from corral.tuner.search.problem import Problem
 from corral.tuner.search.scoring import failure_score
 from corral.tuner.search.space import ListedParameter, Parameter, Parameters, Value

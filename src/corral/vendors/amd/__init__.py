@@ -6,9 +6,9 @@ Start reading at `AMD`, which names all that others may ask for.
 from collections.abc import Collection, Mapping, Sequence
 
 from corral.clock import Clock
-from corral.model.device import Device, Node
-from corral.model.job import Request
-from corral.model.version import Version
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.jobs.job import Request
+from corral.core.model.version import Version
 from corral.vendors.amd.node_labels import GPU, model_of, read_node_labels
 from corral.vendors.amd.partitions import slice_id, slice_milli, slice_of
 from corral.vendors.vendor import (

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from corral.model.device import Device, Node
-from corral.model.means import Means
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import Means
 from corral.vendors.exclusive import Exclusive
 from corral.vendors.sharing_driver import SharingDriver
 from corral.vendors.slice_driver import Slices

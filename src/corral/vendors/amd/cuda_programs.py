@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from corral.model.version import dotted
-from corral.ports.preflight import Effect, Finding, Place, Workload
+from corral.core.model.version import dotted
+from corral.core.ports.preflight import Effect, Finding, Place, Workload
 
 
 def cuda_on_amd(work: Workload, place: Place) -> Iterator[Finding]:

@@ -2,8 +2,8 @@
 
 import re
 
-from corral.model.device import Device
-from corral.model.units import MILLI_PER_DEVICE
+from corral.core.model.devices.device import Device
+from corral.core.model.units import MILLI_PER_DEVICE
 
 WHOLE = "SPX"
 """The mode of a device that is not cut."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from corral.clock import Clock
-from corral.model.device import Device, DeviceProcess, DeviceSample, Link, Partition
-from corral.model.errors import BackendFailed
+from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample, Link, Partition
+from corral.core.model.errors import BackendFailed
 from corral.vendors.amd.partitions import WHOLE
 from corral.vendors.vendor import FoundDevices, NotHere
 

@@ -6,11 +6,11 @@ Start reading at `NVIDIA`, which names all that others may ask for.
 from collections.abc import Collection, Mapping, Sequence
 
 from corral.clock import Clock
-from corral.model.answers.devices import SlicePlan
-from corral.model.device import Device, Node
-from corral.model.job import Request
-from corral.model.version import Version
-from corral.ports.node import SliceChange
+from corral.core.model.answers.devices import SlicePlan
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.jobs.job import Request
+from corral.core.model.version import Version
+from corral.core.ports.node import SliceChange
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
 from corral.vendors.nvidia.mig_slices import slice_id, slice_milli, slice_of
 from corral.vendors.vendor import (

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from corral.model.device_model import model_matches
-from corral.model.version import Version, version_of, version_tuple
+from corral.core.model.devices.device_model import model_matches
+from corral.core.model.version import Version, version_of, version_tuple
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Whole devices that the driver opens to one process alone: NVIDIA's compute mode EXCLUSIVE_PROCESS."""
 
-from corral.model.device import Device
-from corral.model.errors import BackendFailed
+from corral.core.model.devices.device import Device
+from corral.core.model.errors import BackendFailed
 from corral.vendors.exclusive import Exclusive
 from corral.vendors.nvidia.mps_daemon import program_missing
 from corral.vendors.nvidia.tools import NVIDIA_SMI, run_tool

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from corral.model.version import Version, dotted, version_tuple
-from corral.ports.preflight import Effect, Finding, Place, Workload
+from corral.core.model.version import Version, dotted, version_tuple
+from corral.core.ports.preflight import Effect, Finding, Place, Workload
 from corral.vendors.nvidia.compatibility import (
     architecture_of,
     cuda_of_driver,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from corral.model.means import Means
+from corral.core.model.devices.means import Means
 from corral.vendors.vendor import GpuLabels
 
 GPU = "nvidia.com/gpu"

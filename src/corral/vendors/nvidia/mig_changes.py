@@ -1,9 +1,9 @@
 """Changes of a device's MIG slices, shown or carried out by `nvidia-smi`."""
 
-from corral.model.answers.devices import SlicePlan
-from corral.model.device import Device
-from corral.model.errors import Refused
-from corral.ports.node import SliceChange
+from corral.core.model.answers.devices import SlicePlan
+from corral.core.model.devices.device import Device
+from corral.core.model.errors import Refused
+from corral.core.ports.node import SliceChange
 from corral.vendors.nvidia.mig_plan import (
     MigInstance,
     MigPlan,

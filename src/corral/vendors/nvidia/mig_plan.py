@@ -5,9 +5,9 @@ import shlex
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from corral.model.device import Device
-from corral.model.errors import Forbidden, Refused
-from corral.model.units import count_of
+from corral.core.model.devices.device import Device
+from corral.core.model.errors import Forbidden, Refused
+from corral.core.model.units import count_of
 
 _OFFER = re.compile(r"^\|\s*\d+\s+MIG\s+(\S+)\s+(\d+)\s+(\d+)/(\d+)\s+([\d.]+)\s")
 _INSTANCE = re.compile(r"^\|\s*\d+\s+MIG\s+(\S+)\s+(\d+)\s+(\d+)\s+(\d+):(\d+)\s*\|")

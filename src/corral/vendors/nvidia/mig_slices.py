@@ -2,8 +2,8 @@
 
 import re
 
-from corral.model.device import Device
-from corral.model.units import MILLI_PER_DEVICE
+from corral.core.model.devices.device import Device
+from corral.core.model.units import MILLI_PER_DEVICE
 
 _PROFILE = re.compile(r"-(?=\d+g\b)")
 """Before a slice's profile, 1g.10gb or 20g; models have hyphens, too."""

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from corral.model.device import Device, Node
-from corral.model.errors import Refused
-from corral.model.means import Means
-from corral.model.tenant import Tenant
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import Means
+from corral.core.model.errors import Refused
+from corral.core.model.placing.tenant import Tenant
 from corral.vendors.nvidia.mps_daemon import MpsDaemon, MpsHealth, MpsPaths, program_missing
 from corral.vendors.sharing_driver import share_refusal
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 from functools import partial
 from pathlib import Path
 
+from corral.core.model.errors import BackendFailed, Refused
 from corral.files import read_own_end
-from corral.model.errors import BackendFailed, Refused
 from corral.pidfd import send_if
 from corral.vendors.nvidia.tools import ToolHung, run_tool
 

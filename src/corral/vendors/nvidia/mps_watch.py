@@ -3,8 +3,8 @@
 import logging
 import threading
 
-from corral.model.device import Device
-from corral.model.errors import CorralError
+from corral.core.model.devices.device import Device
+from corral.core.model.errors import CorralError
 from corral.vendors.nvidia.mps import Mps
 from corral.vendors.nvidia.mps_daemon import MpsState
 from corral.vendors.vendor import Clients, Lost

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from corral.config import Settings
-from corral.model.device import Device, Node
-from corral.model.means import Means
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import Means
 from corral.vendors.exclusive import Exclusive
 from corral.vendors.nvidia.compute_mode import OneProcess, process_mode_missing
 from corral.vendors.nvidia.mps import Mps

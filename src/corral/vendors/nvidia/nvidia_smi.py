@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from corral.clock import Clock
-from corral.model.device import Device, DeviceProcess, DeviceSample
-from corral.model.errors import BackendFailed
-from corral.model.version import version_tuple
+from corral.core.model.devices.device import Device, DeviceProcess, DeviceSample
+from corral.core.model.errors import BackendFailed
+from corral.core.model.version import version_tuple
 from corral.vendors.vendor import FoundDevices
 
 _TIMEOUT_S = 20.0

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import pynvml
 
 from corral.clock import Clock
-from corral.model.device import Device, DeviceSample, Link
-from corral.model.errors import BackendFailed
+from corral.core.model.devices.device import Device, DeviceSample, Link
+from corral.core.model.errors import BackendFailed
 from corral.vendors.nvidia.nvml_calls import DeviceLost, SessionEnded, ask, close_session, open_session
 from corral.vendors.nvidia.nvml_inventory import Handle, read_device, read_links, read_memory_mib, read_versions
 from corral.vendors.nvidia.nvml_processes import read_processes

@@ -5,7 +5,7 @@ from typing import Any
 
 import pynvml
 
-from corral.model.errors import BackendFailed
+from corral.core.model.errors import BackendFailed
 
 _SESSION_ENDED = {
     pynvml.NVML_ERROR_UNINITIALIZED: "the NVML session has ended",

@@ -5,7 +5,7 @@ from typing import Any
 
 import pynvml
 
-from corral.model.device import Device, Link, Partition
+from corral.core.model.devices.device import Device, Link, Partition
 from corral.vendors.nvidia.nvml_calls import ask
 
 _MIB = 1024 * 1024

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pynvml
 
-from corral.model.device import DeviceProcess
+from corral.core.model.devices.device import DeviceProcess
 from corral.vendors.nvidia.nvml_calls import ask
 from corral.vendors.nvidia.nvml_inventory import Handle
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from corral.model.means import Means
-from corral.model.version import dotted
-from corral.ports.preflight import Effect, Finding, Place, Workload
+from corral.core.model.devices.means import Means
+from corral.core.model.version import dotted
+from corral.core.ports.preflight import Effect, Finding, Place, Workload
 from corral.vendors.nvidia.driver_rules import driver_cuda
 
 _MPS_COMPUTE = (7, 0)

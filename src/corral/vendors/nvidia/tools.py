@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-from corral.model.errors import BackendFailed
+from corral.core.model.errors import BackendFailed
 
 NVIDIA_SMI = "nvidia-smi"
 

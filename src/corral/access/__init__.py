@@ -1,4 +1,0 @@
-"""Decides who may do what. Pure: `corral.api.auth` finds out who the caller is.
-
-Start reading at `caller` (jobs, devices, logs); `grant` is about tokens.
-"""

@@ -1,0 +1,4 @@
+"""Answers: their form, their errors, and those that are sent piece by piece.
+
+Start with `errors`.
+"""

@@ -1,0 +1,53 @@
+"""What the description of the API says that a route answers: OpenAPI's `responses`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from corral.api.requests import shapes
+
+SCHEMAS = "#/components/schemas/"
+"""What a reference to a schema begins with."""
+
+BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+"""The `content` that is bytes of any kind."""
+
+
+def gives(cls: type[Any] | None, *, status: int = 200, description: str | None = None) -> dict[int | str, Any]:
+    """That a route answers with the JSON of a `cls`, or with the bytes of a log when it is None."""
+    said = description or ((cls.__doc__ or "").splitlines()[0] if cls else "Bytes as the job wrote them.")
+    return {
+        status: {"description": said, "content": json_of(cls) if cls else BYTES},
+        "default": {"description": "What is wrong, and what to do.", "content": json_of(shapes.ErrorAnswer)},
+    }
+
+
+def gives_many(cls: type[Any]) -> dict[int | str, Any]:
+    """That a route answers with a JSON list of `cls`."""
+    listed = {"type": "array", "items": {"$ref": SCHEMAS + cls.__name__}}
+    return {**gives(cls), 200: {"description": "A list.", "content": {"application/json": {"schema": listed}}}}
+
+
+def gives_nothing(description: str) -> dict[int | str, Any]:
+    """That a route answers without a body."""
+    return {204: {"description": description}, "default": gives(None)["default"]}
+
+
+def gives_text(media_type: str, description: str) -> dict[int | str, Any]:
+    """That a route answers with text of this type."""
+    told = {"description": description, "content": {media_type: {"schema": {"type": "string"}}}}
+    return {**gives(None), 200: told}
+
+
+def gives_log(media_type: str, schema: Mapping[str, Any]) -> dict[int | str, Any]:
+    """That a route answers with a log in this form, or with Server-Sent Events that follow it."""
+    text: dict[str, Any] = {media_type: {"schema": schema}, "text/event-stream": {"schema": {"type": "string"}}}
+    return {
+        **gives(None),
+        200: {"description": "The log; with `follow` an event for each line.", "content": text},
+        204: {"description": "Nothing: a browser comes back after the end of what it followed."},
+    }
+
+
+def json_of(cls: type[Any]) -> dict[str, Any]:
+    """The `content` that is the JSON of a `cls`."""
+    return {"application/json": {"schema": {"$ref": SCHEMAS + cls.__name__}}}

@@ -1,0 +1,158 @@
+"""TLS for the TCP socket: the certificate, and handshakes that do not block other connections."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import stat
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from corral.core.model.errors import Refused
+
+HANDSHAKE_TIMEOUT_S = 10.0
+FAREWELL_TIMEOUT_S = 0.5
+"""How long to wait for a client to close its side; one that does not would delay a stop of the server."""
+
+MOST_HANDSHAKES = 256
+"""The most handshakes at once. One more ends the oldest: honest ones take milliseconds."""
+
+_ACCEPT_AGAIN_S = 0.1
+
+log = logging.getLogger(__name__)
+
+
+class Certificate:
+    """A certificate with its key, read from two PEM files, and again when they have been renewed.
+
+    Raises Refused when they cannot be used, or when others may read the key.
+    """
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._paths = certificate, key
+        self.context = _context(certificate, key)
+
+    def renew(self) -> None:
+        """Read the files again, for new connections. If they cannot be used, log why and keep the previous ones."""
+        try:
+            self.context = _context(*self._paths)
+        except Refused as error:
+            log.error("the certificate was not reloaded; the previous one stays in use: %s", error)
+
+
+class TlsAcceptor:
+    """Accepts on a listening socket, and hands over the connections whose handshake is done."""
+
+    def __init__(self, listener: socket.socket, certificate: Certificate) -> None:
+        self._listener = listener
+        self._certificate = certificate
+        self._make_protocol: Callable[[], asyncio.Protocol] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._handshakes: dict[asyncio.Task[bool], None] = {}
+
+    def start(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+        """Begin to accept, on the running loop."""
+        self._listener.setblocking(False)
+        self._make_protocol = make_protocol
+        self._loop = asyncio.get_running_loop()
+        self._listen(self._loop)
+
+    def close(self) -> None:
+        """Accept no more, and give up the handshakes that are not done."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._listener)
+        if self._again is not None:
+            self._again.cancel()
+        for task in self._handshakes:
+            task.cancel()
+        self._listener.close()
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Not `sock_accept`, which loses the connection that it has just accepted when it is cancelled.
+        loop.add_reader(self._listener, self._accept, loop)
+
+    def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Accept one connection; the loop calls again for the next, and everybody else has a turn before."""
+        assert self._make_protocol is not None
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return  # who connected has gone away again
+        except OSError as error:
+            log.warning("cannot accept a connection: %s", error.strerror)
+            loop.remove_reader(self._listener)
+            self._again = loop.call_later(_ACCEPT_AGAIN_S, self._listen, loop)
+            return
+        connection.setblocking(False)
+        if len(self._handshakes) >= MOST_HANDSHAKES:
+            next(iter(self._handshakes)).cancel()
+        task = loop.create_task(self._shake_hands(connection, self._make_protocol))
+        self._handshakes[task] = None
+        task.add_done_callback(partial(self._finish, connection))
+
+    async def _shake_hands(self, connection: socket.socket, make_protocol: Callable[[], asyncio.Protocol]) -> bool:
+        """Whether the connection is the protocol's now."""
+        # A client that speaks no TLS, trusts another certificate or goes away is no news.
+        with contextlib.suppress(OSError):
+            await asyncio.get_running_loop().connect_accepted_socket(
+                make_protocol,
+                connection,
+                ssl=self._certificate.context,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+                ssl_shutdown_timeout=FAREWELL_TIMEOUT_S,
+            )
+            return True
+        return False
+
+    def _finish(self, connection: socket.socket, task: asyncio.Task[bool]) -> None:
+        # Not in the task, for one that is cancelled before it began does nothing at all.
+        self._handshakes.pop(task)
+        if task.cancelled() or task.exception() is not None or not task.result():
+            connection.close()
+
+
+def _context(certificate: Path, key: Path) -> ssl.SSLContext:
+    _check_file(certificate, "--tls-cert")
+    mode, by_root = _check_file(key, "--tls-key")
+    # As PostgreSQL has it: a group that root has chosen may hold keys.
+    if mode & (0o007 if by_root else 0o077):
+        raise Refused(
+            f"--tls-key: other users may read {key} (mode {mode:o}); forbid it: chmod 600 {key}", field="--tls-key"
+        )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise Refused(f"{_unusable(certificate, key, error)}", field="--tls-cert") from None
+    except OSError as error:
+        # They were there a moment ago, and are being replaced.
+        raise Refused(f"cannot read {certificate} and {key}: {error.strerror}", field="--tls-cert") from None
+    return context
+
+
+def _check_file(path: Path, option: str) -> tuple[int, bool]:
+    """Mode of a file that can be read, and whether it is root's. Raises Refused."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise Refused(f"{option}: {path} is not a file", field=option)
+        path.open("rb").close()
+    except OSError as error:
+        raise Refused(f"{option}: cannot read {path}: {error.strerror}", field=option) from None
+    return stat.S_IMODE(status.st_mode), status.st_uid == 0
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted, and the server cannot ask for a passphrase")
+
+
+def _unusable(certificate: Path, key: Path, error: Exception) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+        return f"the key {key} does not belong to the certificate {certificate}; give a matching pair"
+    if isinstance(error, ssl.SSLError):
+        return f"{certificate} and {key} are not a certificate and key in PEM format ({error.reason or error})"
+    return f"{key}: {error}; remove the passphrase: openssl pkey -in {key} -out KEY"

@@ -1,0 +1,4 @@
+"""Events as clients follow them.
+
+Start with `event_feed`.
+"""

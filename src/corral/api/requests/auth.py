@@ -1,0 +1,258 @@
+"""Authentication: the kernel names the peer of a Unix socket; on TCP a token names the user.
+
+The user and their groups are looked up when a request comes.
+"""
+
+import hmac
+import os
+import pwd
+import secrets
+import stat
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from anyio import to_thread
+from starlette.requests import HTTPConnection
+
+from corral.api.answers.errors import Unauthenticated
+from corral.api.pages import cookies
+from corral.api.requests.origins import must_be_of_no_other_page
+from corral.api.requests.user_turns import answer_for
+from corral.clock import Clock, SystemClock
+from corral.core.access.caller import Caller
+from corral.core.control.token_issuer import digest_of
+from corral.core.model.errors import Forbidden, Refused
+from corral.core.model.token import Token, TokenScope
+from corral.core.ports.ledger import TokenStore
+from corral.files import read_whole
+from corral.unix_peer import Peer
+
+TOKEN_LEAST_LENGTH = 16
+TOKEN_MOST_LENGTH = 1024
+_REMEMBER_USER_S = 60.0
+_STAMP_AGE_S = 1.0
+"""How soon a change of the user files is noticed. Checking them for each request would take a tenth of its time."""
+
+_USER_FILES = ("/etc/passwd", "/etc/group")
+
+Stamp = tuple[tuple[int, int] | None, ...]
+
+
+class Authenticator:
+    """Finds the `Caller` of a request, or refuses it.
+
+    A server that does not run as root cannot run jobs as other users, so it serves its own user and root only, and
+    accepts only their tokens. `token` is the server's own, which stands for its owner; None if it has none.
+    """
+
+    def __init__(
+        self,
+        *,
+        token: str | None,
+        tokens: TokenStore | None = None,
+        clock: Clock | None = None,
+        server_uid: int | None = None,
+    ) -> None:
+        self._server_uid = os.geteuid() if server_uid is None else server_uid
+        self._own_digest = None if token is None else digest_of(token)
+        self._tokens = tokens
+        self._clock = clock or SystemClock()
+        self._known: dict[tuple[int, int], tuple[float, Stamp, Caller]] = {}
+        self._stamp: tuple[float, Stamp] = (float("-inf"), ())
+
+    async def caller_of(self, request: HTTPConnection) -> Caller:
+        """The caller, in whose turn the rest of the request is answered.
+
+        Raises Unauthenticated if it is unknown, Forbidden if this server does not serve them.
+        """
+        caller = await self._found(request)
+        answer_for(caller.user)
+        return caller
+
+    async def _found(self, request: HTTPConnection) -> Caller:
+        state = request.scope.get("state", {})
+        if "peer" not in state:
+            raise Unauthenticated("this server cannot tell who you are here; use its Unix socket")
+        peer: Peer | None = state["peer"]
+        if peer is None:
+            return await self._holder_at(request)
+        # The browser at the end of a tunnel to the socket has the rights of whoever dug it, without any cookie.
+        must_be_of_no_other_page(request)
+        if self._server_uid not in (0, peer.uid) and peer.uid != 0:
+            mine = user_name(self._server_uid)
+            raise Forbidden(
+                f"this server belongs to {mine} and runs jobs as {mine} only; start your own with corral up, or ask an "
+                "administrator for one that runs as root"
+            )
+        return await self._caller(peer.uid, peer.gid)
+
+    def is_valid(self, digest: str) -> bool:
+        """Whether the token that has this digest is still good for anything."""
+        token = None if self._tokens is None else self._tokens.find(digest)
+        return token is not None and token.live(self._clock.now())
+
+    async def _holder_at(self, request: HTTPConnection) -> Caller:
+        cookie = None if "authorization" in request.headers else cookies.read(request)
+        if cookie is None:
+            secret = _secret_of(request)
+            caller, digest = await self.holder_of(secret), digest_of(secret)
+        else:
+            caller, digest = await self.session_of(cookie, request), cookies.digest(cookie, cookies.way(request))
+        if caller.token is not None:
+            # Whatever this request is for, and however long it takes, it ends with the token.
+            request.scope["state"]["tokens"].add(digest)
+        return caller
+
+    def is_admin(self, uid: int) -> bool:
+        """Whether this user administers the server."""
+        return uid in (0, self._server_uid)
+
+    async def holder_of(self, secret: str) -> Caller:
+        """Whoever holds the secret of a token. Raises Unauthenticated."""
+        if len(secret) > TOKEN_MOST_LENGTH:
+            raise Unauthenticated(f"this is not a token: it is longer than {TOKEN_MOST_LENGTH} characters")
+        digest = digest_of(secret)
+        if self._own_digest is not None and hmac.compare_digest(digest, self._own_digest):
+            return await self._caller(self._server_uid, os.getegid())
+        return await self._holder(
+            digest, "this token is unknown here; create one with `corral token create` on the server's machine"
+        )
+
+    async def session_of(self, secret: str, request: HTTPConnection) -> Caller:
+        """Whose session a cookie is. Raises Unauthenticated, and Forbidden where another user's process sends it."""
+        digest = cookies.digest(secret, cookies.way(request))
+        caller = await self._holder(digest, "there is no such session; open another with `corral dashboard`")
+        cookies.must_be_of(caller, request)
+        return caller
+
+    async def _holder(self, digest: str, unknown: str) -> Caller:
+        token = None if self._tokens is None else self._tokens.find(digest)
+        if self._tokens is None or token is None:
+            raise Unauthenticated(unknown)
+        now = self._clock.now()
+        if not token.live(now):
+            raise Unauthenticated(
+                f"{_ended(token, self._clock)}; create another with `corral token create` on the server's machine"
+            )
+        if self._server_uid not in (0, token.uid):
+            raise Unauthenticated(
+                f"token {token.id} belongs to {token.user}; this server runs jobs as {user_name(self._server_uid)} only"
+            )
+        caller = await self._caller(token.uid, os.getegid())
+        if caller.user != token.user:
+            raise Unauthenticated(
+                f"token {token.id} was made for {token.user} (user id {token.uid}), and this user no longer exists"
+            )
+        self._tokens.used(token.id, now)
+        return replace(caller, admin=caller.admin and token.scope is TokenScope.ADMIN, token=token)
+
+    async def _caller(self, uid: int, gid: int) -> Caller:
+        now = time.monotonic()
+        known, (seen_at, stamp) = self._known.get((uid, gid)), self._stamp
+        if now - seen_at >= _STAMP_AGE_S:
+            _, stamp = self._stamp = now, _stamp_of_users()
+        if known is not None and known[1] == stamp and now - known[0] < _REMEMBER_USER_S:
+            return known[2]
+        # Users and groups may live in a directory service that takes its time to answer.
+        caller = await to_thread.run_sync(look_up, uid, gid, self.is_admin(uid))
+        self._known[uid, gid] = (now, stamp, caller)
+        return caller
+
+
+def _secret_of(request: HTTPConnection) -> str:
+    """The token that a request names."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise Unauthenticated(
+            "over TCP a token is needed: create one on the server's machine (corral token create) and set CORRAL_TOKEN "
+            "to it, or send it in the header `Authorization: Bearer TOKEN`"
+        )
+    return secret.strip()
+
+
+def _ended(token: Token, clock: Clock) -> str:
+    if token.revoked_at is not None:
+        return f"token {token.id} was revoked"
+    assert token.expires_at is not None
+    expired = time.localtime(clock.shown(token.expires_at))
+    return f"token {token.id} expired at {time.strftime('%Y-%m-%d %H:%M', expired)}"
+
+
+def _stamp_of_users() -> Stamp:
+    """Changes whenever the user files of this machine change."""
+    return tuple(map(_stamp, _USER_FILES))
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino
+
+
+def find_account(name: str) -> tuple[str, int] | None:
+    """The name and uid of this user; for several names of one uid the first of them. None if there is no such user."""
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+        return pwd.getpwuid(uid).pw_name, uid
+    except (KeyError, ValueError):
+        return None
+
+
+def ids_of(name: str) -> tuple[int, int] | None:
+    """The uid and gid of this user, None if there is none."""
+    try:
+        account = pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return None
+    return account.pw_uid, account.pw_gid
+
+
+def look_up(uid: int, gid: int, admin: bool) -> Caller:
+    """The caller with this uid and all their groups. `gid` is used only if the uid has no user name."""
+    try:
+        user = pwd.getpwuid(uid)
+    except KeyError:
+        return Caller(str(uid), uid, gid, (gid,), admin, overseer=admin)
+    groups = tuple(sorted(os.getgrouplist(user.pw_name, user.pw_gid)))
+    return Caller(user.pw_name, uid, user.pw_gid, groups, admin, overseer=admin)
+
+
+def ensure_token(path: Path) -> str:
+    """The token in the file. If there is no file, it is created with a new token, atomically and with mode 0600.
+
+    Raises Refused if others may read the file, or if its content is too short for a token.
+    """
+    if not path.exists():
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        fresh.unlink(missing_ok=True)
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+            file.flush()
+            os.fsync(fd)
+        os.replace(fresh, path)
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise Refused(f"other users may read the token in {path}; forbid it: chmod 600 {path}")
+    try:
+        token = read_whole(path, 2 * TOKEN_MOST_LENGTH).decode(errors="surrogateescape").strip()
+    except OSError as error:
+        raise Refused(
+            f"cannot read the token in {path}: {error.strerror}; remove the file, and the server creates a new one"
+        ) from None
+    if len(token) < TOKEN_LEAST_LENGTH:
+        raise Refused(
+            f"the token in {path} has {len(token)} characters, but at least {TOKEN_LEAST_LENGTH} are needed; "
+            "remove the file, and the server creates a new one"
+        )
+    return token
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, or the uid as text if it has no name, as in some containers."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

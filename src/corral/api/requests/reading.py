@@ -1,0 +1,172 @@
+"""Reads a request's body or query string into a value of `corral.core.model` or `corral.api.requests.shapes`, strictly."""
+
+import json
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from functools import cache, partial
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from anyio import to_thread
+from starlette.requests import HTTPConnection, Request
+
+from corral import wire
+from corral.api.requests.bodies import Intake
+from corral.api.requests.gpu_number import with_gpus_read
+from corral.api.requests.nesting import refuse_unwieldy
+from corral.api.requests.shapes import JobBatch
+from corral.api.requests.user_turns import UserTurns, whose_request
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.jobs.submission import Submission
+
+T = TypeVar("T")
+
+_QUICK_BYTES = 32 * 1024
+"""Bodies up to this size are parsed about as fast as a worker thread starts, so they need none."""
+
+_LARGE = UserTurns(1, of_a_user=1)
+"""Python's JSON parser blocks all other threads. Large bodies are parsed one at a time, so small ones get a turn."""
+
+_LONG_NUMBER = re.compile(rb"\d{19}")
+"""What may be a number beyond 64 bits: few bodies have one, and need the closer look."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_TRUTH = {"1": True, "true": True, "0": False, "false": False}
+
+
+async def read_body(request: Request, cls: type[T]) -> T:
+    """The value of class `cls` that the JSON body describes. Raises Refused."""
+    return await _body(request, partial(_read, cls))
+
+
+async def read_object(request: Request) -> Mapping[str, Any]:
+    """The JSON object that is the body, as it was sent. Raises Refused."""
+    data = await _body(request, parse_json)
+    if not isinstance(data, dict):
+        raise Refused("the body must be a JSON object")
+    return data
+
+
+async def _body(request: Request, read: Callable[[bytes], T]) -> T:
+    intake: Intake = request.scope["state"]["intake"]
+    raw = await intake.bytes_of(request)
+    if len(raw) > _QUICK_BYTES:
+        async with _LARGE.turn(whose_request.get()):
+            return await to_thread.run_sync(read, raw)
+    return read(raw)
+
+
+def _read(cls: type[T], raw: bytes) -> T:
+    data = parse_json(raw)
+    return wire.from_plain(cls, with_gpus_read(data) if cls in (Submission, JobBatch) else data)
+
+
+def parse_json(raw: bytes) -> Any:
+    """Plain data from JSON (RFC 8259). Raises Refused, also for text that no file name or argument can contain."""
+    refuse_unwieldy(raw)
+    try:
+        # Decoded here: the json module lets pass what is not quite UTF-8.
+        data = json.loads(raw.decode() or "{}", parse_constant=_no_number)
+    except ValueError as error:
+        raise Refused(f"the body is not JSON: {error}") from None
+    # Neither the ledger nor exec can take these. They come escaped only, so that few bodies need the closer look.
+    if b"\\u" in raw:
+        for field, text in _texts_in(data, ""):
+            if "\0" in text:
+                what = "a NUL character, which no command or file name can contain"
+            elif _SURROGATE.search(text):
+                what = "half of a surrogate pair, which is not valid Unicode"
+            else:
+                continue
+            raise Refused(f"{field or 'the body'}: {text!r:.80} contains {what}", field=field or None)
+    if _LONG_NUMBER.search(raw):
+        _refuse_huge(data, "")
+    return data
+
+
+def read_query(request: HTTPConnection, cls: type[T]) -> T:
+    """The value of class `cls` that the query string describes; a list is given as `a,b` or by repeating the key."""
+    readers = _text_readers(cast(Any, cls))
+    names = {wire.key_of(f.name): f.name for f in fields(cast(Any, cls))}
+    values: dict[str, Any] = {}
+    for name, text in request.query_params.multi_items():
+        if name not in readers:
+            raise Refused(f"{name} is not a known parameter; {nearest(name, readers)}", field=name)
+        if not text:
+            raise _empty(name, name)
+        value = readers[name](text, name)
+        known = names[name]
+        values[known] = [*values.get(known, ()), *value] if isinstance(value, list) else value
+    return wire.from_plain(cls, values)
+
+
+def _texts_in(data: Any, field: str) -> Iterator[tuple[str, str]]:
+    """Every text in plain data with its field, named as `wire` names it. A key has the field of its object."""
+    if isinstance(data, str):
+        yield field, data
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            yield field, key
+            yield from _texts_in(value, f"{field}.{key}" if field else key)
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            yield from _texts_in(item, f"{field}[{index}]")
+
+
+def _no_number(word: str) -> Any:
+    raise ValueError(f"{word} is not a number in JSON")
+
+
+def _refuse_huge(data: Any, field: str) -> None:
+    """Raises Refused for a whole number beyond 64 bits: the ledger can't keep it, and it may be beyond a float, too."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            _refuse_huge(value, f"{field}.{key}" if field else key)
+    elif isinstance(data, list):
+        for index, item in enumerate(data):
+            _refuse_huge(item, f"{field}[{index}]")
+    elif isinstance(data, int) and not -(1 << 63) <= data < 1 << 63:
+        digits = f"{data!s:.24}{'...' if len(str(data)) > 24 else ''}"
+        raise Refused(f"{field or 'the body'}: {digits} is beyond 64 bits; use a smaller number", field=field or None)
+
+
+@cache
+def _text_readers(cls: type[Any]) -> dict[str, Callable[[str, str], Any]]:
+    hints = get_type_hints(cls)
+    return {wire.key_of(f.name): _text_reader(hints[f.name]) for f in fields(cls)}
+
+
+def _text_reader(kind: Any) -> Callable[[str, str], Any]:
+    if get_origin(kind) in (Union, types.UnionType):
+        (kind,) = (arg for arg in get_args(kind) if arg is not type(None))
+    if get_origin(kind) is tuple:
+        return _words
+    if kind is bool:
+        return _truth
+    if kind is int:
+        return _integer
+    return lambda text, name: text
+
+
+def _words(text: str, name: str) -> list[str]:
+    words = text.split(",")
+    if not all(words):
+        raise _empty(f"a part of {name}", name)
+    return words
+
+
+def _empty(what: str, name: str) -> Refused:
+    return Refused(f"{what} is empty; give a value or leave it out", field=name)
+
+
+def _truth(text: str, name: str) -> bool:
+    if text.lower() not in _TRUTH:
+        raise Refused(f"{name} must be 0 or 1, not {text!r:.40}", field=name)
+    return _TRUTH[text.lower()]
+
+
+def _integer(text: str, name: str) -> int:
+    if not (text.isascii() and text.removeprefix("-").isdigit()) or len(text) > 18:
+        raise Refused(f"{name} must be an integer, not {text!r:.40}", field=name)
+    return int(text)

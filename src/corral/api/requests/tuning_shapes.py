@@ -1,0 +1,87 @@
+"""The JSON bodies of requests about tasks of the autotuner and their experiments, read as those in `shapes` are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from corral.api.requests.shapes import MAX_PAGE
+from corral.core.control.tuning.task_checks import MOST_EXPERIMENTS
+from corral.core.model.field import Field
+from corral.core.model.tuning.tuning_task import TaskStatus
+
+MAX_MEASURED_PAGE = 1_000
+"""Experiments that are listed at once with all that was measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """How many experiments a task makes at most."""
+
+    experiments: Annotated[int, Field(least=0, most=MOST_EXPERIMENTS)]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """How a task has ended by itself: completed or failed, and why it failed."""
+
+    status: TaskStatus
+    error_message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewExperiment:
+    """The next experiment of a task: its number, its parameters by name, and what the search keeps of it."""
+
+    task_id: str
+    experiment_id: int
+    parameters: Mapping[str, Any]
+    search_state: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentsQuery:
+    """Which experiments of a task to list: those with numbers above `after`, at most `limit`, with their metrics."""
+
+    task: str
+    after: Annotated[int, Field(least=0)] = 0
+    limit: Annotated[int, Field(least=1, most=MOST_EXPERIMENTS)] = 1000
+    metrics: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AutotunerTasksQuery:
+    """Which tasks to list by the names of another autotuner: of one status, leaving out the first `skip`."""
+
+    skip: Annotated[int, Field(least=0)] = 0
+    limit: Annotated[int, Field(least=1, most=MAX_PAGE)] = 100
+    status_filter: TaskStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AutotunerPageQuery:
+    """Which experiments to list by the names of another autotuner: leaving out the first `skip`, at most `limit`."""
+
+    skip: Annotated[int, Field(least=0)] = 0
+    limit: Annotated[int, Field(least=1, most=MAX_MEASURED_PAGE)] = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class AutotunerTaskUpdate:
+    """What else is to be said of a task. How it stands is changed by start, cancel, restart and clear."""
+
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class SummariesQuery:
+    """Which experiments of a task to list in short: those with numbers above `after`, at most `limit`."""
+
+    after: Annotated[int, Field(least=0)] = 0
+    limit: Annotated[int, Field(least=1, most=MOST_EXPERIMENTS)] = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLogQuery:
+    """Whether to go on with a log while it grows."""
+
+    follow: bool = False

@@ -1,0 +1,43 @@
+"""Threads for what takes a while, such as reading the ledger, or a file on a host that hangs: a user gets only some."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+from corral.api.requests.user_turns import UserTurns, whose_request
+from corral.core.access.caller import Caller
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS = 16
+THREADS_OF_A_USER = 4
+"""A user whose files hang (NFS), or whose node does, leaves enough threads for everybody else; and one who asks for
+much has no more than these compute, each of which keeps the others waiting for Python's lock.
+"""
+
+
+class UserThreads:
+    """At most THREADS calls at a time, and `of_a_user` for each user; the others wait without a thread."""
+
+    def __init__(self, of_a_user: int = THREADS_OF_A_USER) -> None:
+        self._limiter = CapacityLimiter(THREADS)
+        self._turns = UserTurns(THREADS, of_a_user, rests=True)
+
+    async def run(self, caller: Caller, call: Callable[[], T]) -> T:
+        """What the call returns, or raises."""
+        return await self._run(caller.user, call)
+
+    async def _run(self, user: str, call: Callable[[], T]) -> T:
+        async with self._turns.turn(user):
+            return await to_thread.run_sync(call, limiter=self._limiter)
+
+
+_WORKERS = UserThreads()
+
+
+async def on_worker(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What the call returns, or raises, on one of the threads that answer requests."""
+    return await _WORKERS._run(whose_request.get(), partial(call, *args, **kwargs))

@@ -1,0 +1,4 @@
+"""The routes, a module for each kind of thing.
+
+Start with `jobs`.
+"""

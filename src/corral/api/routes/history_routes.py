@@ -1,0 +1,100 @@
+"""The routes that tell what devices, jobs, nodes, users and projects were like.
+
+Everybody who may look may see them all, as they may see all jobs and what everybody used.
+"""
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.api.answers.responses import gives
+from corral.api.requests import shapes
+from corral.api.requests.reading import read_query
+from corral.api.route_table import RouteTable
+from corral.api.routing import AppState, RequestContext, answer
+from corral.core.model.answers.history import DeviceHistory, GroupHistory, JobGpusHistory, JobHistory
+from corral.history.asking import HistoryQueries
+
+router = RouteTable("devices and server")
+
+
+@router.get(
+    "/history/devices/{uuid:path}",
+    query=shapes.HistoryQuery,
+    answers=gives(DeviceHistory),
+)
+async def device_history(request: Request, context: RequestContext, uuid: str) -> Response:
+    """Tell what a device was like over a stretch of time, also one that is gone: at most 1,000 points a series."""
+    return await answer(_history(request).device, uuid, **_period(request))
+
+
+@router.get(
+    "/history/jobs/{job_id}",
+    query=shapes.HistoryQuery,
+    answers=gives(JobHistory),
+)
+async def job_history(request: Request, context: RequestContext, job_id: str) -> Response:
+    """Tell what a job's devices were like while it had them; by default from its last start to its end, or to now."""
+    return await answer(_of_job, _history(request), context, job_id, _period(request))
+
+
+@router.get(
+    "/history/jobs/{job_id}/gpus",
+    query=shapes.HistoryQuery,
+    answers=gives(JobGpusHistory),
+)
+async def job_gpus_history(request: Request, context: RequestContext, job_id: str) -> Response:
+    """Tell what each GPU of a job was like in its last attempt; of more than 16, the least, mean and most of all."""
+    return await answer(_of_job_gpus, _history(request), context, job_id, _period(request))
+
+
+@router.get(
+    "/history/nodes/{name:path}",
+    query=shapes.HistoryQuery,
+    answers=gives(GroupHistory),
+)
+async def node_history(request: Request, context: RequestContext, name: str) -> Response:
+    """Tell what the devices of a node were like together, also of one that is gone."""
+    return await answer(_history(request).group, "node", name, **_period(request))
+
+
+@router.get(
+    "/history/users/{name:path}",
+    query=shapes.HistoryQuery,
+    answers=gives(GroupHistory),
+)
+async def user_history(request: Request, context: RequestContext, name: str) -> Response:
+    """Tell what the devices were like that the jobs of a user had, together."""
+    return await answer(_history(request).group, "user", name, **_period(request))
+
+
+@router.get(
+    "/history/projects/{name:path}",
+    query=shapes.HistoryQuery,
+    answers=gives(GroupHistory),
+)
+async def project_history(request: Request, context: RequestContext, name: str) -> Response:
+    """Tell what the devices were like that the jobs of a project had, together."""
+    return await answer(_history(request).group, "project", name, **_period(request))
+
+
+def _history(request: Request) -> HistoryQueries:
+    state: AppState = request.app.state.corral
+    return state.history
+
+
+def _period(request: Request) -> dict[str, Any]:
+    """What the query string asks for, as the history takes it. Raises Refused."""
+    wanted = read_query(request, shapes.HistoryQuery)
+    return {"range_name": wanted.range, "start": wanted.from_, "end": wanted.to, "series": wanted.series}
+
+
+def _of_job(history: HistoryQueries, context: RequestContext, job_id: str, period: dict[str, Any]) -> JobHistory:
+    return history.job(context.service.queries.find(job_id), **period)
+
+
+def _of_job_gpus(
+    history: HistoryQueries, context: RequestContext, job_id: str, period: dict[str, Any]
+) -> JobGpusHistory:
+    return history.job_gpus(*context.service.details.monitored(job_id), **period)

@@ -1,0 +1,117 @@
+"""The logs of tasks and experiments as lines, and as Server-Sent Events that follow them."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.api.answers.streams import BrokenOff, PiecewiseResponse
+from corral.api.events.event_stream import EventStream
+from corral.api.requests.tuning_shapes import MAX_MEASURED_PAGE
+from corral.api.requests.user_threads import on_worker
+from corral.api.routes.event_routes import CONTENT_TYPE, reader
+from corral.api.routing import AppState
+from corral.core.access.caller import Caller
+from corral.core.control.tuning.task_log import Row, TaskLog
+from corral.core.model.errors import CorralError
+from corral.wire import to_plain
+
+TOPICS = ("tasks",)
+
+END_ID = "end"
+"""A browser connects again when a stream ends. With this id as the last that it has read it is told not to."""
+
+LONGEST_LINE = 16 * 1024
+"""A line of a job that is longer is sent as several."""
+
+_HEADERS = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
+_ALIVE = b": alive\n\n"
+_END = b"id: %b\nevent: end\ndata: \n\n" % END_ID.encode()
+
+
+def task_log(state: AppState, task_id: str, caller: Caller) -> list[str]:
+    """All lines of a task's log. Raises NotFound."""
+    return TaskLog(task_id).of_records(*_records(state, task_id, caller))
+
+
+async def followed_task_log(request: Request, caller: Caller, task_id: str) -> Response:
+    """A task's log, an event a line, until nothing of the task runs. Raises NotFound, and Busy for too many clients."""
+    return await event_response(request, _lines(request, caller, task_id))
+
+
+async def event_response(request: Request, lines: AsyncGenerator[list[str]]) -> Response:
+    """Lines as they come, as Server-Sent Events. What is in the way of the first ones is raised."""
+    if request.headers.get("last-event-id") == END_ID:
+        await lines.aclose()
+        return Response(status_code=204)
+    first: list[str] = await anext(lines, [])
+
+    async def frames() -> AsyncIterator[bytes]:
+        async with aclosing(lines):
+            yield framed(first)
+            async for some in lines:
+                yield framed(some)
+        yield _END
+
+    return PiecewiseResponse(frames(), media_type=CONTENT_TYPE, headers=_HEADERS)
+
+
+def framed(lines: Iterable[str]) -> bytes:
+    """Lines, none of which has a line break, as Server-Sent Events; what keeps the connection alive for none."""
+    return b"".join(b"data: %b\n\n" % line.encode() for line in lines) or _ALIVE
+
+
+async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[list[str]]:
+    """What a job wrote, in lines: a carriage return ends one, too, or it could end an event."""
+    rest = b""
+    async for chunk in chunks:
+        *whole, rest = (rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        if len(rest) > LONGEST_LINE:
+            whole, rest = [*whole, rest], b""
+        if whole:
+            yield [line.decode(errors="replace") for line in whole]
+    if rest:
+        yield [rest.decode(errors="replace")]
+
+
+async def _lines(request: Request, caller: Caller, task_id: str) -> AsyncGenerator[list[str]]:
+    """The lines of a task's log as they come, none where there is nothing new.
+
+    The place in the journal is taken before the records are read, so nothing is missed; what is in both is told once.
+    """
+    state: AppState = request.app.state.corral
+
+    async def allowed() -> None:
+        await reader(state, request)
+
+    with state.events.client(caller.user, TOPICS):
+        log, place = TaskLog(task_id), state.events.last
+        yield log.of_records(*await on_worker(_records, state, task_id, caller))
+        stream = EventStream(state.events, caller.user, TOPICS, place, allowed)
+        try:
+            async with aclosing(stream.batches()) as batches:
+                while not log.ended:
+                    batch = await anext(batches)
+                    lines: list[str] = []
+                    for event in batch.events_of(stream.topics):
+                        if event.topic == "reset":
+                            lines += log.of_records(*await on_worker(_records, state, task_id, caller))
+                        elif event.topic in TOPICS:
+                            lines += log.of_event(json.loads(event.data))
+                    yield lines
+        except (CorralError, StopAsyncIteration):
+            # The server stops, the token is valid no more, the task is gone: who asks again hears which.
+            raise BrokenOff from None
+
+
+def _records(state: AppState, task_id: str, caller: Caller) -> tuple[Row, list[Row]]:
+    task = to_plain(state.tasks.task(task_id, caller).task)
+    rows: list[Row] = []
+    while True:
+        after = rows[-1]["experiment_id"] if rows else 0
+        page = state.experiments.of_task(task_id, caller, after=after, limit=MAX_MEASURED_PAGE).experiments
+        rows += map(to_plain, page)
+        if len(page) < MAX_MEASURED_PAGE:
+            return task, rows

@@ -1,0 +1,133 @@
+"""`corral up --anew`: begin with an empty ledger, unless something that the one before has started still runs."""
+
+import logging
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+from corral.clock import SystemClock
+from corral.config import HOST, Settings
+from corral.core.model.errors import Conflict, CorralError
+from corral.core.model.home import Home
+from corral.host.runtimes.docker.presence import socket_there
+from corral.host.runtimes.process.records.still_running import still_running, tag_of
+from corral.host.runtimes.process.runtime import CONTAINER
+from corral.host.traces.earlier import move_aside
+from corral.host.traces.homes import homes
+from corral.plugins.engines import load_engine
+
+log = logging.getLogger("corral")
+
+_MOST_NAMED = 10
+
+
+def begin_anew(home: Home, settings: Settings) -> None:
+    """Move aside what an earlier ledger has left, for a process that holds the lock of the home.
+
+    Raises Conflict where something of it runs, or where that cannot be known; OSError.
+    """
+    there = [*_users_of_the_ledger(home), *_processes(home), *_containers(home), *_pods(home, settings)]
+    if there:
+        more = f" and {len(there) - _MOST_NAMED} more" if len(there) > _MOST_NAMED else ""
+        raise Conflict(
+            f"--anew: the ledger before is still at work: {', '.join(there[:_MOST_NAMED])}{more}. End that first: "
+            "`corral up` without --anew, then `corral cancel`, where its ledger is there; by hand where it is not"
+        )
+    aside = move_aside(home)
+    if aside is None:
+        log.info("there was no ledger in %s before", home.root)
+    else:
+        log.warning("what the ledger before has left is in %s now; ids begin with 1", aside)
+
+
+def _users_of_the_ledger(home: Home) -> Iterator[str]:
+    """Processes that have it open: a server whose lock was removed, or a program that somebody looks into it with."""
+    try:
+        ledger = (home.root / "ledger.db").stat()
+    except OSError:
+        return
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        if pid != os.getpid() and _has_open(pid, ledger):
+            yield f"process {pid} ({_name_of(pid)}), which has ledger.db open"
+
+
+def _has_open(pid: int, file: os.stat_result) -> bool:
+    with suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), file):
+                    return True
+    return False
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return "gone"
+
+
+def _user_of(pid: int) -> str:
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+        return f" of {pwd.getpwuid(uid).pw_name}"
+    except (OSError, KeyError):
+        return ""
+
+
+def _processes(home: Home) -> Iterator[str]:
+    for one in homes(home):
+        for launch, pid in still_running(one.root).items():
+            # Anybody can give a process such a mark, and where the records are gone nothing tells whose launch it was.
+            yield f"job {launch} (process {pid}{_user_of(pid)})"
+
+
+def _containers(home: Home) -> Iterator[str]:
+    places = homes(home)
+    used = any(name.startswith(CONTAINER) for one in places for name in _launches(one))
+    if not socket_there():
+        if used:
+            raise Conflict(
+                "--anew: jobs ran in containers here, and Docker has no socket: start Docker, then try again"
+            )
+        return
+    # Here, because its library is large.
+    from corral.host.runtimes.docker.daemon_calls import LOOK_TIMEOUT_S, Daemon, DaemonRefused, DaemonUnreachable
+
+    try:
+        with closing(Daemon(LOOK_TIMEOUT_S)) as daemon:
+            for one in places:
+                for name in daemon.running(tag_of(one.root)):
+                    yield f"container {name}"
+    except (DaemonUnreachable, DaemonRefused) as error:
+        if used:
+            raise Conflict(
+                f"--anew: jobs ran in containers here, and Docker does not tell which run: {error}"
+            ) from error
+
+
+def _launches(home: Home) -> list[str]:
+    try:
+        return os.listdir(home.launches)
+    except OSError:
+        return []
+
+
+def _pods(home: Home, settings: Settings) -> Iterator[str]:
+    if not home.cluster_tag_file.exists():
+        return
+    if settings.engine == HOST:
+        raise Conflict(
+            "--anew: the ledger before has had pods in a Kubernetes cluster, which may still run: "
+            "give --engine kubernetes and how to reach the cluster, too"
+        )
+    engine = load_engine(settings.engine)(home, settings, SystemClock(home.clock_file, anew=False))
+    try:
+        engine.start()
+        yield from engine.at_work()
+    except CorralError as error:
+        raise Conflict(f"--anew: whether pods of the ledger before run cannot be known: {error}") from error
+    finally:
+        engine.close()

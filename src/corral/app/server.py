@@ -1,0 +1,417 @@
+"""The composition root: one server, put together from its rooms."""
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from shutil import disk_usage
+
+import corral
+from corral.alerts.channel_process import check_channels, checking_channels
+from corral.alerts.delivery import Delivery
+from corral.alerts.outbox import Outbox
+from corral.api.answers.waiting import EndSignal
+from corral.api.app import create_app
+from corral.api.connections.listening import Listening, TcpListener
+from corral.api.connections.server_socket import ServerSocket
+from corral.api.events.event_feed import event_feed
+from corral.api.pages.dashboard import Dashboard
+from corral.api.pages.listener import LoopbackListener
+from corral.api.requests.auth import Authenticator, ensure_token, find_account, ids_of, user_name
+from corral.api.requests.submitting import Submitter
+from corral.api.routing import AppState
+from corral.api.server import ApiServer
+from corral.as_login import keyring_shared
+from corral.clock import SystemClock
+from corral.config import HOST, Settings
+from corral.core.access.caller import Caller
+from corral.core.control.alerting.alert_watch import AlertSources
+from corral.core.control.alerting.alerting import Alerting
+from corral.core.control.core import ControlCore
+from corral.core.control.metrics.job_counts import JobCounts
+from corral.core.control.metrics.request_counts import RequestCounts
+from corral.core.control.metrics.scrape import Metrics
+from corral.core.control.nodes.node_registry import Nodes
+from corral.core.control.querying.kpis import KeyFigures
+from corral.core.control.querying.replays import Replays
+from corral.core.control.querying.reports import GpuReports
+from corral.core.control.server_history import ServerHistory
+from corral.core.control.site.from_settings import first_view
+from corral.core.control.site.reloading import SiteSettings
+from corral.core.control.submitting.device_request import request_rules
+from corral.core.control.telling.notifications import LOOK_INTERVAL_S, Notifications
+from corral.core.control.token_issuer import TokenIssuer
+from corral.core.control.tuning.experiment_access import ExperimentAccess
+from corral.core.control.tuning.task_access import TaskAccess
+from corral.core.control.tuning.task_insight import TaskInsight, TuningSense
+from corral.core.control.watching.job_patrols import job_patrols
+from corral.core.control.watching.patrol import Patrol
+from corral.core.ledger.store import SqlLedger, open_ledger
+from corral.core.model.answers.site import ServerInfo
+from corral.core.model.errors import LedgerFailed
+from corral.core.model.fact import ServerPart
+from corral.core.model.home import Home
+from corral.core.model.runs.launch import job_number
+from corral.core.model.tuning.tuning_spec import TuningSpec
+from corral.core.model.tuning.tuning_task import TaskStatus
+from corral.core.ports.engine import NodeEngine
+from corral.core.ports.ledger import Decided
+from corral.core.ports.node import NodeAgent
+from corral.core.scheduling.policy import Policy, placed_by
+from corral.features.all_slices import SLICES
+from corral.features.tuner.experiment_table import ExperimentTable
+from corral.features.tuner.slice import TunerSlice
+from corral.history.file import HistoryFile
+from corral.host.node.host_engines import find_host_engine
+from corral.host.telemetry.hub import Hub
+from corral.host.telemetry.processes import HostProcesses
+from corral.host.traces.earlier import refuse_without_ledger
+from corral.host.traces.numbers import highest_number
+from corral.plugins.engines import load_engine
+from corral.plugins.queue_orders import load_policies
+from corral.sim.replays.replay_process import ReplayProcess
+from corral.tuner.catalog import catalog
+from corral.tuner.tuner_processes import LOOK_INTERVAL_S as TUNERS_INTERVAL_S
+from corral.tuner.tuner_processes import TaskOfUser, TunerProcesses
+
+log = logging.getLogger("corral")
+
+SITE_REMARKS_INTERVAL_S = 5.0
+"""So often it is looked whether nodes have come or gone, and what that means for the settings."""
+
+LEDGER_INTERVAL_S = 1.0
+"""So often a server that writes nothing looks whether its ledger is still there."""
+
+SOCKET_INTERVAL_S = 1.0
+"""So often it is looked whether the Unix socket is still there."""
+
+TOKEN_USES_INTERVAL_S = 60.0
+"""When tokens were used last is brought to disk so often."""
+
+
+class Server:
+    """Every part of a running server, wired. `run` serves until `stop`; the jobs outlive it."""
+
+    def __init__(
+        self,
+        home: Home,
+        settings: Settings,
+        load: Callable[[], Settings],
+        *,
+        mock: Path | None,
+        listen: Listening | None,
+        on_ready: Callable[["Server"], None],
+    ) -> None:
+        """`load` reads the settings anew, with what this server's options say over them."""
+        self._channels_checked = checking_channels(settings.channels, settings.places)
+        self._home = home
+        self._settings = settings
+        policies = placed_by(settings.placement, load_policies())
+        self._ledger: SqlLedger = open_ledger(
+            home.ledger_url, first_view(settings), partial(refuse_without_ledger, home), slices=SLICES
+        )
+        self._experiment_table = ExperimentTable(self._ledger.database)
+        # Before anything here is tidied up.
+        self._skip_numbers([highest_number(home, self._ledger.last_fact_at)])
+        # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
+        self._clock = SystemClock(home.clock_file, anew=not self._ledger.view().jobs)
+        self._started_at = self._clock.now()
+        self._engine = self._make_engine(mock)
+        self._settings = settings.sampled_at_most_each(self._engine.traits.least_sample_interval_s)
+        self._nodes = Nodes(self._engine.start(), self._engine.traits.max_threads, self._engine.departed)
+        self._skip_numbers(map(job_number, self._engine.on_record()))
+        self._hub = self._make_hub()
+        self._watch_failures = Counter[str]()
+        self._history = self._make_history()
+        self._core = self._make_core(policies)
+        self._engine.attend(self._core.pod_jobs)
+        self._alerting = self._make_alerting()
+        self._site = SiteSettings(
+            self._ledger,
+            settings,
+            lambda: _checked(load()),
+            policies,
+            renew=self._renew_certificate,
+            applied=self._alerting.delivery.apply,
+        )
+        self._tasks = TaskAccess(self._ledger, self._experiment_table, self._clock, _check_task)
+        self._experiments = ExperimentAccess(self._ledger, self._experiment_table, self._clock)
+        self._tuners = TunerProcesses(home.root, self._tasks_to_run, self._give_task_up)
+        self._patrols = self._make_patrols()
+        runner = ReplayProcess(home.ledger_url)
+        self._replays = Replays(self._ledger, self._clock, runner, policies, placement=settings.placement)
+        self._ends = EndSignal()
+        self._ledger.subscribe(self._ends.on_change)
+        self._unix = ServerSocket(home.socket, for_everyone=_by_root())
+        self._tcp = None if listen is None else TcpListener(listen)
+        self._api = self._make_api(on_ready)
+
+    def run(self) -> None:
+        """Bring ledger and nodes together, then decide, act and answer until `stop` is called."""
+        try:
+            self._hub.start(self._core.listener)
+            # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
+            self._ledger.commit(lambda _: Decided((), None)).result()
+            self._channels_checked.result()
+            self._site.begin()
+            self._core.start()
+            self._engine.watch(self._node_joined, self._node_left)
+            for patrol in self._patrols:
+                patrol.start()
+            self._api.run()
+        finally:
+            self._close()
+        if (lost := self._ledger.lost) is not None:
+            raise LedgerFailed(lost)
+
+    def stop(self) -> None:
+        """Answer no more and let `run` return. Safe from a signal handler, and before `run`."""
+        self._api.stop()
+
+    def _look_after_ledger(self) -> None:
+        """A server without its ledger can neither decide nor record anything: it ends, and the next one says why."""
+        if self._ledger.lost is not None:
+            self._api.stop()
+
+    def _look_after_socket(self) -> None:
+        self._unix.look()
+
+    def reload(self) -> None:
+        """Read settings and certificate again, as far as a running server takes them on. Safe from a signal handler."""
+        self._site.reload_soon()
+
+    def _renew_certificate(self) -> None:
+        if self._tcp is not None:
+            self._tcp.renew_certificate()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where the server answers, for a person."""
+        return (str(self._home.socket), *([] if self._tcp is None else [self._tcp.url]))
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """What whoever starts the server is to know, besides that it answers: sentences."""
+        return self._engine.remarks
+
+    @property
+    def gpus_here(self) -> dict[str, int]:
+        """The real GPUs of this host, by UUID with their index."""
+        if not self._engine.traits.here:
+            return {}
+        nodes = self._ledger.view().nodes.values()
+        return {device.uuid: device.index for node in nodes for device in node.devices}
+
+    def _close(self) -> None:
+        for patrol in self._patrols:
+            patrol.close()
+        for onlooker in (self._tuners, self._replays, self._alerting.delivery, self._history):
+            try:
+                onlooker.close()
+            except Exception:
+                # Jobs and their ledger are closed in order, whatever breaks in what only notes and tells.
+                log.exception("%s: its last round broke; what it had not written is lost", type(onlooker).__name__)
+        self._core.close()
+        self._hub.stop()
+        self._engine.close()
+        self._ledger.close()
+        self._unix.remove()
+
+    def _node_joined(self, name: str, agent: NodeAgent) -> None:
+        log.info("node %s has joined", name)
+        self._nodes.add(name, agent)
+        self._hub.add(name, agent)
+
+    def _node_left(self, name: str) -> None:
+        log.info("node %s has left", name)
+        self._nodes.remove(name)
+        self._hub.remove(name)
+
+    def _skip_numbers(self, known: Iterable[int]) -> None:
+        """Begin above numbers that anything but the ledger knows: it may have been restored from an older copy."""
+        highest = max(known, default=0)
+        if self._ledger.skip_ids(highest):
+            log.warning("the ledger is older than job %d, which it does not know: ids go on from there", highest)
+
+    def _make_engine(self, mock: Path | None) -> NodeEngine:
+        home, settings, clock = self._home, self._settings, self._clock
+        if settings.engine == HOST:
+            return find_host_engine(home, settings, clock, mock, self._ledger.view().residents)
+        return load_engine(settings.engine)(home, settings, clock)
+
+    def _make_hub(self) -> Hub:
+        view, observe, feed = self._ledger.view, self._ledger.observe, self._engine.traits.feed
+        return Hub(self._nodes, self._clock, self._settings, view=view, observe=observe, feed=feed)
+
+    def _make_history(self) -> ServerHistory:
+        file, failures = HistoryFile(self._home.history_file), self._watch_failures
+        view, readings = self._ledger.view, self._hub.readings
+        return ServerHistory(file, view, readings, self._clock, self._settings, failures=failures)
+
+    def _make_core(self, policies: Mapping[str, Policy]) -> ControlCore:
+        return ControlCore(
+            self._ledger,
+            self._nodes,
+            self._hub,
+            self._clock,
+            settings=self._settings,
+            rules=request_rules(self._settings, self._home, self._engine.traits.containers),
+            about=self._about,
+            policies=policies,
+            server=HostProcesses().identify(os.getpid()),
+            log_path=self._engine.log_path,
+            monitoring=self._history.queries.monitoring,
+        )
+
+    def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
+        token = ensure_token(self._home.token_file)
+        authenticator = Authenticator(token=token, tokens=self._ledger.tokens, clock=self._clock)
+        token_issuer = TokenIssuer(
+            self._ledger.tokens,
+            self._clock,
+            account=find_account,
+            is_admin=authenticator.is_admin,
+            only_user=None if _by_root() else user_name(os.geteuid()),
+        )
+        loopback = LoopbackListener(self._home.page_port_file, None if self._tcp is None else self._tcp.loopback_url)
+        metrics = self._make_metrics()
+        prices, currency = self._settings.prices, self._settings.currency
+        state = AppState(
+            service=self._core.service,
+            submitter=Submitter(self._core.service),
+            authenticator=authenticator,
+            token_issuer=token_issuer,
+            ends=self._ends,
+            site_settings=self._site,
+            metrics=metrics,
+            history=self._history.queries,
+            pages=Dashboard(loopback, self._clock, proxied_host=self._settings.dashboard_host),
+            events=event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s),
+            reports=GpuReports(self._ledger, self._clock, self._history.meter, prices=prices, currency=currency),
+            key_figures=KeyFigures(self._ledger, self._history.group_use, metrics.requests, self._clock),
+            replays=self._replays,
+            channels=self._alerting.channels,
+            alerts=self._alerting.access,
+            tasks=self._tasks,
+            experiments=self._experiments,
+            tuning=self._make_insight(),
+            catalog=catalog,
+        )
+        tls = None if self._tcp is None else self._tcp.acceptor()
+        plain = [self._unix.socket, *loopback.reopened(), *([] if self._tcp is None or tls else [self._tcp.socket])]
+        served = ApiServer(create_app(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
+        loopback.serve = served.serve_also
+        self._unix.serve = served.serve_also_soon
+        return served
+
+    def _make_insight(self) -> TaskInsight:
+        ledger, store = self._ledger, self._experiment_table
+        return TaskInsight(ledger, store, self._clock, self._tasks, self._experiments, sense=_tuning_sense)
+
+    def _make_metrics(self) -> Metrics:
+        jobs = JobCounts(self._ledger.view())
+        self._ledger.subscribe(jobs.on_change)
+        return Metrics(
+            snapshot=self._ledger.snapshot,
+            telemetry=self._hub,
+            clock=self._clock,
+            stale_after_s=self._settings.stale_sample_s,
+            hostname_label=self._settings.metrics_hostname_label,
+            jobs=jobs,
+            requests=RequestCounts(),
+            commits=self._ledger.commits,
+            cycles=self._core.controller.planning_seconds,
+            obstacles=lambda: self._core.controller.obstacles,
+            deliveries=self._alerting.delivery.results,
+            history_stopped=self._history.stopped,
+            watch_failures=self._watch_failures,
+            version=corral.__version__,
+            cluster=lambda: self._site.cluster_name,
+            started_at=self._started_at,
+        )
+
+    def _make_alerting(self) -> Alerting:
+        sources = AlertSources(
+            telemetry=self._hub,
+            stale_after_s=self._settings.stale_sample_s,
+            obstacles=lambda: self._core.controller.obstacles,
+            disk=lambda: disk_usage(self._home.root)[::2],
+            history_stopped=self._history.stopped,
+        )
+        delivery, failures = Delivery(Outbox(self._home.deliveries_file), self._clock, ids_of), self._watch_failures
+        return Alerting(self._ledger, self._clock, self._settings, sources, delivery, failures=failures)
+
+    def _make_patrols(self) -> tuple[Patrol, ...]:
+        onlooker = partial(Patrol, vital=False, failures=self._watch_failures)
+        notifications = Notifications(self._ledger, self._nodes, self._clock)
+        return (
+            *job_patrols(self._core, self._ledger, self._hub, self._clock, self._settings),
+            # These note and tell what happens: jobs run and start without them.
+            *self._history.patrols,
+            *self._alerting.patrols,
+            onlooker("notifications", notifications.look, LOOK_INTERVAL_S),
+            onlooker("tuners", self._tuners.look, TUNERS_INTERVAL_S),
+            onlooker("site-remarks", self._site.look_at_nodes, SITE_REMARKS_INTERVAL_S),
+            Patrol("ledger-files", self._look_after_ledger, LEDGER_INTERVAL_S),
+            onlooker("socket", self._look_after_socket, SOCKET_INTERVAL_S),
+            onlooker("token-uses", self._ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
+        )
+
+    def _tasks_to_run(self) -> tuple[TaskOfUser, ...]:
+        """Those that run, and those of which experiments are left to be stopped."""
+        tuner = self._ledger.snapshot().of(TunerSlice)
+        left = {experiment.task_id for experiment in tuner.experiments.values()}
+        return tuple(
+            TaskOfUser(task.id, task.user)
+            for task in tuner.tasks.values()
+            if task.status is TaskStatus.RUNNING or task.id in left
+        )
+
+    def _give_task_up(self, task_id: str, why: str) -> None:
+        log.error("task %s has failed: %s", task_id, why)
+        self._tasks.end(task_id, TaskStatus.FAILED, why, Caller(ServerPart.TUNER, admin=True))
+
+    def _about(self) -> ServerInfo:
+        nodes = tuple(self._ledger.view().nodes.values())
+        cuda = nodes[0].cuda_version if nodes else None
+        return ServerInfo(
+            version=corral.__version__,
+            pid=os.getpid(),
+            home=str(self._home.root),
+            user=user_name(os.geteuid()),
+            node=nodes[0].name if nodes else None,
+            source=self._engine.traits.source,
+            driver_version=nodes[0].driver_version if nodes else None,
+            cuda_version=f"{cuda[0]}.{cuda[1]}" if cuda else None,
+            started_at=self._clock.shown(self._started_at),
+            mock=self._engine.traits.source == "mock",
+            uptime_s=self._clock.now() - self._started_at,
+            keyring_shared=keyring_shared(),
+            cluster=self._site.cluster_name,
+        )
+
+
+def _checked(settings: Settings) -> Settings:
+    """The settings, unless there is a mistake in the URL of a channel: raises Refused."""
+    check_channels(settings.channels, settings.places)
+    return settings
+
+
+def _check_task(spec: TuningSpec) -> tuple[str, ...]:
+    # What the tuner knows of tasks is loaded with the first of them: a server without any starts sooner.
+    from corral.tuner.tasks.task_check import check_task
+
+    return check_task(spec)
+
+
+def _tuning_sense() -> TuningSense:
+    from corral.tuner.sense import tuning_sense
+
+    return tuning_sense()
+
+
+def _by_root() -> bool:
+    """Whether this server is root's, and runs jobs as whoever submits them."""
+    return os.geteuid() == 0

@@ -1,0 +1,4 @@
+"""Commands that submit jobs, follow them and change them.
+
+Start with `run`.
+"""

@@ -1,0 +1,168 @@
+"""Commands that change jobs: cancel, hold, release, requeue. Of many jobs at once, each asks first."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Literal
+
+from corral.cli.commands.changing import ChangeFlags
+from corral.cli.direct.change_jobs import AT_ONCE, change_named, tell
+from corral.cli.screen import say
+from corral.cli.tables.states import phases_of
+from corral.client import ChangedJobs, Client
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.job_choice import OWN, JobChoice
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.printable import printable
+from corral.core.model.units import count_of
+from corral.wire import to_plain
+
+_LOOKED_AT = 1000
+"""So many jobs of others are looked at, at most, to tell why none was found."""
+
+Verb = Literal["cancel", "hold", "release", "requeue"]
+
+_CHANGED_PHASES: Mapping[Verb, Sequence[Phase]] = {
+    "cancel": (Phase.PENDING, Phase.STARTING, Phase.RUNNING),
+    "hold": (Phase.PENDING,),
+    "release": (Phase.PENDING,),
+    "requeue": (Phase.FAILED, Phase.LOST),
+}
+"""Of which phases a job is that options choose where they name none."""
+
+
+def change_chosen(verb: Verb, ids: Sequence[str], flags: ChangeFlags) -> int:
+    """Change the jobs that flags choose, among those of the ids if there are any; the exit code."""
+    choices = _choices(flags, ids)
+    if not any(chosen.narrows for chosen in choices):
+        return _change_unchosen(verb, ids, json=flags.json)
+    with Client() as client:
+        changed = (_each if flags.yes else _change_agreed)(client, verb, ids, choices)
+        others = not (changed.ids or changed.unchanged) and _say_none(client, verb, choices)
+    tell(verb, to_plain(changed), json=flags.json)
+    return int(others or bool({one.id for one in changed.unchanged} & set(ids)))
+
+
+def _change_unchosen(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
+    """Change the jobs of the ids; without any the reservation of this shell. Raises Refused where it has none."""
+    reserved = os.environ.get("CORRAL_RESERVATION")
+    if ids:
+        return change_named(verb, ids, json=json)
+    if verb == "release" and reserved:
+        from corral.cli.jobs.reserved_shell import release_own
+
+        with Client() as client:
+            return release_own(client, reserved, json=json)
+    raise Refused(f"name jobs to {verb}, or choose them: --user me is all of yours, --name 'sweep-*' some of them")
+
+
+def say_none_found(verb: Verb) -> bool:
+    """Say that there was none of the jobs that were named. Returns whether others have such jobs."""
+    with Client() as client:
+        return _say_none(client, verb, [JobChoice()])
+
+
+def _choices(flags: ChangeFlags, named: Sequence[str]) -> list[JobChoice]:
+    """What the flags choose, one choice for each user. Raises Refused."""
+    users = _users(flags)
+    if len(users) > 1 and named:
+        raise Refused("--user: with ids only one user can be named; leave out the ids or --user", field="--user")
+    return [_choice(flags, user) for user in users or (None,)]
+
+
+def _choice(flags: ChangeFlags, user: str | None) -> JobChoice:
+    phases = () if flags.state is None else phases_of(flags.state)
+    name = None if flags.name is None else ",".join(flags.name)
+    return JobChoice(user=user, name=name, array=flags.array, phase=phases)
+
+
+def _users(flags: ChangeFlags) -> tuple[str, ...]:
+    """Whose jobs are meant, () where nobody is named. Raises Refused for an empty name."""
+    named = [] if flags.user is None else [name.strip() for text in flags.user for name in text.split(",")]
+    if "" in named:
+        raise Refused("--user: a name is empty; write names such as alice,bob, or me", field="--user")
+    return tuple(dict.fromkeys(named))
+
+
+def _change_agreed(client: Client, verb: Verb, named: Sequence[str], choices: Sequence[JobChoice]) -> ChangedJobs:
+    """Change what the options choose; if that is more than one job, once the user has agreed to it."""
+    found = _each(client, verb, named, choices, dry_run=True)
+    if not found.ids:
+        return found
+    if len(found.ids) > 1:
+        _ask(verb, found)
+    # These and no others: more may have come meanwhile.
+    changed = _each(client, verb, found.ids, [JobChoice()])
+    return ChangedJobs(changed.ids, (*found.unchanged, *changed.unchanged), changed.users, changed.phases)
+
+
+def _say_none(client: Client, verb: Verb, choices: Sequence[JobChoice]) -> bool:
+    """Say that nothing was found, and whose it may be. Returns whether others have such jobs."""
+    for chosen in choices:
+        if chosen.user in (None, OWN) and _others_have(client, verb, chosen):
+            say(f"none of your jobs is such a job to {verb}, but others have some; --user NAME is for administrators")
+            return True
+    say(f"there is no such job to {verb}")
+    return False
+
+
+def _others_have(client: Client, verb: Verb, chosen: JobChoice) -> bool:
+    """Whether anybody has a job that is chosen. The caller has none."""
+    phases = chosen.phase or _CHANGED_PHASES[verb]
+    rows = client.jobs.list(all=True, phase=",".join(phases), name=chosen.name, array=chosen.array, limit=_LOOKED_AT)
+    if chosen.phase or verb not in ("hold", "release"):
+        return bool(rows)
+    return any(row.held is (verb == "release") for row in rows)
+
+
+def _ask(verb: str, found: ChangedJobs) -> None:
+    """Raises Refused unless somebody answers yes."""
+    phases = ", ".join(f"{count} {phase}" for phase, count in found.phases.items())
+    what = f"{verb} {count_of(len(found.ids), 'job')} of {' and '.join(found.users)} ({phases})"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Refused(f"this would {what}, and nobody can be asked here; add --yes to do it")
+    sys.stderr.write(f"{printable(what)}? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        say("nothing was changed")
+        raise SystemExit(1)
+
+
+def _each(
+    client: Client, verb: Verb, named: Sequence[str], choices: Sequence[JobChoice], *, dry_run: bool = False
+) -> ChangedJobs:
+    """What came of it all; a server takes AT_ONCE jobs in a request, and then tells where the next begins."""
+    answers: list[ChangedJobs] = []
+    for chosen, start in product(choices, range(0, max(1, len(named)), AT_ONCE)):
+        before = None
+        while True:
+            answers.append(
+                client.jobs.change(
+                    verb,
+                    named[start : start + AT_ONCE],
+                    user=chosen.user,
+                    name=chosen.name,
+                    array=chosen.array,
+                    phase=chosen.phase,
+                    before=before,
+                    dry_run=dry_run,
+                )
+            )
+            before = answers[-1].next
+            if before is None:
+                break
+    return _merged(answers)
+
+
+def _merged(answers: Sequence[ChangedJobs]) -> ChangedJobs:
+    phases: Counter[str] = Counter()
+    for one in answers:
+        phases.update(one.phases)
+    return ChangedJobs(
+        tuple(dict.fromkeys(job_id for one in answers for job_id in one.ids)),
+        tuple(job for one in answers for job in one.unchanged),
+        tuple(dict.fromkeys(user for one in answers for user in one.users)),
+        dict(phases),
+    )

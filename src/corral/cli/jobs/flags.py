@@ -1,0 +1,112 @@
+"""What the flags that describe a job say to the client, and how they are read where they are no command line."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from corral.cli.commands.job_options import DeviceFlags
+from corral.cli.help.usage_errors import said_of
+from corral.cli.reading import UsageError, read_options
+from corral.client import Client
+from corral.client.submitting.options import RequestOptions
+from corral.core.model.errors import Refused
+from corral.core.model.units import is_whole
+from corral.formatting.device_names import device_called, several_nodes
+
+F = TypeVar("F", bound=DeviceFlags)
+
+
+def spell(name: str) -> str:
+    """The flag of an option, for error messages: min_memory -> --min-memory."""
+    return "--param" if name == "params" else "--" + name.replace("_", "-")
+
+
+def options_of(flags: DeviceFlags, client: Client | None) -> RequestOptions:
+    """The flags that were given, as the client takes them. `client` looks up GPUs that are given by their index."""
+    options: Any = {name: value for name, value in vars(flags).items() if said(value)}
+    if flags.device and client is not None:
+        options["device"] = [_uuid(client, named) for named in flags.device]
+    if flags.resource:
+        # A name alone stands for the default amount of its definition.
+        words = [word if "=" in word else f"{word}=" for word in ",".join(flags.resource).split(",") if word]
+        options["resource"] = _by_key(words, "--resource", "KEY=N,..", empty=True)
+    if flags.label:
+        options["label"] = _by_key(flags.label, "--label", "KEY=VALUE")
+    if flags.prefer:
+        options["prefer"] = _by_key(flags.prefer, "--prefer", "KEY=VALUE")
+    if options.get("env"):
+        options["env"] = dict(_variable(given) for given in options["env"])
+    if options.get("param"):
+        from corral.client.submitting.sweep_values import params_of
+
+        options["params"] = params_of(options.pop("param"), field="--param")
+    return options  # type: ignore[no-any-return]
+
+
+def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:
+    """The flags that `words` are, as on a command line. Raises Refused, naming `where` they stand."""
+    try:
+        return read_options(flags, words)
+    except UsageError as error:
+        raise Refused(f"{where}: {said_of(error, flags.declared)}") from error
+
+
+def filled(flags: F, defaults: F) -> F:
+    """`flags`, and what they leave unsaid as `defaults` say it; so with each parameter of a sweep."""
+    unsaid = {name for name, value in vars(flags).items() if not said(value)}
+    for one, other in _ALIKE:
+        # Who says the one has said the other.
+        unsaid -= {name for name in (one, other) if {one, other} - unsaid}
+    taken = {name: getattr(defaults, name) for name in unsaid}
+    if (params := getattr(flags, "param", None)) and (others := getattr(defaults, "param", None)):
+        taken["param"] = _params(params, others)
+    return flags.but(**taken)
+
+
+_ALIKE = (("priority", "nice"), ("array", "param"), ("array", "zip"))
+
+
+def _params(given: Sequence[str], defaults: Sequence[str]) -> list[str]:
+    """NAME=VALUE,.. as given, and those of the defaults with another name."""
+    names = {one.partition("=")[0] for one in given}
+    return [*(one for one in defaults if one.partition("=")[0] not in names), *given]
+
+
+def said(value: Any) -> bool:
+    """Whether a flag was given; --gpus 0 and --priority 0 were."""
+    return value is not None and value is not False and value != []
+
+
+def _variable(given: str) -> tuple[str, str]:
+    key, equals, value = given.partition("=")
+    if not (key and equals):
+        raise Refused(f"--env: {given!r} sets nothing; write NAME=VALUE", field="--env")
+    return key, value
+
+
+def _by_key(given: Sequence[str], flag: str, form: str, *, empty: bool = False) -> dict[str, str]:
+    """What a repeated flag says of each key, which `form` shows how to write; `empty`: a key may have no value."""
+    values: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not (key and equals and (value or empty)):
+            raise Refused(f"{flag}: {one!r} says nothing of anything; write {form}", field=flag)
+        if key in values:
+            raise Refused(f"{flag}: {key} is given twice; leave one of them out", field=flag)
+        values[key] = value
+    return values
+
+
+def _uuid(client: Client, named: str) -> str:
+    """The UUID of a GPU given as an index or NODE:INDEX; a UUID as it is."""
+    node, colon, index = named.rpartition(":")
+    if not is_whole(index):
+        return named
+    devices = client.devices.list()
+    found = [device for device in devices if device.index == int(index) and (not colon or device.node == node)]
+    if len(found) == 1:
+        return found[0].uuid
+    if found:
+        places = ", ".join(f"{device.node}:{index}" for device in found)
+        raise Refused(f"--device: several nodes have a GPU {index}; name one of {places}", field="--device")
+    known = ", ".join(device_called(device, several_nodes(devices)) for device in devices) or "none"
+    raise Refused(f"--device: there is no GPU {named}; there are {known}", field="--device")

@@ -1,0 +1,4 @@
+"""Commands that report on use, cost and key figures.
+
+Start with `report`.
+"""

@@ -1,0 +1,149 @@
+"""`corral report`: GPU-hours granted, used, idle and wasted, energy and cost, by whatever they are asked for."""
+
+import csv
+import sys
+from collections.abc import Iterator, Sequence
+
+from corral.cli.commands import measuring
+from corral.cli.reports.periods import Period, period_of
+from corral.cli.screen import print_json, write_document, write_painted
+from corral.cli.tables.csv_cells import moment, plain_cell
+from corral.cli.tables.text_table import TextTable
+from corral.client import Client, Report, ReportRow
+from corral.core.model.errors import Refused
+from corral.core.model.units import WEEKDAYS
+from corral.formatting.times import clock_time
+
+NAME_COLUMNS = 14
+GRID = {"hour", "weekday"}
+"""By both, and nothing else, a table has a row for each hour and a column for each weekday."""
+
+_FIGURES = (
+    *("gpu_hours", "used_hours", "idle_hours", "unmetered_hours", "wasted_hours", "reserved_hours"),
+    *("energy_kwh", "cost", "unpriced_hours"),
+)
+
+
+def report(given: measuring.ReportCommand) -> None:
+    """Run `corral report`."""
+    period = period_of(given.since, given.begin, given.until)
+    words = [word.strip() for word in given.by.split(",")]
+    if given.waste:
+        _show_waste(period, as_json=given.json or given.form == "json", plain=given.form == "table")
+        return
+    with Client() as client:
+        found = client.report(words, since=period.since, until=period.until)
+    if given.json or given.form == "json":
+        print_json(found)
+    elif given.form == "csv":
+        write_csv(found)
+    elif given.form == "html":
+        from corral.cli.reports.report_html import page_of
+
+        write_document(page_of(found))
+    else:
+        write_painted(*report_lines(found))
+
+
+def _show_waste(period: Period, *, as_json: bool, plain: bool) -> None:
+    if not as_json and not plain:
+        raise Refused("--waste is written as a table or JSON; leave out --format", field="--format")
+    from corral.cli.reports.waste import waste_lines
+
+    with Client() as client:
+        found = client.waste(since=period.since, until=period.until)
+    if as_json:
+        print_json(found)
+    else:
+        write_painted(*waste_lines(found))
+
+
+def write_csv(found: Report) -> None:
+    """A line for each row with all its figures; what is not known is empty."""
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    rows = [*found.rows, *([found.others] if found.others is not None else [])]
+    names = list(dict.fromkeys(name for row in rows for name in row.names)) or list(found.by)
+    out.writerow([*names, "from", "until", *_FIGURES, "currency"])
+    for row in rows:
+        cells = [plain_cell(row.names.get(name, "(others)")) for name in names]
+        figures = ["" if value is None else number(value) for value in (getattr(row, name) for name in _FIGURES)]
+        out.writerow([*cells, moment(found.since), moment(found.until), *figures, plain_cell(found.currency or "")])
+
+
+def number(value: float) -> str:
+    """With nine digits after the point: less than a millisecond of an hour."""
+    return f"{value:.9f}".rstrip("0").rstrip(".")
+
+
+def report_lines(found: Report) -> Iterator[str]:
+    """A table, and what else there is to say."""
+    if not found.rows:
+        yield f"no GPU was granted since {clock_time(found.since)}"
+        return
+    if set(found.by) == GRID:
+        yield from _grid(found)
+    else:
+        yield from _table(found)
+    total = found.total
+    if total.unpriced_hours and total.cost is not None:
+        yield f"for {total.unpriced_hours:.2f} GPU-hours there is no price"
+
+
+def _table(found: Report) -> list[str]:
+    names = list(found.rows[0].names)
+    wasted = ["WASTED"] if found.total.wasted_hours else []
+    reserved = ["RESERVED"] if found.total.reserved_hours else []
+    cost = [f"COST {found.currency or ''}".strip()] if found.total.cost is not None else []
+    titles = ["GPU-HOURS", "USED", "IDLE", "UNMETERED", *wasted, *reserved, "KWH", *cost]
+    table = TextTable(
+        [*(name.upper() for name in names), *titles],
+        limits={name.upper(): NAME_COLUMNS for name in names},
+        numeric=titles,
+    )
+
+    def add(cells: Sequence[str], row: ReportRow) -> None:
+        parts = (row.used_hours, row.idle_hours, row.unmetered_hours)
+        marks = [*([row.wasted_hours] if wasted else []), *([row.reserved_hours] if reserved else [])]
+        table.add(
+            *cells,
+            f"{row.gpu_hours:.2f}",
+            *(percent(part, row.gpu_hours) for part in (*parts, *marks)),
+            "-" if row.energy_kwh is None else f"{row.energy_kwh:.2f}",
+            *(["-" if row.cost is None else f"{row.cost:.2f}"] if cost else []),
+        )
+
+    for row in found.rows:
+        add([row.names[name] for name in names], row)
+    blanks = [""] * (len(names) - 1)
+    if found.others is not None:
+        add([f"{found.left_out} others", *blanks], found.others)
+    if len(found.rows) > 1:
+        add(["total", *blanks], found.total)
+    return table.lines()
+
+
+def _grid(found: Report) -> list[str]:
+    """GPU-hours by hour and weekday, and how much of them was used."""
+    cells = {(row.names["hour"], row.names["weekday"]): row for row in found.rows}
+    days = [day for day in WEEKDAYS if any(day == weekday for _, weekday in cells)]
+    table = TextTable(["HOUR", *(day.upper() for day in days)], numeric=[day.upper() for day in days])
+    for hour in sorted({hour for hour, _ in cells}):
+        table.add(hour, *(_cell(cells.get((hour, day))) for day in days))
+    total = found.total
+    used = percent(total.used_hours, total.gpu_hours)
+    return [
+        *table.lines(),
+        f"{total.gpu_hours:.2f} GPU-hours in all; beside the hours, how much of them was used: {used}",
+    ]
+
+
+def _cell(row: ReportRow | None) -> str:
+    if row is None:
+        return "-"
+    hours = f"{row.gpu_hours:.1f}" if row.gpu_hours < 100 else f"{row.gpu_hours:.0f}"
+    return f"{hours} {percent(row.used_hours, row.gpu_hours)}"
+
+
+def percent(part: float, whole: float) -> str:
+    """A part of the whole; "-" where there is nothing."""
+    return f"{100 * part / whole:.0f}%" if whole else "-"

@@ -1,0 +1,4 @@
+"""Commands of the autotuner, and model services.
+
+Start with `tune`.
+"""

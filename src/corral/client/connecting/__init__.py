@@ -1,0 +1,4 @@
+"""Where the server is, and how requests reach it.
+
+Start with `transport`.
+"""

@@ -1,0 +1,4 @@
+"""From options as users write them to a submission.
+
+Start with `request`.
+"""

@@ -1,0 +1,4 @@
+"""Jobs are chosen and changed.
+
+Start with `job_changes`.
+"""

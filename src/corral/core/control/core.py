@@ -1,0 +1,239 @@
+"""One server's core: what decides, what acts and what answers, wired over a ledger and the agents of its nodes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from corral.clock import Clock
+from corral.config import Settings
+from corral.core.control.changing.job_changes import JobChanges
+from corral.core.control.changing.job_updates import JobUpdates
+from corral.core.control.deciding.controller import Controller
+from corral.core.control.deciding.planning import Planners
+from corral.core.control.launching.dispatcher import Dispatcher
+from corral.core.control.launching.environment import launches_of
+from corral.core.control.launching.kept_scratch import KeptScratch
+from corral.core.control.launching.recovery import Recovery
+from corral.core.control.nodes.cordoning import DeviceCordons, NodeCordons
+from corral.core.control.nodes.node_events import NodeEvents
+from corral.core.control.nodes.node_registry import Nodes
+from corral.core.control.nodes.node_workers import TaskQueue
+from corral.core.control.nodes.slice_changes import SliceChanges
+from corral.core.control.querying.allocation_map import AllocationMap
+from corral.core.control.querying.explanations import Explanations
+from corral.core.control.querying.job_details import JobDetails, LogPath
+from corral.core.control.querying.member_logs import MemberLogs
+from corral.core.control.querying.outlooks import Outlooks
+from corral.core.control.querying.queries import Queries
+from corral.core.control.querying.queue_rows import QueueListing
+from corral.core.control.running.adopted_processes import Adoption
+from corral.core.control.running.executions import Executions
+from corral.core.control.running.interaction import Interaction
+from corral.core.control.running.pod_jobs import LedgerPodJobs
+from corral.core.control.service import Service
+from corral.core.control.submitting.candidate_nodes import CandidateNodes, EligibleNodes
+from corral.core.control.submitting.device_request import RequestRules
+from corral.core.control.submitting.file_findings import FileFindingsCache
+from corral.core.control.submitting.node_files import NodeFiles
+from corral.core.control.submitting.preflight import SubmissionPreflight
+from corral.core.control.telling.attempt_notes import begins
+from corral.core.control.telling.job_notes import JobNotes
+from corral.core.control.telling.stop_notes import StopNotes
+from corral.core.control.watching.failure_notes import FailureNotes
+from corral.core.control.watching.lost_services import LostServices
+from corral.core.control.watching.memory_guard import Stopper
+from corral.core.lifecycle.step import Backoff
+from corral.core.model.answers.site import ServerInfo
+from corral.core.model.jobs.job import Job, ProcessIdentity
+from corral.core.model.placing.allocation import Allocation
+from corral.core.model.runs.launch import Launch
+from corral.core.model.view import View
+from corral.core.ports.ledger import Ledger
+from corral.core.ports.monitoring import JobMonitoring
+from corral.core.ports.telemetry import NodeTelemetry
+from corral.core.scheduling.forecast import expected_starts
+from corral.core.scheduling.policy import POLICIES, Policy
+
+RECONCILED_WITHIN_S = 30.0
+"""A server waits so long at its start for nodes that have come and are not reconciled yet."""
+
+CLOSE_S = 5.0
+"""A server that ends waits so long for the note on a failure that is being written."""
+
+
+class ControlCore:
+    """The parts of a server that need no more of the world than its ports.
+
+    Attributes:
+        dispatcher: acts on nodes.
+        controller: decides.
+        recovery: brings nodes that come together with the ledger.
+        listener: what the hub tells what happens on nodes.
+        notes: lines for the logs of jobs.
+        stopper: ends jobs that broke a rule.
+        service: what a caller can have done, and ask.
+        pod_jobs: pods that others made as jobs, for the engine that binds them.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        nodes: Nodes,
+        telemetry: NodeTelemetry,
+        clock: Clock,
+        *,
+        settings: Settings,
+        rules: RequestRules,
+        about: Callable[[], ServerInfo],
+        policies: Mapping[str, Policy] = POLICIES,
+        server: ProcessIdentity | None = None,
+        log_path: LogPath = lambda node, job_id, rank: None,
+        monitoring: JobMonitoring = lambda job, allocation, devices: None,
+    ) -> None:
+        """`server` is this server's own process, where it can be adopted; `log_path` says where logs are."""
+        self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
+        self._planners = planners = Planners(ledger, policies)
+        self._outlooks = Outlooks(ledger, clock, planners.alike)
+        backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
+        self._noting = TaskQueue("job-notes")
+        forecast = partial(expected_starts, planner=planners.alike)
+        stop_notes = StopNotes(ledger, nodes, clock, forecast=forecast, later=self._noting.put)
+        self.dispatcher = dispatcher = Dispatcher(
+            ledger,
+            nodes,
+            clock,
+            partial(_launches_of, ledger),
+            backoff,
+            kill_grace_s=settings.kill_grace_s,
+            tell=stop_notes.tell,
+        )
+        self.controller = Controller(
+            ledger,
+            planners.deciding,
+            nodes,
+            telemetry,
+            clock,
+            launch=dispatcher.launch,
+            stop=dispatcher.stop,
+        )
+        self.recovery = Recovery(ledger, nodes, dispatcher, telemetry)
+        self.notes = JobNotes(dispatcher.attempts, nodes)
+        self.stopper = Stopper(ledger, clock, dispatcher.stop)
+        lost_services = LostServices(dispatcher.attempts, self.notes.tell, self.stopper)
+        self.listener = NodeEvents(nodes, dispatcher, self.recovery, lost_services)
+        self._logs = logs = MemberLogs(ledger, nodes, clock)
+        self._failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
+        queries = self._make_queries(planners, rules, about)
+        details = self._make_details(queries, log_path, monitoring)
+        self.service = self._make_service(queries, details, settings, rules, server)
+        self.pod_jobs = LedgerPodJobs(ledger, self.service, clock, dispatcher.stop)
+
+    def _make_queries(self, planners: Planners, rules: RequestRules, about: Callable[[], ServerInfo]) -> Queries:
+        return Queries(
+            self._ledger,
+            self.controller,
+            self._telemetry,
+            self._clock,
+            asking=rules,
+            outlooks=self._outlooks,
+            planner=planners.alike,
+            about=about,
+            trouble=self.dispatcher.trouble,
+            failed_as=self._failures.word,
+        )
+
+    def _make_explanations(self, queries: Queries) -> Explanations:
+        return Explanations(
+            self._ledger,
+            self.controller,
+            self._clock,
+            queries,
+            outlooks=self._outlooks,
+            log_ends=self._failures,
+            planner=self._planners.alike,
+            trouble=self.dispatcher.trouble,
+            may_still_run=self.recovery.left_behind.warning,
+        )
+
+    def _make_details(self, queries: Queries, log_path: LogPath, monitoring: JobMonitoring) -> JobDetails:
+        return JobDetails(
+            self._ledger,
+            self._clock,
+            find=queries.find,
+            row=queries.row,
+            waited=self.controller.waited,
+            live=self.dispatcher.attempts.of,
+            log_path=log_path,
+            monitoring=monitoring,
+        )
+
+    def _make_service(
+        self,
+        queries: Queries,
+        details: JobDetails,
+        settings: Settings,
+        rules: RequestRules,
+        server: ProcessIdentity | None,
+    ) -> Service:
+        ledger, nodes, clock, dispatcher = self._ledger, self._nodes, self._clock, self.dispatcher
+        ledger.subscribe(self._failures.on_change)
+        ledger.subscribe(KeptScratch(ledger, nodes, later=self._noting.put).on_change)
+        eligible = EligibleNodes()
+        interaction = Interaction(ledger, queries, nodes, dispatcher.attempts, clock)
+        return Service(
+            ledger,
+            queries,
+            nodes,
+            clock,
+            details=details,
+            logs=self._logs,
+            explanations=self._make_explanations(queries),
+            holdings=AllocationMap(ledger, nodes, dispatcher.attempts),
+            slicing=SliceChanges(ledger, nodes, queries),
+            node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),
+            device_cordons=DeviceCordons(ledger, clock, queries),
+            adopting=Adoption(ledger, nodes, self._telemetry, clock, server=server, watch=dispatcher.launch),
+            interaction=interaction,
+            executions=Executions(ledger, queries, dispatcher.attempts, clock, interaction.agent_of),
+            queues=QueueListing(ledger, clock, self._outlooks),
+            updating=JobUpdates(
+                ledger,
+                clock,
+                tell=self.notes.tell,
+                time_limit_changed=dispatcher.time_limits.changed,
+            ),
+            asking=rules,
+            inspection=SubmissionPreflight(eligible, strict=settings.strict_cuda),
+            file_findings=FileFindingsCache(
+                NodeFiles(nodes),
+                CandidateNodes(ledger, nodes, rules, eligible),
+                clock,
+                on_hosts=rules.containers is None or not rules.containers.every_job,
+            ),
+            changes=JobChanges(ledger, clock, dispatcher.stop),
+        )
+
+    def start(self) -> None:
+        """Decide and act, once the nodes that have come so far are reconciled with the ledger."""
+        self.recovery.give_up_absent_nodes()
+        self.recovery.wait(RECONCILED_WITHIN_S)
+        self.dispatcher.start()
+        self.controller.start()
+        self._failures.look_back()
+
+    def close(self) -> None:
+        """Finish what is in hand and stop; the jobs run on."""
+        self.controller.close()
+        self.dispatcher.close()
+        self._noting.stop(leaving=True)
+        self._nodes.close()
+        self._noting.join(CLOSE_S)
+
+
+def _launches_of(ledger: Ledger, job: Job, allocation: Allocation, view: View) -> tuple[Launch, ...]:
+    """What is launched of a job. What Corral did not start is watched where it runs, whichever devices it has."""
+    owner = job.spec.owner
+    launches = launches_of(job, allocation, view, begins(ledger, job))
+    if owner is None or not owner.node:
+        return launches
+    return tuple(one if one.node == owner.node else replace(one, node=owner.node, uses=()) for one in launches)

@@ -1,0 +1,58 @@
+"""What devices are like now: rows of those that were sampled anew, or whose state has changed."""
+
+from collections.abc import Callable
+from typing import Any
+
+from corral.clock import Clock
+from corral.core.control.querying.listing_rows import standing_of
+from corral.core.model.devices.device import Device, DeviceSample, throttle_reasons
+from corral.core.model.view import View
+from corral.core.ports.telemetry import Samples
+
+Row = dict[str, Any]
+
+
+class DeviceSamples:
+    """Looks at the newest samples. For one caller at a time."""
+
+    def __init__(self, view: Callable[[], View], telemetry: Samples, clock: Clock) -> None:
+        self._view = view
+        self._telemetry = telemetry
+        self._clock = clock
+        self._told: dict[str, tuple[float | None, str]] = {}
+
+    def news(self) -> tuple[Row, ...]:
+        """A row of each device that is not as it was at the last call, in node and index order."""
+        view, samples = self._view(), self._telemetry.latest()
+        rows: list[Row] = []
+        told: dict[str, tuple[float | None, str]] = {}
+        for name in sorted(view.nodes):
+            for device in sorted(view.nodes[name].devices, key=lambda each: (each.index, each.uuid)):
+                sample = samples.get(device.uuid)
+                state = standing_of(view, name, device)[1].value
+                told[device.uuid] = now = (None if sample is None else sample.taken_at, state)
+                if self._told.get(device.uuid) != now:
+                    rows.append({**_which(name, device, state), **self._readings(sample)})
+        self._told = told
+        return tuple(rows)
+
+    def _readings(self, sample: DeviceSample | None) -> Row:
+        """A reading that there is not is None."""
+        taken_at = None if sample is None else self._clock.shown(sample.taken_at)
+        seen = sample or DeviceSample("", 0.0)
+        return {
+            "taken_at": taken_at,
+            "utilization_pct": seen.utilization_pct,
+            "memory_used_mib": seen.memory_used_mib,
+            "memory_bandwidth_pct": seen.memory_bandwidth_pct,
+            "temperature_c": seen.temperature_c,
+            "power_w": None if seen.power_mw is None else seen.power_mw / 1000,
+            "sm_clock_mhz": seen.sm_clock_mhz,
+            "mem_clock_mhz": seen.mem_clock_mhz,
+            "throttled_by": None if seen.throttle is None else throttle_reasons(seen.throttle),
+            "xid": seen.xid,
+        }
+
+
+def _which(node: str, device: Device, state: str) -> Row:
+    return {"uuid": device.uuid, "node": node, "index": device.index, "state": state}

@@ -1,0 +1,4 @@
+"""What was committed is launched on its nodes, followed and stopped; nodes are reconciled.
+
+Start with `dispatcher`.
+"""

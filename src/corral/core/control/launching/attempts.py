@@ -1,0 +1,225 @@
+"""What is known of each allocation that is live: its launches, and how far each of them is.
+
+One record an allocation. It is in memory only: after a boot it is made again from the ledger and what the nodes report.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from corral.clock import CLOCKS_AGREE_S
+from corral.core.lifecycle import stopping
+from corral.core.lifecycle.members import Gang, fold
+from corral.core.model.jobs.job import Job
+from corral.core.model.placing.allocation import Allocation
+from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, member_of
+from corral.core.model.view import View
+from corral.core.ports.ledger import Ledger
+
+_BEGUN = frozenset({LaunchPhase.CLAIMED, LaunchPhase.RUNNING})
+
+LaunchesOf = Callable[[Job, Allocation, View], tuple[Launch, ...]]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt to run a job: what its allocation's launches have come to.
+
+    Attributes:
+        launches: in order of rank.
+        asked_at: when the node of a rank was asked to launch it, by the monotonic clock.
+        reports: the newest of each rank; one that is over stays as it is.
+        half_since: since when only a part of the gang has begun, as far as is known, by the monotonic clock.
+        given_up: ranks that were given up with their nodes, where they may still run.
+        checkpoint_until: how long the job has to save its state before it is stopped, by the monotonic clock.
+        signalled: ranks that were told to save their state.
+        stop_noted: ranks that were told in their logs that they go back to the queue, and for whom.
+        trouble: what stands in the way of the next step, which is tried again.
+    """
+
+    allocation_id: str
+    job_id: str
+    launches: tuple[Launch, ...]
+    asked_at: dict[int, float] = field(default_factory=dict)
+    reports: dict[int, LaunchReport] = field(default_factory=dict)
+    half_since: float | None = None
+    given_up: set[int] = field(default_factory=set)
+    checkpoint_until: float | None = None
+    signalled: set[int] = field(default_factory=set)
+    stop_noted: set[int] = field(default_factory=set)
+    trouble: str | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def user(self) -> str:
+        """Whose job it is."""
+        return self.launches[0].job.spec.user
+
+    def report(self, rank: int) -> LaunchReport:
+        """The newest report of a rank."""
+        return self.reports.get(rank) or LaunchReport(self.launches[rank].id, LaunchPhase.UNKNOWN)
+
+    def delay(self) -> str | None:
+        """What keeps a member from beginning, or from being seen, as its node says; None where nothing does."""
+        reports = [self.report(launch.rank) for launch in self.launches]
+        return next((one.reason for one in reports if one.phase in _BEGUN and one.reason), None)
+
+    def is_over(self, rank: int) -> bool:
+        """Whether this member has ended, or will never run."""
+        return self.report(rank).phase.over
+
+    def take(self, rank: int, report: LaunchReport) -> None:
+        """Take in what a node reports of a rank. An end is believed once: the node may have forgotten it since."""
+        with self._lock:
+            if not self.is_over(rank):
+                self.reports[rank] = report
+
+    def begin(self, rank: int, now: float) -> bool:
+        """Note that the rank is being launched; False when it was before, or is over already."""
+        with self._lock:
+            if rank in self.asked_at or self.is_over(rank):
+                return False
+            self.asked_at[rank] = now
+            return True
+
+    def told(self, launch: Launch) -> None:
+        """The launch's node knows it as it is here."""
+        with self._lock:
+            self.launches = tuple(launch if one.rank == launch.rank else one for one in self.launches)
+
+    def gang(self) -> Gang:
+        """What the reports of all members come to."""
+        reports = [self.report(launch.rank) for launch in self.launches]
+        nodes = [launch.node for launch in self.launches]
+        return fold(reports, nodes, script=self.launches[0].job.spec.script)
+
+    def half_begun(self) -> tuple[int, ...]:
+        """Ranks of which nothing is known while others of the gang have begun; () when there are none."""
+        phases = [self.report(launch.rank).phase for launch in self.launches]
+        if not any(phase in _BEGUN for phase in phases):
+            return ()
+        return tuple(rank for rank, phase in enumerate(phases) if phase is LaunchPhase.UNKNOWN)
+
+    def on(self, node: str) -> tuple[Launch, ...]:
+        """Its launches on a node."""
+        return tuple(launch for launch in self.launches if launch.node == node)
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """The records of the live allocations of views with these jobs and allocations, also by node."""
+
+    jobs: Mapping[str, Job]
+    allocations: Mapping[str, Allocation]
+    attempts: tuple[Attempt, ...]
+    by_node: Mapping[str, tuple[Attempt, ...]]
+
+
+class Attempts:
+    """The records of all live allocations. Safe from any thread."""
+
+    def __init__(self, ledger: Ledger, launches_of: LaunchesOf) -> None:
+        self._ledger = ledger
+        self._launches_of = launches_of
+        self._lock = threading.Lock()
+        self._attempts: dict[str, Attempt] = {}
+        self._last_live: _Live | None = None
+
+    def job_of(self, attempt: Attempt) -> Job | None:
+        """The job as the ledger has it, None when it no longer holds this allocation."""
+        view = self._ledger.view()
+        return view.jobs.get(attempt.job_id) if attempt.allocation_id in view.allocations else None
+
+    def of(self, allocation_id: str) -> Attempt | None:
+        """The record of an allocation, made anew for a live one that has none; None when there is no such."""
+        known = self._attempts.get(allocation_id)
+        if known is not None:
+            return known
+        view = self._ledger.view()
+        allocation = view.allocations.get(allocation_id)
+        job = None if allocation is None else view.jobs.get(allocation.job_id)
+        if allocation is None or job is None:
+            return None
+        made = Attempt(allocation_id, job.id, self._launches_of(job, allocation, view))
+        with self._lock:
+            return self._attempts.setdefault(allocation_id, made)
+
+    def of_job(self, job_id: str) -> Attempt | None:
+        """The record of what a job holds, None when it holds nothing."""
+        job = self._ledger.view().jobs.get(job_id)
+        return None if job is None or job.allocation_id is None else self.of(job.allocation_id)
+
+    def of_launch(self, node: str, launch_id: str) -> tuple[Attempt, Launch] | None:
+        """The record that a launch on a node belongs to, and the launch.
+
+        None when its allocation is over, or it is another node's: no node tells of what it was not given.
+        """
+        allocation_id, rank = member_of(launch_id)
+        attempt = self.of(allocation_id)
+        if attempt is None or rank >= len(attempt.launches) or attempt.launches[rank].node != node:
+            return None
+        return attempt, attempt.launches[rank]
+
+    def live(self) -> list[Attempt]:
+        """The records of all live allocations, in order of submission."""
+        return list(self._live().attempts)
+
+    def on(self, node: str) -> list[tuple[Attempt, Launch]]:
+        """Every launch of a live allocation on a node."""
+        attempts = self._live().by_node.get(node, ())
+        return [(attempt, launch) for attempt in attempts for launch in attempt.on(node)]
+
+    def renew(self, node: str) -> None:
+        """Make the launches on a node anew: its devices may not have been known when their records were made."""
+        view = self._ledger.view()
+        for attempt in self._live().by_node.get(node, ()):
+            job, allocation = view.jobs.get(attempt.job_id), view.allocations.get(attempt.allocation_id)
+            if job is not None and allocation is not None:
+                fresh = self._launches_of(job, allocation, view)
+                for launch in fresh:
+                    if launch.node == node:
+                        attempt.told(launch)
+
+    def _live(self) -> _Live:
+        """As they are now. At a start thousands of nodes ask one after the other, and nothing changes in between."""
+        view, last = self._ledger.view(), self._last_live
+        if last is not None and last.jobs is view.jobs and last.allocations is view.allocations:
+            return last
+        found = (self.of(job.allocation_id or "") for job in stopping.live(view))
+        attempts = tuple(attempt for attempt in found if attempt is not None)
+        by_node: dict[str, list[Attempt]] = {}
+        for attempt in attempts:
+            for node in dict.fromkeys(launch.node for launch in attempt.launches):
+                by_node.setdefault(node, []).append(attempt)
+        by_name = {node: tuple(those) for node, those in by_node.items()}
+        self._last_live = made = _Live(view.jobs, view.allocations, attempts, by_name)
+        return made
+
+    def known(self) -> tuple[Attempt, ...]:
+        """The records there are, those of allocations that ended a moment ago too."""
+        with self._lock:
+            return tuple(self._attempts.values())
+
+    def trouble(self, allocation_id: str) -> str | None:
+        """What stands in the way of the next step of an allocation, and is tried again; None when nothing does."""
+        attempt = self._attempts.get(allocation_id)
+        return None if attempt is None else attempt.trouble or attempt.delay()
+
+    def drop(self, allocation_id: str) -> Attempt | None:
+        """Forget a record; the first who asks for that gets it."""
+        with self._lock:
+            return self._attempts.pop(allocation_id, None)
+
+
+def shifted(reports: Iterable[LaunchReport], by_s: float) -> tuple[LaunchReport, ...]:
+    """The reports of a node whose clock is behind the server's by so much, with their times by the server's."""
+    if abs(by_s) <= CLOCKS_AGREE_S:
+        return tuple(reports)
+    return tuple(
+        replace(report, started_at=_later(report.started_at, by_s), ended_at=_later(report.ended_at, by_s))
+        for report in reports
+    )
+
+
+def _later(at: float | None, by_s: float) -> float | None:
+    return None if at is None else at + by_s

@@ -1,0 +1,333 @@
+"""Launches what was committed, stops what is to stop, and brings back what became of it, on whichever node it is.
+
+Commit precedes action. Whatever happens to a launch comes back as its node's report; a notice only says where to look.
+So a notice may be lost, doubled or late: the recheck looks at every live launch again. What is done on a node is done
+on a thread of that node's own.
+"""
+
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+
+from corral.clock import Clock
+from corral.core.control.launching.attempts import Attempt, Attempts, LaunchesOf, shifted
+from corral.core.control.launching.checkpointing import Checkpoints
+from corral.core.control.launching.environment import with_rendezvous
+from corral.core.control.launching.launch_news import LaunchNews
+from corral.core.control.launching.outcomes import Outcomes
+from corral.core.control.launching.time_limits import TimeLimits
+from corral.core.control.nodes.node_registry import Nodes
+from corral.core.lifecycle.step import Backoff
+from corral.core.model.errors import BackendFailed, CorralError, NodeUnreachable, Refused
+from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, failed_launch
+from corral.core.ports.ledger import Ledger
+from corral.core.ports.node import NodeAgent, Rendezvous
+from corral.core.scheduling.explaining.eviction_notices import goes_on
+
+log = logging.getLogger(__name__)
+
+RECHECK_INTERVAL_S = 5.0
+LAUNCH_DOUBT_S = 30.0
+"""A launch that nothing has claimed this long after it was asked for is declared lost."""
+HALF_BEGUN_S = 10.0
+"""If only a part of a gang has begun after this time, or the kill grace if that is longer, a recheck ends the gang."""
+
+Tell = Callable[[NodeAgent, Job, Attempt, Launch], None]
+"""Tells a member of a job that is being stopped why."""
+
+
+def _nobody(agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
+    """Tells nobody."""
+
+
+class Dispatcher:
+    """Acts on what the ledger says. Every method returns at once; safe from any thread."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        nodes: Nodes,
+        clock: Clock,
+        launches_of: LaunchesOf,
+        backoff: Backoff,
+        *,
+        kill_grace_s: float,
+        tell: Tell = _nobody,
+    ) -> None:
+        """`tell` is called on a node's thread before a member there is stopped."""
+        self._ledger = ledger
+        self._nodes = nodes
+        self._clock = clock
+        self._kill_grace_s = kill_grace_s
+        self._tell = tell
+        self.attempts = Attempts(ledger, launches_of)
+        self.outcomes = Outcomes(
+            ledger,
+            self.attempts,
+            clock,
+            backoff,
+            kill_grace_s=kill_grace_s,
+            stop=self.stop,
+            stop_members=self._stop_members,
+            forget=self._forget,
+        )
+        self._checkpoints = Checkpoints(clock, self.stop)
+        self.time_limits = TimeLimits(self.attempts, nodes, self.outcomes.note_trouble)
+        self._news = LaunchNews(nodes, self._read_news)
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
+
+    def start(self) -> None:
+        """Begin to recheck."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Finish what is in hand and stop; the jobs run on."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def launch(self, allocation_id: str) -> None:
+        """Launch a committed allocation; its members all at once, as soon as rank 0's node has said where they meet."""
+        attempt = self.attempts.of(allocation_id)
+        if attempt is None:
+            return
+        first = attempt.launches[0]
+        self._put(attempt, first.node, partial(self._launch_first, attempt), f"launch of {allocation_id}")
+
+    def stop(self, allocation_id: str) -> None:
+        """End the work of an allocation whose job is STOPPING, or the watch over one that was given back."""
+        attempt = self.attempts.of(allocation_id)
+        for launch in () if attempt is None else attempt.launches:
+            assert attempt is not None
+            self._put(attempt, launch.node, partial(self._stop, attempt, launch), f"stop of launch {launch.id}")
+
+    def look(self, node: str, launch_ids: Iterable[str]) -> None:
+        """The reports of these launches on a node are new: read them."""
+        self._news.add(node, launch_ids)
+
+    def read(self, agent: NodeAgent, launches: Collection[tuple[Attempt, Launch]]) -> list[Attempt]:
+        """Take in a node's reports of these launches; the attempts that they belong to. For the node's own thread.
+
+        A launch that ran and has no record has lost it, and is given up as LOST.
+        Raises BackendFailed.
+        """
+        if not launches:
+            return []
+        for (attempt, launch), report in zip(launches, self._reports(agent, launches), strict=True):
+            self._take(agent, attempt, launch, report)
+        return list({attempt.allocation_id: attempt for attempt, _ in launches}.values())
+
+    def trouble(self, allocation_id: str) -> str | None:
+        """What stands in the way of the next step of a launch, and is tried again; None when nothing does."""
+        return self.attempts.trouble(allocation_id)
+
+    def _put(self, attempt: Attempt, node: str, act: Callable[[], None], what: str) -> None:
+        """Have something done for an attempt on a node, and its failure noted as the attempt's trouble."""
+
+        def guarded() -> None:
+            try:
+                act()
+            except CorralError as error:
+                self.outcomes.note_trouble(attempt, f"{what} failed", error)
+
+        self._nodes.worker(node).put(guarded, attempt.user)
+
+    def _launch_first(self, attempt: Attempt) -> None:
+        meet = None
+        if len(attempt.launches) > 1:
+            first = attempt.launches[0]
+            meet = self._nodes.agent(first.node).rendezvous(first.id)
+        for launch in attempt.launches[1:]:
+            act = partial(self._launch, attempt, launch, meet)
+            self._put(attempt, launch.node, act, f"launch {launch.id}")
+        self._launch(attempt, attempt.launches[0], meet)
+
+    def _launch(self, attempt: Attempt, launch: Launch, meet: Rendezvous | None) -> None:
+        job = self.attempts.job_of(attempt)
+        if job is None or job.phase is not Phase.STARTING:
+            return
+        if not attempt.begin(launch.rank, self._clock.monotonic()):
+            return
+        if launch.rank == 0 and job.evicted_before is not None:
+            log.info("job %s: %s", job.id, goes_on(job.evicted_before))
+        agent = self._nodes.agent(launch.node)
+        launch = attempt.launches[launch.rank]
+        try:
+            agent.launch(launch if meet is None else with_rendezvous([launch], meet)[0])
+        except NodeUnreachable:
+            # It may have been launched. The recheck asks again, and declares it lost if nothing claims it in time.
+            raise
+        except (BackendFailed, Refused) as failure:
+            self._give_up(agent, attempt, launch, failure)
+        self.time_limits.renew(attempt, launch.rank)
+
+    def _give_up(self, agent: NodeAgent, attempt: Attempt, launch: Launch, failure: CorralError) -> None:
+        """The launch failed: see to it that it never runs, and record that."""
+        try:
+            given_up = agent.declare_lost(launch.id, ran=False)
+        except NodeUnreachable:
+            raise
+        except BackendFailed:
+            # Nobody was asked to run it, so that nobody can claim it either: the ledger's word is enough.
+            given_up = True
+        if given_up:
+            attempt.take(launch.rank, failed_launch(launch.id, failure))
+            self.outcomes.settle(attempt)
+
+    def _take_back_half(self, attempt: Attempt) -> None:
+        """End a gang of which only a part has begun, once the grace is over."""
+        job = self.attempts.job_of(attempt)
+        missing = attempt.half_begun() if job is not None and job.phase is Phase.STARTING else ()
+        if not missing:
+            attempt.half_since = None
+            return
+        now = self._clock.monotonic()
+        if attempt.half_since is None:
+            attempt.half_since = min(attempt.asked_at.values(), default=now)
+        if now - attempt.half_since >= max(HALF_BEGUN_S, self._kill_grace_s):
+            names = ", ".join(f"rank {rank} on {attempt.launches[rank].node}" for rank in missing)
+            log.warning("launch %s is taken back: %s has not begun in time", attempt.allocation_id, names)
+            self._stop_members(attempt, [launch.rank for launch in attempt.launches])
+
+    def _stop(self, attempt: Attempt, launch: Launch) -> None:
+        job = self.attempts.job_of(attempt)
+        agent = self._nodes.agent(launch.node)
+        if job is None:
+            agent.stop(launch.id)
+        elif job.phase is Phase.STOPPING and not attempt.is_over(launch.rank):
+            self._tell(agent, job, attempt, launch)
+            self._end(agent, job, attempt, launch)
+            self.read(agent, [(attempt, launch)])
+        self.outcomes.settle(attempt)
+
+    def _stop_members(self, attempt: Attempt, ranks: Collection[int]) -> None:
+        """Stop these members of a gang that cannot go on, or see to it that they never run."""
+        for launch in attempt.launches:
+            if launch.rank in ranks:
+                act = partial(self._stop_member, attempt, launch)
+                self._put(attempt, launch.node, act, f"stop of launch {launch.id}")
+
+    def _stop_member(self, attempt: Attempt, launch: Launch) -> None:
+        job = self.attempts.job_of(attempt)
+        if job is not None and not attempt.is_over(launch.rank):
+            agent = self._nodes.agent(launch.node)
+            self._stop_or_keep_from_running(agent, job, launch)
+            self.read(agent, [(attempt, launch)])
+            if attempt.is_over(launch.rank):
+                self.outcomes.settle(attempt)
+
+    def _end(self, agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
+        """Stop a launch once the job has had time for its checkpoint."""
+        if self._checkpoints.may_end(job, attempt, launch.rank, partial(agent.signal, launch.id)):
+            self._stop_or_keep_from_running(agent, job, launch)
+
+    @staticmethod
+    def _stop_or_keep_from_running(agent: NodeAgent, job: Job, launch: Launch) -> None:
+        (report,) = agent.reports((launch.id,)).reports
+        known = report.phase is not LaunchPhase.UNKNOWN
+        if known or not agent.declare_lost(launch.id, ran=job.started_at is not None):
+            agent.stop(launch.id)
+
+    def _read_news(self, node: str, launch_ids: tuple[str, ...]) -> None:
+        found = [self.attempts.of_launch(node, launch_id) for launch_id in launch_ids]
+        launches = [one for one in found if one is not None and not one[0].is_over(one[1].rank)]
+        try:
+            attempts = self.read(self._nodes.agent(node), launches)
+        except CorralError as error:
+            for attempt, launch in launches:
+                self.outcomes.note_trouble(attempt, f"launch {launch.id} cannot be looked at", error)
+            return
+        for attempt in attempts:
+            self.outcomes.settle(attempt)
+
+    def _reports(self, agent: NodeAgent, launches: Collection[tuple[Attempt, Launch]]) -> tuple[LaunchReport, ...]:
+        """The node's reports, with their times by the server's clock."""
+        asked = tuple(launch.id for _, launch in launches)
+        answer = agent.reports(asked)
+        if tuple(report.launch_id for report in answer.reports) != asked:
+            node = next(launch.node for _, launch in launches)
+            raise BackendFailed(f"node {node} reports of other launches than {', '.join(asked)}")
+        return shifted(answer.reports, self._clock.now() - answer.now)
+
+    def _take(self, agent: NodeAgent, attempt: Attempt, launch: Launch, report: LaunchReport) -> None:
+        if report.phase is LaunchPhase.UNKNOWN and report.reason is not None:
+            attempt.trouble = report.reason
+        elif report.phase is LaunchPhase.UNKNOWN and not attempt.is_over(launch.rank):
+            job = self.attempts.job_of(attempt)
+            if job is not None and job.started_at is not None:
+                agent.declare_lost(launch.id, ran=True)
+                (report,) = self._reports(agent, [(attempt, launch)])
+        attempt.take(launch.rank, report)
+
+    def _forget(self, allocation_id: str) -> None:
+        """The allocation is over, and that is in the ledger: have its nodes clean up."""
+        if allocation_id in self._ledger.view().allocations:
+            return
+        attempt = self.attempts.drop(allocation_id)
+        for launch in () if attempt is None else attempt.launches:
+            self._nodes.worker(launch.node).put(partial(self._forget_on_node, launch), launch.job.spec.user)
+
+    def _forget_on_node(self, launch: Launch) -> None:
+        try:
+            self._nodes.agent(launch.node).forget(launch.id, launch.job.id in self._ledger.view().jobs)
+        except CorralError as error:
+            # The ledger does not know what is left, so the node removes it when it is reconciled.
+            log.warning("what launch %s left on node %s is not cleaned up: %s", launch.id, launch.node, error)
+
+    def _run(self) -> None:
+        while not self._closing.wait(RECHECK_INTERVAL_S):
+            self.recheck()
+
+    def recheck(self) -> None:
+        """Read the reports of every live launch, with one call for each node, and repeat what failed."""
+        by_node: dict[str, list[tuple[Attempt, Launch]]] = defaultdict(list)
+        for attempt in self.attempts.live():
+            self._take_back_half(attempt)
+            for launch in attempt.launches:
+                by_node[launch.node].append((attempt, launch))
+        for node, launches in by_node.items():
+            self._nodes.worker(node).recheck(partial(self._recheck_node, node, launches))
+        live = self._ledger.view().allocations
+        for attempt in self.attempts.known():
+            if attempt.allocation_id not in live:
+                self._forget(attempt.allocation_id)
+
+    def _recheck_node(self, node: str, launches: list[tuple[Attempt, Launch]]) -> None:
+        try:
+            open_ones = [(attempt, launch) for attempt, launch in launches if not attempt.is_over(launch.rank)]
+            self.read(self._nodes.agent(node), open_ones)
+        except CorralError as error:
+            for attempt, _ in launches:
+                self.outcomes.note_trouble(attempt, f"node {node} cannot be asked for its launches", error)
+            return
+        for attempt, launch in launches:
+            try:
+                self._look_again(attempt, launch)
+            except CorralError as error:
+                self.outcomes.note_trouble(attempt, f"launch {launch.id} cannot be looked at", error)
+
+    def _look_again(self, attempt: Attempt, launch: Launch) -> None:
+        """Declare a launch lost that nothing claimed in time, and repeat what failed."""
+        job = self.attempts.job_of(attempt)
+        agent = self._nodes.agent(launch.node)
+        if job is None or attempt.is_over(launch.rank):
+            self.outcomes.settle(attempt)
+            return
+        if job.phase is Phase.STARTING and attempt.report(launch.rank).phase is LaunchPhase.UNKNOWN:
+            asked_at = attempt.asked_at.get(launch.rank)
+            if asked_at is None:
+                self.launch(attempt.allocation_id)
+            elif self._clock.monotonic() - asked_at > LAUNCH_DOUBT_S:
+                agent.declare_lost(launch.id, ran=False)
+                self.read(agent, [(attempt, launch)])
+        elif job.phase is Phase.STOPPING:
+            self._end(agent, job, attempt, launch)
+            self.read(agent, [(attempt, launch)])
+        else:
+            self.time_limits.renew(attempt, launch.rank)
+        self.outcomes.settle(attempt)

@@ -1,0 +1,235 @@
+"""What is launched of a job: a launch for each of its members, with all that the member finds in its environment."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from corral.core.control.launching.slurm_environment import SLURM_MARK, SLURM_NAMES, slurm_variables
+from corral.core.model.devices.device import FIRST_VENDOR, Device, Node
+from corral.core.model.devices.numa import numa_binding
+from corral.core.model.jobs import script_copy
+from corral.core.model.jobs.job import Job, JobKind
+from corral.core.model.jobs.named_values import named_values
+from corral.core.model.jobs.output import output_files
+from corral.core.model.placing.allocation import Allocation, Grant, Member
+from corral.core.model.placing.tenant import Tenant
+from corral.core.model.runs.launch import DeviceUse, Launch
+from corral.core.model.units import format_memory
+from corral.core.model.view import View
+from corral.core.ports.node import Rendezvous
+from corral.vendors.registry import vendor_named, vendors_of
+
+_OF_ANOTHER_JOB = frozenset(
+    {
+        *("CORRAL_ARRAY_ID", "CORRAL_ARRAY_INDEX", "CORRAL_GANG_SIZE", "CORRAL_NODES", "CORRAL_RANK"),
+        *("CORRAL_SRUN_SOCKET", "CORRAL_RESERVATION", "CORRAL_RESERVATION_DEPTH", script_copy.VARIABLE),
+        "CORRAL_GPU_VARIABLE",
+    }
+)
+"""What a job would take for its own that was submitted from another or a reservation; and what is not for processes."""
+
+GPU_VARIABLE = "CORRAL_GPU_VARIABLE"
+"""Names the variable that has the UUIDs of the job's devices, where these are not the first vendor's."""
+
+_UNLESS_GIVEN = {"PYTHONUNBUFFERED": "1"}
+"""What a job gets whose submitter has no such variable: Python else keeps its output back, and the log is empty."""
+
+
+def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[str] = ()) -> tuple[Launch, ...]:
+    """A launch for each member of the allocation, in the order of their ranks; `notes` go to the log of each.
+
+    A member finds its submitter's environment with Corral's own variables over it, and sees its own devices alone:
+    without any, the variables by which a process sees some are set and empty. Members of a gang are told their rank
+    and who else there is. A script is not: it runs once, and what it starts on the members with `srun` is. One with
+    lines for Slurm finds the names that such scripts use. A device that its node does not have any more is missing
+    among the launch's uses.
+    """
+    members = allocation.placement.members
+    given = submitted_with(job)
+    shared = {**given, **dict(job.spec.params), **_of_the_job(job, allocation)}
+    outputs = output_files(job, [member.node for member in members])
+    launches = []
+    for rank, (member, files) in enumerate(zip(members, outputs, strict=True)):
+        devices = _devices(view.nodes.get(member.node))
+        own = {**_seeing(shared, member, devices), **_of_the_devices(member, devices)}
+        if len(members) > 1:
+            own |= _of_the_member(members, rank, with_ranks=not job.spec.script)
+        if SLURM_MARK in given:
+            own |= slurm_variables(job, given, members, rank)
+        launches.append(
+            Launch(
+                allocation.id,
+                job,
+                tuple(sorted(own.items())),
+                (
+                    *_parameters(job),
+                    *job.spec.notes,
+                    *notes,
+                    *_stale(view, member, devices),
+                    *([] if files.note is None else [files.note]),
+                ),
+                cpu_milli=member.cpu_milli,
+                host_memory_mib=member.host_memory_mib,
+                rank=rank,
+                members=len(members),
+                node=member.node,
+                runtime=_runtime_of(job),
+                uses=_uses(view, allocation, rank, devices),
+                output=files.output,
+                error=files.error,
+                input=files.input,
+                numa=numa_binding(member, view.nodes.get(member.node)),
+            )
+        )
+    return tuple(launches)
+
+
+def _runtime_of(job: Job) -> str:
+    if job.spec.kind is not JobKind.RUN:
+        return "watch"
+    if job.spec.pods:
+        return "binding"
+    return "process" if job.spec.container is None else "container"
+
+
+def submitted_with(job: Job) -> dict[str, str]:
+    """The environment of the job's submitter, as far as it is the job's, too."""
+    given = {name: value for name, value in job.spec.env if name not in _OF_ANOTHER_JOB}
+    if SLURM_MARK in given:
+        given = {name: value for name, value in given.items() if name not in SLURM_NAMES}
+    return {**_UNLESS_GIVEN, **given}
+
+
+def with_rendezvous(launches: Sequence[Launch], rendezvous: Rendezvous) -> tuple[Launch, ...]:
+    """The launches of a gang, each told where all of them meet; a script's, where its `srun` finds them, too."""
+    where = {"MASTER_ADDR": rendezvous.address, "MASTER_PORT": str(rendezvous.port)}
+    if launches[0].job.spec.script:
+        where["CORRAL_SRUN_ADDRESS"] = f"{rendezvous.address}:{rendezvous.srun_port}"
+        where["CORRAL_SRUN_SECRET"] = rendezvous.secret
+    return tuple(replace(one, env=tuple(sorted({**dict(one.env), **where}.items()))) for one in launches)
+
+
+def _parameters(job: Job) -> list[str]:
+    return [f"parameters: {named_values(job.spec.params)}"] if job.spec.params else []
+
+
+def _of_the_job(job: Job, allocation: Allocation) -> dict[str, str]:
+    variables = {
+        "CORRAL_JOB_ID": job.id,
+        "CORRAL_JOB_NAME": job.spec.name,
+        "CORRAL_ATTEMPT": str(allocation.attempt),
+    }
+    if job.array_id is not None:
+        variables |= {"CORRAL_ARRAY_ID": job.array_id, "CORRAL_ARRAY_INDEX": str(job.array_index)}
+    return variables
+
+
+def _of_the_devices(member: Member, devices: Mapping[str, Device]) -> dict[str, str]:
+    uuids = [grant.uuid for grant in member.grants]
+    return {
+        "CORRAL_NODE": member.node,
+        "CORRAL_GPUS": str(len(uuids)),
+        "CORRAL_GPU_INDICES": ",".join(str(devices[uuid].index) for uuid in uuids if uuid in devices),
+    }
+
+
+def _seeing(env: Mapping[str, str], member: Member, devices: Mapping[str, Device]) -> dict[str, str]:
+    """The environment with which a process sees the member's devices alone, and those of no other vendor on its node.
+
+    `devices` are the node's. What is not there any more, and a node without devices, is taken for the first vendor's.
+    """
+    granted: dict[str, list[str]] = {}
+    for grant in member.grants:
+        vendor = devices[grant.uuid].vendor if grant.uuid in devices else FIRST_VENDOR
+        granted.setdefault(vendor, []).append(grant.uuid)
+    there = dict.fromkeys(device.vendor for device in devices.values())
+    makers = {name: vendor_named(name) for name in (*there, *granted)} or {FIRST_VENDOR: vendor_named(FIRST_VENDOR)}
+    unset = {variable for name in granted for variable in makers[name].unset}
+    visible = {
+        variable: value
+        for name, vendor in makers.items()
+        for variable, value in vendor.visible(granted.get(name, ())).items()
+        if name in granted or not granted or not value
+    }
+    # What divides a job's devices among tasks looks for them in the first vendor's variable by itself.
+    others = next((makers[name].variable for name in granted if name != FIRST_VENDOR), None)
+    named = {} if others is None else {GPU_VARIABLE: others}
+    return {variable: value for variable, value in {**env, **visible, **named}.items() if variable not in unset}
+
+
+def hidden(node: Node | None) -> dict[str, str]:
+    """The variables by which a process sees no device of its node."""
+    makers = vendors_of(() if node is None else node.devices) or (vendor_named(FIRST_VENDOR),)
+    return {name: value for vendor in makers for name, value in vendor.visible(()).items() if not value}
+
+
+def _of_the_member(members: Sequence[Member], rank: int, *, with_ranks: bool) -> dict[str, str]:
+    """The member's place in its gang: in Corral's words, and in those of torch.distributed and its like."""
+    nodes = [member.node for member in members]
+    variables = {
+        "CORRAL_GANG_SIZE": str(len(nodes)),
+        "CORRAL_RANK": str(rank),
+        "CORRAL_NODES": ",".join(nodes),
+    }
+    if with_ranks:
+        node = nodes[rank]
+        variables |= {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(len(nodes)),
+            "LOCAL_RANK": str(nodes[:rank].count(node)),
+            "LOCAL_WORLD_SIZE": str(nodes.count(node)),
+            "NODE_RANK": str(list(dict.fromkeys(nodes)).index(node)),
+        }
+    return variables
+
+
+def _devices(node: Node | None) -> dict[str, Device]:
+    return {} if node is None else {device.uuid: device for device in node.devices}
+
+
+def _uses(view: View, allocation: Allocation, rank: int, devices: Mapping[str, Device]) -> tuple[DeviceUse, ...]:
+    """The member's devices. Those who came before it on them are other jobs, and members of lower rank."""
+    members = allocation.placement.members
+    return tuple(
+        DeviceUse(
+            device=devices[grant.uuid],
+            whole=devices.get(devices[grant.uuid].parent_uuid or ""),
+            tenants=(
+                *(
+                    tenant
+                    for other_id in view.holders.get(grant.uuid, ())
+                    if other_id != allocation.id
+                    for member in view.allocations[other_id].placement.members
+                    for tenant in _tenants(view, view.allocations[other_id], member, grant.uuid)
+                ),
+                *(tenant for member in members[:rank] for tenant in _tenants(view, allocation, member, grant.uuid)),
+            ),
+            newcomer=_tenant(view, allocation, members[rank], grant),
+        )
+        for grant in members[rank].grants
+        if grant.uuid in devices
+    )
+
+
+def _tenants(view: View, allocation: Allocation, member: Member, uuid: str) -> list[Tenant]:
+    return [_tenant(view, allocation, member, grant) for grant in member.grants if grant.uuid == uuid]
+
+
+def _tenant(view: View, allocation: Allocation, member: Member, grant: Grant) -> Tenant:
+    job = view.jobs.get(allocation.job_id)
+    cores = None if job is None else job.spec.request.cores_percent
+    return Tenant(allocation.job_id, allocation.user, grant, cores, alone=len(member.grants) == 1)
+
+
+def _stale(view: View, member: Member, devices: Mapping[str, Device]) -> list[str]:
+    """Lines for the member's log about devices that it shares with processes which only hold memory."""
+    notes = []
+    for grant in member.grants:
+        condition, device = view.conditions.get(grant.uuid), devices.get(grant.uuid)
+        if condition is not None and device is not None and condition.strangers and condition.stale:
+            held_mib = sum(process.memory_mib or 0 for process in condition.strangers)
+            owners = ", ".join(sorted({process.owner or f"pid {process.pid}" for process in condition.strangers}))
+            notes.append(
+                f"warning: GPU {device.index} is stale: processes of {owners} hold {format_memory(held_mib)} of it "
+                f"and have not used it for a while; {format_memory(condition.memory_free_mib)} is left"
+            )
+    return notes

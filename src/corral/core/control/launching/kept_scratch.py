@@ -1,0 +1,62 @@
+"""Scratch that was kept for the next attempt of a job, and then is not needed: the job has ended while it waited, or on
+another node.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from corral.core.control.nodes.node_registry import Nodes
+from corral.core.model.errors import CorralError
+from corral.core.model.fact import AllocationMade, Delta, JobChanged
+from corral.core.model.jobs.phase import TERMINAL_PHASES, Phase
+from corral.core.model.runs.launch import launch_id
+from corral.core.model.view import View
+from corral.core.ports.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+
+class KeptScratch:
+    """Has the nodes of earlier attempts clean up once a job is over. Nothing is kept: a node that is not there now does
+    so when it is reconciled.
+    """
+
+    def __init__(self, ledger: Ledger, nodes: Nodes, *, later: Callable[[Callable[[], None]], object]) -> None:
+        """`later` returns at once, and has something done on a thread that may wait for the disk."""
+        self._ledger = ledger
+        self._nodes = nodes
+        self._later = later
+        self._before = ledger.view()
+
+    def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
+        """A listener for `Ledger.subscribe`."""
+        for delta in deltas:
+            if isinstance(delta, JobChanged) and delta.changes.get("phase") in TERMINAL_PHASES:
+                job = self._before.jobs.get(delta.job_id)
+                # Where it is just now, its launch is forgotten as always.
+                if job is not None and job.id not in view.jobs and job.launches > (job.phase is not Phase.PENDING):
+                    self._later(partial(self._tidy, job.id))
+        self._before = view
+
+    def _tidy(self, job_id: str) -> None:
+        try:
+            facts = [entry.fact for entry in self._ledger.journal(job_id=job_id)]
+        except CorralError as error:
+            log.warning("what earlier attempts of job %s left is not cleaned up: %s", job_id, error)
+            return
+        last = {
+            member.node: launch_id(fact.allocation.id, rank)
+            for fact in facts
+            if isinstance(fact, AllocationMade)
+            for rank, member in enumerate(fact.allocation.placement.members)
+        }
+        for node, launch in last.items():
+            if node in self._nodes:
+                self._nodes.worker(node).put(partial(self._forget, node, launch))
+
+    def _forget(self, node: str, launch: str) -> None:
+        try:
+            self._nodes.agent(node).forget(launch, False)
+        except CorralError as error:
+            log.warning("what launch %s left on node %s is not cleaned up: %s", launch, node, error)

@@ -1,0 +1,54 @@
+"""Nodes learn of a time limit that a job was given after its launch: its supervisor there keeps it by itself.
+
+A node that does not answer just then is told by the recheck, and one that comes, or whose agent or server has started
+anew, as it is reconciled.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from corral.core.control.launching.attempts import Attempt, Attempts
+from corral.core.control.nodes.node_registry import Nodes
+from corral.core.model.errors import CorralError
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.runs.launch import LaunchPhase, with_time_limit
+
+
+class TimeLimits:
+    """Keeps what nodes hold launches to at what the ledger says. Safe from any thread.
+
+    `trouble` is called with an attempt whose node could not be told, what that was, and why.
+    """
+
+    def __init__(
+        self, attempts: Attempts, nodes: Nodes, trouble: Callable[[Attempt, str, BaseException | None], None]
+    ) -> None:
+        self._attempts = attempts
+        self._nodes = nodes
+        self._trouble = trouble
+
+    def changed(self, allocation_id: str) -> None:
+        """The job of this allocation has another time limit: tell its nodes, each on its own thread."""
+        attempt = self._attempts.of(allocation_id)
+        for launch in () if attempt is None else attempt.launches:
+            assert attempt is not None
+            self._nodes.worker(launch.node).put(partial(self.renew, attempt, launch.rank))
+
+    def renew(self, attempt: Attempt, rank: int) -> None:
+        """Tell the node of a launch its limit, where it knows another. For that node's thread."""
+        job, launch = self._attempts.job_of(attempt), attempt.launches[rank]
+        limit_s = None if job is None else job.spec.time_limit_s
+        if job is None or job.phase not in (Phase.STARTING, Phase.RUNNING) or attempt.is_over(rank):
+            return
+        if limit_s is None or limit_s == launch.job.spec.time_limit_s:
+            return
+        if rank not in attempt.asked_at and attempt.report(rank).phase is LaunchPhase.UNKNOWN:
+            # It is not launched yet, and this is done again once it is.
+            return
+        try:
+            self._nodes.agent(launch.node).set_time_limit(launch.id, limit_s)
+        except CorralError as error:
+            self._trouble(attempt, f"launch {launch.id} is not told its time limit", error)
+            return
+        attempt.told(with_time_limit(launch, limit_s))
+        attempt.trouble = None

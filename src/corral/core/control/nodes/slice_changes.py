@@ -1,0 +1,51 @@
+"""Cutting devices into slices and giving slices up: a plan that is shown, carried out where the site allows it."""
+
+from corral.core.access.caller import Caller
+from corral.core.access.permissions import must_be_admin
+from corral.core.control.nodes.node_registry import Nodes
+from corral.core.control.querying.queries import Queries
+from corral.core.model.answers.devices import SlicePlan
+from corral.core.model.devices.device import Device
+from corral.core.model.errors import NotFound, Refused
+from corral.core.ports.ledger import Ledger
+from corral.core.ports.node import NodeAgent, SliceChange
+
+MAX_SLICES = 100
+
+
+class SliceChanges:
+    """For administrators. Plans may always be seen; whether they are carried out, the device's node decides."""
+
+    def __init__(self, ledger: Ledger, nodes: Nodes, queries: Queries) -> None:
+        self._ledger = ledger
+        self._nodes = nodes
+        self._queries = queries
+
+    def cut(self, device: str, profile: str, count: int, caller: Caller, *, apply: bool) -> SlicePlan:
+        """Cut `count` more slices of a profile from a device (by UUID or index): the plan, and whether it was done.
+
+        Raises Refused when the device has no room for them, Forbidden, and BackendFailed when the vendor's tool fails.
+        """
+        must_be_admin(caller, "cutting slices")
+        if not 1 <= count <= MAX_SLICES:
+            raise Refused(f"count: {count} is no number of slices; from 1 to {MAX_SLICES} is", field="count")
+        agent, found = self._device(device)
+        return agent.change_slices(found.uuid, SliceChange(profile, count, apply=apply))
+
+    def give_up(self, device: str, caller: Caller, *, apply: bool) -> SlicePlan:
+        """Give up every slice of a device, of which no job may have one: the plan, and whether it was done."""
+        must_be_admin(caller, "giving slices up")
+        agent, found = self._device(device)
+        holders = self._ledger.view().holders
+        in_use = any(part.uuid in holders for part in found.partitions)
+        return agent.change_slices(found.uuid, SliceChange(in_use=in_use, apply=apply))
+
+    def _device(self, named: str) -> tuple[NodeAgent, Device]:
+        """The physical device that is named, or that has the slice that is, and the agent of its node."""
+        uuid = self._queries.uuid_of(named)
+        for node in self._ledger.view().nodes.values():
+            for device in node.devices:
+                if device.uuid == uuid:
+                    whole = (one for one in node.devices if one.uuid == device.parent_uuid)
+                    return self._nodes.agent(node.name), next(whole, device)
+        raise NotFound(f"there is no device {named} any more", field="device")

@@ -1,0 +1,223 @@
+"""Makes the rows of jobs and devices that listings show."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from corral.core.model.answers.devices import ContainerRow, DeviceRow, HolderRow, LinkRow, PodRow, ProcessRow
+from corral.core.model.answers.jobs import GrantRow, JobRow
+from corral.core.model.devices.device import (
+    Device,
+    DeviceCondition,
+    DeviceSample,
+    DeviceState,
+    availability_score,
+    throttle_reasons,
+)
+from corral.core.model.jobs.job import Job, Request
+from corral.core.model.placing.allocation import Allocation, Grant
+from corral.core.model.placing.certainty import Certainty
+from corral.core.model.placing.plan import WaitReason
+from corral.core.model.units import MILLI_PER_DEVICE, format_memory, format_share
+from corral.core.model.version import dotted
+from corral.core.model.view import View
+from corral.core.scheduling.explaining.phrases import count_of_cpus
+
+
+def job_row(
+    job: Job,
+    wait: WaitReason | None,
+    expected_start: float | None,
+    allocation: Allocation | None = None,
+    *,
+    certainty: Certainty | None = None,
+    remark: str | None = None,
+) -> JobRow:
+    """Return a job's row of `ps`: why it waits and until when, or its allocation, if known.
+
+    `certainty` is that of the expected start. `remark` replaces the reason for jobs without one. It says what keeps a
+    job with devices from beginning or from being seen, or what the log of a failed job says.
+    """
+    spec = job.spec
+    members = () if allocation is None else allocation.placement.members
+    grants = tuple(grant for member in members for grant in member.grants)
+    return JobRow(
+        id=job.id,
+        array_id=job.array_id,
+        array_index=job.array_index,
+        name=spec.name,
+        user=spec.user,
+        phase=job.phase,
+        exit_code=job.exit_code,
+        signal=job.signal,
+        reason=job.reason or remark,
+        devices=job.devices,
+        priority=spec.priority,
+        submitted_at=job.submitted_at,
+        started_at=job.started_at,
+        ended_at=job.ended_at,
+        attempts=job.attempts,
+        kind=spec.kind,
+        held=job.held,
+        queue=spec.queue,
+        project=spec.project,
+        command=spec.command,
+        gpus=spec.request.devices * spec.request.gang_size,
+        gpus_milli=sum(grant.share_milli for grant in grants) or _asked_milli(spec.request),
+        grants=grant_rows(grants),
+        enforcement=None if allocation is None else allocation.enforcement,
+        time_limit_s=spec.time_limit_s,
+        sequence=job.sequence,
+        wait=None if wait is None else wait.value,
+        expected_start=expected_start,
+        expected_start_is=certainty,
+        eviction=job.eviction,
+        evictions=job.evictions,
+        lost_s=job.lost_s,
+        begin_at=spec.begin_at,
+        params=dict(spec.params),
+        nodes=tuple(dict.fromkeys(member.node for member in members)),
+    )
+
+
+def _asked_milli(request: Request) -> int | None:
+    """The requested share; None if it depends on the device's memory."""
+    return None if request.share_of_memory else request.total_milli
+
+
+def grant_rows(grants: Sequence[Grant]) -> tuple[GrantRow, ...]:
+    """Return a row for each granted device."""
+    return tuple(GrantRow(grant.uuid, grant.share_milli, grant.memory_mib) for grant in grants)
+
+
+def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[DeviceRow]:
+    """Every device as `status` lists it, in node and index order."""
+    return [
+        _device_row(view, node_name, device, samples.get(device.uuid))
+        for node_name in sorted(view.nodes)
+        for device in sorted(view.nodes[node_name].devices, key=lambda d: (d.index, d.uuid))
+    ]
+
+
+def standing_of(view: View, node_name: str, device: Device) -> tuple[DeviceCondition, DeviceState]:
+    """Return a device's obstacles to allocation, its node's cordon included, and its state for display."""
+    condition = view.conditions.get(device.uuid) or DeviceCondition(
+        device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
+    )
+    cordon = view.node_cordons.get(node_name)
+    by_cluster = view.cluster_cordon(node_name)
+    if cordon is not None and condition.cordoned is None:
+        condition = replace(condition, cordoned=cordon.reason or f"its node is cordoned by {cordon.by}")
+    elif by_cluster is not None and condition.cordoned is None:
+        condition = replace(condition, cordoned=by_cluster)
+    allocations = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
+    of_slices = [view.allocations[a] for part in device.partitions for a in view.holders.get(part.uuid, ())]
+    state = condition.state(
+        allocated=any(not allocation.reserved for allocation in (*allocations, *of_slices)),
+        reserved=any(allocation.reserved for allocation in (*allocations, *of_slices)),
+    )
+    return condition, state
+
+
+def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample | None) -> DeviceRow:
+    condition, state = standing_of(view, node_name, device)
+    allocations = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
+    seen = sample or DeviceSample(device.uuid, 0.0)
+    grants = [(one, grant) for one in allocations for grant in one.placement.grants if grant.uuid == device.uuid]
+    return DeviceRow(
+        uuid=device.uuid,
+        index=device.index,
+        name=device.model,
+        state=state.value,
+        memory_total_mib=device.memory_mib,
+        memory_used_mib=seen.memory_used_mib,
+        memory_free_mib=seen.memory_free_mib,
+        utilization_pct=seen.utilization_pct,
+        temperature_c=seen.temperature_c,
+        power_w=_watts(seen.power_mw),
+        holders=tuple(
+            HolderRow(allocation.job_id, allocation.user, grant.share_milli, grant.memory_mib)
+            for allocation, grant in grants
+        ),
+        processes=tuple(
+            ProcessRow(
+                process.pid,
+                process.user,
+                process.command,
+                process.memory_mib,
+                process.job_id,
+                None if process.runs_in is None else ContainerRow(process.runs_in.name, process.runs_in.image),
+            )
+            for process in seen.processes or ()
+        ),
+        state_reason=condition.reason(state),
+        state_since=condition.since(state),
+        since=condition.strangers_since,
+        node=node_name,
+        compute_capability=None if device.compute_capability is None else dotted(device.compute_capability),
+        power_limit_w=_watts(device.power_limit_mw),
+        pci_bus_id=device.pci_bus_id,
+        numa_node=device.numa_node,
+        mig_enabled=device.mig_enabled,
+        mig_profile=device.mig_profile,
+        parent=device.parent_uuid,
+        means=device.means.value,
+        held_as=device.held_by(max((grant.share_milli for _, grant in grants), default=0)).value,
+        links=tuple(LinkRow(link.peer_uuid, link.kind, link.lanes) for link in device.links),
+        availability=_availability(view, device, seen),
+        vgpu_layer=None if device.virtual is None else device.virtual.name,
+        vgpu_cuda=None if device.virtual is None else dotted(device.virtual.baseline),
+        memory_bandwidth_pct=seen.memory_bandwidth_pct,
+        sm_clock_mhz=seen.sm_clock_mhz,
+        mem_clock_mhz=seen.mem_clock_mhz,
+        throttled_by=None if seen.throttle is None else throttle_reasons(seen.throttle),
+        xid=seen.xid,
+        metered=seen.metered,
+        pod=None if condition.pod is None else PodRow(condition.pod.namespace, condition.pod.name, condition.pod.owner),
+        vendor=device.vendor,
+    )
+
+
+def _availability(view: View, device: Device, seen: DeviceSample) -> float | None:
+    if seen.memory_free_mib is None or seen.utilization_pct is None:
+        return None
+    weight = view.availability_memory_weight
+    return availability_score(seen.memory_free_mib, device.memory_mib, seen.utilization_pct, weight)
+
+
+def holding(view: View, allocation: Allocation) -> str | None:
+    """Describe a job's allocation and its enforcement; None if there is none or it was not recorded.
+
+    "holds 0.6 of GPU 0 with 1.2G, 2 CPUs; memory guarded, compute advisory, CPUs enforced".
+    """
+    if allocation.enforcement is None:
+        return None
+    known = {device.uuid: device for node in view.nodes.values() for device in node.devices}
+    names = view.device_names()
+    parts = [
+        _part(known.get(grant.uuid), names.get(grant.uuid, grant.uuid), grant) for grant in allocation.placement.grants
+    ]
+    members, behind = allocation.placement.members, allocation.enforcement
+    cpu_milli, memory_mib = sum(m.cpu_milli for m in members), sum(m.host_memory_mib for m in members)
+    if cpu_milli:
+        parts.append(count_of_cpus(cpu_milli))
+    if memory_mib:
+        parts.append(f"{format_memory(memory_mib)} of host memory")
+    levels = (
+        ("memory", behind.memory), ("compute", behind.compute),
+        ("CPUs", behind.cpus), ("host memory", behind.host_memory),
+    )  # fmt: skip
+    enforced = ", ".join(f"{what} {level}" for what, level in levels if level is not None)
+    return f"holds {', '.join(parts)}; {enforced}"
+
+
+def _part(device: Device | None, name: str, grant: Grant) -> str:
+    if device is not None and device.mig_profile is not None:
+        return f"{name}, a slice {device.mig_profile}"
+    if grant.share_milli == MILLI_PER_DEVICE:
+        return name
+    memory = "" if grant.memory_mib is None else f" with {format_memory(grant.memory_mib)}"
+    return f"{format_share(grant.share_milli)} of {name}{memory}"
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000

@@ -1,0 +1,238 @@
+"""The use cases: what a caller can ask of a server, each checked, decided and committed. Thread-safe, synchronous."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from itertools import islice
+
+from corral.clock import Clock
+from corral.core.access.caller import Caller
+from corral.core.access.permissions import may_read_log
+from corral.core.control.changing.job_changes import JobChanges
+from corral.core.control.changing.job_updates import JobUpdates
+from corral.core.control.nodes.cordoning import DeviceCordons, NodeCordons
+from corral.core.control.nodes.node_registry import Nodes
+from corral.core.control.nodes.slice_changes import SliceChanges
+from corral.core.control.querying.allocation_map import AllocationMap
+from corral.core.control.querying.explanations import Explanations
+from corral.core.control.querying.job_details import JobDetails
+from corral.core.control.querying.member_logs import MemberLog, MemberLogs
+from corral.core.control.querying.queries import Queries
+from corral.core.control.querying.queue_rows import QueueListing
+from corral.core.control.querying.usage import Accounts
+from corral.core.control.running.adopted_processes import Adoption, find_process, no_process
+from corral.core.control.running.executions import Executions
+from corral.core.control.running.interaction import Interaction
+from corral.core.control.submitting import new_jobs
+from corral.core.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
+from corral.core.control.submitting.file_findings import FileFindings, FileFindingsCache
+from corral.core.control.submitting.kept_scripts import refuse_too_much_kept
+from corral.core.control.submitting.preflight import SubmissionPreflight
+from corral.core.control.submitting.priorities import settle_priority
+from corral.core.control.submitting.site_rules import LeastUse, obey, refuse_overflow
+from corral.core.control.submitting.submission_checks import check, node_notes
+from corral.core.control.submitting.sweeps import check_text, first_of
+from corral.core.model.answers.dry_run import DryRun
+from corral.core.model.answers.site import ResourceNameRow
+from corral.core.model.devices.device import Node
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.job import Job, JobKind, JobSpec, ProcessIdentity, Request
+from corral.core.model.jobs.pod_ref import PodRef
+from corral.core.model.jobs.submission import Submission
+from corral.core.model.queues.queue import Pool
+from corral.core.model.view import View
+from corral.core.ports.ledger import Decided, Ledger
+from corral.core.scheduling.explaining.impossible import refuse_impossible
+from corral.core.scheduling.queueing.pools import closed_pools_of
+
+__all__ = ["Caller", "Service"]
+
+log = logging.getLogger(__name__)
+
+MAX_WISHES = 1000
+
+Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
+"""All that says whether a node could ever serve a submission: its request and its speeds."""
+
+
+class Service:
+    """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`, and what
+    is left of quotas in `queues`.
+
+    Of one job, `details` has everything, and `explanations` why it waits or failed. Jobs are changed through `changes`
+    and given other values through `updating`, MIG slices change through `slicing`, processes become jobs in `adopting`,
+    `accounts` tells what was used, `node_cordons` and `device_cordons` say where nothing starts, and `interaction`
+    passes signals and input on to jobs, and `executions` runs commands inside them.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        queries: Queries,
+        nodes: Nodes,
+        clock: Clock,
+        *,
+        details: JobDetails,
+        logs: MemberLogs,
+        explanations: Explanations,
+        holdings: AllocationMap,
+        slicing: SliceChanges,
+        adopting: Adoption,
+        updating: JobUpdates,
+        queues: QueueListing,
+        node_cordons: NodeCordons,
+        device_cordons: DeviceCordons,
+        interaction: Interaction,
+        executions: Executions,
+        asking: RequestRules,
+        inspection: SubmissionPreflight,
+        file_findings: FileFindingsCache,
+        changes: JobChanges,
+    ) -> None:
+        self.queries = queries
+        self.details = details
+        self.explanations = explanations
+        self.holdings = holdings
+        self.slicing = slicing
+        self.adopting = adopting
+        self.updating = updating
+        self.queues = queues
+        self.node_cordons = node_cordons
+        self.device_cordons = device_cordons
+        self.changes = changes
+        self.interaction = interaction
+        self.executions = executions
+        self.accounts = Accounts(ledger, clock)
+        self._ledger = ledger
+        self._nodes = nodes
+        self._logs = logs
+        self._clock = clock
+        self._asking = asking
+        self.file_findings = file_findings
+        self._inspection = inspection
+        self._least_of = LeastUse()
+        self._possible: tuple[tuple[Mapping[str, Node], Mapping[str, Pool]] | None, set[Wish]] = (None, set())
+
+    def resource_names(self) -> tuple[ResourceNameRow, ...]:
+        """The resource names of other systems that submissions may use."""
+        return self._asking.resource_names()
+
+    def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
+        """Accept all or none; the id of each, once on disk. Raises Refused, Forbidden, Conflict, LedgerFailed."""
+        return self.submit_inspected(submissions, caller, self.file_findings.inspect(submissions, caller)).result()
+
+    def submit_inspected(
+        self, submissions: Sequence[Submission], caller: Caller, findings: Sequence[FileFindings]
+    ) -> "Future[tuple[str, ...]]":
+        """As `submit`, of which the files were looked at, without waiting for the disk."""
+        view = self._ledger.view()
+        now = self._clock.now()
+        specs: list[JobSpec] = []
+        before: Submission | None = None
+        for asked, files in zip(submissions, findings, strict=True):
+            # A batch often has the same submission many times; its jobs share a spec.
+            specs.append(specs[-1] if asked == before else self._checked(view, asked, caller, files))
+            before = asked
+        refuse_overflow(view, sum(map(new_jobs.jobs_needed, submissions)))
+        check_text(submissions)
+        # All numbers at once: taking more than are in reserve waits for the disk each time.
+        numbers = iter(self._ledger.next_ids(sum(map(new_jobs.ids_needed, submissions))))
+        jobs: list[Job] = []
+        ids: list[str] = []
+        for submission, spec in zip(submissions, specs, strict=True):
+            own = tuple(islice(numbers, new_jobs.ids_needed(submission)))
+            jobs.extend(new_jobs.jobs_of(submission, spec, own, now))
+            ids.append(own[0])
+        accepted = tuple(ids)
+
+        def decide(newest: View) -> Decided[tuple[str, ...]]:
+            return Decided(new_jobs.admit(newest, jobs, self.queries.named, caller.user, now).facts, accepted)
+
+        return self._ledger.commit(decide, user=caller.user, jobs=len(jobs))
+
+    def submit_for_pods(self, submission: Submission, pods: tuple[PodRef, ...], caller: Caller) -> "Future[str]":
+        """Have pods that others made wait as a job, a member each; its id, once on disk. Raises as `submit`.
+
+        Whether a node here could ever serve them is not asked: a pod waits for nodes that may yet come.
+        """
+        view, now = self._ledger.view(), self._clock.now()
+        submission, of_priority = settle_priority(view.limits, submission, caller)
+        submission, notes = replace(self._asking, containers=None).settle(submission, caller.user, view.nodes.values())
+        check(submission)
+        obey(view, submission, caller.user, self._least_of)
+        spec = new_jobs.spec_of(submission, caller, view.limits, None)
+        (job_id,) = self._ledger.next_ids(1)
+        jobs = new_jobs.jobs_of(submission, replace(spec, pods=pods, notes=notes + of_priority), (job_id,), now)
+
+        def decide(newest: View) -> Decided[str]:
+            return Decided(new_jobs.admit(newest, jobs, self.queries.named, caller.user, now).facts, job_id)
+
+        return self._ledger.commit(decide, user=caller.user, jobs=len(jobs))
+
+    def _checked(self, view: View, asked: Submission, caller: Caller, files: FileFindings) -> JobSpec:
+        """The specification of a submission in which nothing is amiss. Raises Refused, Forbidden."""
+        if asked.kind is JobKind.ADOPT:
+            raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
+        asked, of_priority = settle_priority(view.limits, self._in_own_time(asked), caller)
+        submission, notes = self._asking.settle(
+            with_whole_node(asked, view.nodes.values()), caller.user, view.nodes.values()
+        )
+        submission = with_profile_named(submission, view.nodes.values())
+        check(submission)
+        obey(view, submission, caller.user, self._least_of)
+        refuse_too_much_kept(view, submission, caller.user)
+        self._check_possible(view, submission, caller.user)
+        first = first_of(submission)
+        notes += of_priority + node_notes(view, submission.request) + self._inspection.notes(view, first, caller, files)
+        spec = new_jobs.spec_of(submission, caller, view.limits, self._owner(submission, caller))
+        forced_by = caller.user if self._inspection.overrides(view, first, caller, files) else None
+        return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
+
+    def dry_run(self, submission: Submission, caller: Caller, files: FileFindings) -> DryRun:
+        """What would become of the submission, as `Queries.dry_run` and preflight say. Raises as `submit`."""
+        view = self._ledger.view()
+        submission, of_priority = settle_priority(view.limits, self._in_own_time(submission), caller)
+        submission = with_whole_node(submission, view.nodes.values())
+        answer = self.queries.dry_run(submission, caller.user)
+        settled, _ = self._asking.settle(submission, caller.user, view.nodes.values())
+        preflight = self._inspection.notes(view, first_of(settled), caller, files)
+        nodes = node_notes(view, settled.request)
+        return replace(answer, notes=(*answer.notes, *of_priority, *nodes, *preflight))
+
+    def _in_own_time(self, submission: Submission) -> Submission:
+        if submission.begin_at is None:
+            return submission
+        return replace(submission, begin_at=self._clock.taken(submission.begin_at))
+
+    def _check_possible(self, view: View, submission: Submission, user: str) -> None:
+        """Raises Refused for what no node here could serve; an answer holds while nodes and pools stay the same."""
+        known, possible = self._possible
+        if known is None or known[0] is not view.nodes or known[1] is not view.pools or len(possible) >= MAX_WISHES:
+            _, possible = self._possible = (view.nodes, view.pools), set()
+        shut = closed_pools_of(view, user, submission.project)
+        wish = submission.request, submission.speeds, shut
+        if wish not in possible:
+            try:
+                refuse_impossible(view, submission, shut)
+            except Refused as refused:
+                never = self._asking.explained(str(refused), submission, view)
+                raise Refused(never, field=refused.field) from None
+            possible.add(wish)
+
+    def _owner(self, submission: Submission, caller: Caller) -> ProcessIdentity | None:
+        if submission.kind is JobKind.RUN or submission.owner_pid is None:
+            return None
+        found = find_process(self._ledger.view(), self._nodes, submission.owner_pid)
+        if not found:
+            raise Refused(no_process(self._nodes, submission.owner_pid), field="owner_pid")
+        # Other nodes may have a process of that number, too: the caller's is meant, on the node that was named.
+        node = submission.request.node
+        meant = max(found, key=lambda process: (process.uid == caller.uid, process.identity.node == node))
+        return meant.identity
+
+    def logs(self, job_id: str, caller: Caller) -> tuple[MemberLog, ...]:
+        """The logs of a job's members, by rank. Raises NotFound, and Forbidden for another user's."""
+        job = self.queries.find(job_id)
+        may_read_log(caller, job)
+        return self._logs.of(job)

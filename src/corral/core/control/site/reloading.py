@@ -1,0 +1,174 @@
+"""Applies the settings when a server starts, and again when it is told to reload them: by SIGHUP, or a request."""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import fields
+
+from corral.config import Settings
+from corral.config.differences import Difference, differences
+from corral.core.access.caller import Caller
+from corral.core.access.permissions import must_be_admin
+from corral.core.control.site.from_settings import site_setup
+from corral.core.control.site.remarks import clash_remarks, site_remarks
+from corral.core.model.answers.site import ChangedSetting, ReloadedSettings
+from corral.core.model.devices.device import Device
+from corral.core.model.errors import BackendFailed, CorralError, LedgerFailed
+from corral.core.model.fact import SiteArranged
+from corral.core.model.units import count_of
+from corral.core.ports.ledger import Decided, Ledger
+from corral.core.scheduling.policy import Policy
+
+log = logging.getLogger(__name__)
+
+LIVE = frozenset(
+    {
+        "alert_thresholds", "alerts", "algorithm", "auto_retry_failed_jobs", "channels", "cluster_name",
+        "default_priority", "enable_preemption", "expected_gpus", "max_job_duration_s", "max_milli_per_user",
+        "max_queue_size", "max_retries", "max_running_jobs", "pass_unknown_limit_s", "pass_unknown_until_s", "places",
+        "pools", "priority_range", "projects", "queues", "reserved_ratio", "strategy", "unbuilt",
+        "user_channel_kinds", "user_channel_networks", "user_quota",
+    }
+)  # fmt: skip
+"""Settings that a reload changes; the others wait for the next start of the server."""
+
+
+_NAMES = frozenset(field.name for field in fields(Settings))
+
+
+class SiteSettings:
+    """Puts a site's queues, projects, pools and limits into the ledger's view.
+
+    `renew` is called at each reload, too: it reads again what else may have been renewed, and logs what it cannot use.
+    `applied` hears of settings that are in force from then on.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        load: Callable[[], Settings],
+        policies: Mapping[str, Policy],
+        *,
+        renew: Callable[[], None] = lambda: None,
+        applied: Callable[[Settings], None] = lambda _: None,
+    ) -> None:
+        self._ledger = ledger
+        self._started_with = self._in_force = settings
+        self._load = load
+        self._policies = policies
+        self._renew = renew
+        self._applied = applied
+        self._lock = threading.Lock()
+        self._remarked: frozenset[str] = frozenset()
+        self._looked_at: dict[str, tuple[Device, ...]] | None = None
+        self._told = False
+
+    @property
+    def cluster_name(self) -> str | None:
+        """What the site calls itself, by the settings in force."""
+        return self._in_force.cluster_name
+
+    def begin(self) -> None:
+        """Apply the settings of the start, once the devices are known. Raises Refused for contradictions."""
+        self._put_in_force(self._started_with)
+
+    def reload_soon(self) -> None:
+        """Reload on a thread of its own. Safe to call from a signal handler."""
+        threading.Thread(target=self.reload, name="reload", daemon=True).start()
+
+    def reload(self) -> bool:
+        """Read the settings again and apply all of them, or none and log why. Returns whether they were applied."""
+        try:
+            self._reload()
+        except (CorralError, OSError):
+            return False
+        return True
+
+    def reload_for(self, caller: Caller) -> ReloadedSettings:
+        """As `reload`, for an administrator; what came of it. Raises Forbidden, and Refused if none was applied."""
+        must_be_admin(caller, "reloading the settings")
+        log.info("%s has the settings reloaded", caller.user)
+        try:
+            return self._reload()
+        except OSError as error:
+            raise BackendFailed(f"the settings cannot be read: {error}") from error
+
+    def _reload(self) -> ReloadedSettings:
+        with self._lock:
+            self._renew()
+            try:
+                settings = self._load()
+                remarks = self._put_in_force(settings)
+            except (CorralError, OSError) as error:
+                log.error("the settings were not reloaded; the previous ones stay in effect: %s", error)
+                raise
+            before, self._in_force = self._in_force, settings
+        changed = differences(before, settings, LIVE)
+        later = differences(self._started_with, settings, _NAMES - LIVE)
+        log.info("the settings were reloaded%s", "".join(f"; {_in_words(one)}" for one in changed))
+        if later:
+            log.warning(
+                "these changed settings take effect when the server is restarted (jobs run on): %s",
+                "; ".join(map(_in_words, later)),
+            )
+        return ReloadedSettings(_rows(changed), _rows(later), remarks)
+
+    def _put_in_force(self, settings: Settings) -> tuple[str, ...]:
+        """Apply the settings, and return what an administrator should know of them."""
+        view = self._ledger.view()
+        silent = len(view.silences.keys() - view.nodes.keys())
+        setup = site_setup(settings, view.nodes.values(), self._policies, silent=silent)
+        self._ledger.observe([setup.observation, setup.alert_rules])
+        # Published in order: after this the view has them, also where the disk takes nothing.
+        with suppress(LedgerFailed):
+            self._ledger.commit(lambda _: Decided((), None)).result()
+        self._applied(settings)
+        remarks = [*setup.remarks, *self._left_behind(setup.observation)]
+        if settings.unbuilt:
+            remarks.append(f"settings that Corral reads but does not use yet: {', '.join(settings.unbuilt)}")
+        for remark in remarks:
+            log.warning("%s", remark)
+        self._remarked, self._told = frozenset(setup.remarks), False
+        return tuple(remarks)
+
+    def look_at_nodes(self) -> None:
+        """Log what has come to be so of the settings, once the nodes have been as they are since the last look.
+
+        It is worked out once for settings and nodes: with thousands of nodes that takes a while.
+        """
+        nodes = self._ledger.view().nodes
+        before, self._looked_at = self._looked_at, {name: node.devices for name, node in nodes.items()}
+        with self._lock:
+            if before != self._looked_at:
+                self._told = False
+                return
+            if self._told:
+                return
+            settings, there = self._in_force, nodes.values()
+            remarks = frozenset([*site_remarks(settings, there), *clash_remarks(settings, there)])
+            for remark in sorted(remarks - self._remarked):
+                log.warning("%s", remark)
+            for remark in sorted(self._remarked - remarks):
+                log.info("no longer so: %s", remark)
+            self._remarked, self._told = remarks, True
+
+    def _left_behind(self, arranged: SiteArranged) -> list[str]:
+        """Queues that were removed while jobs are in them."""
+        there = {queue.name for queue in arranged.queues}
+        counts = Counter(job.spec.queue for job in self._ledger.view().jobs.values())
+        return [
+            f"queue {name} was removed with {count_of(count, 'job')} in it; they stay, ordered by priority"
+            for name, count in sorted(counts.items())
+            if name not in there
+        ]
+
+
+def _in_words(one: Difference) -> str:
+    return f"{one.setting}: {one.old or 'not set'} -> {one.new or 'not set'}"
+
+
+def _rows(found: Iterable[Difference]) -> tuple[ChangedSetting, ...]:
+    return tuple(ChangedSetting(*one) for one in found)

@@ -1,0 +1,64 @@
+"""What an administrator should know of settings that hold all the same, on the nodes there are."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from corral.config import Settings
+from corral.core.control.site.pool_settings import idle_strategy, pools_of
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.set_apart import matches, parents
+from corral.core.model.units import count_of
+from corral.core.scheduling.contradictions import pool_clashes
+from corral.core.sharing.arrange import idle_rules
+
+_MOST_NAMED = 16
+
+
+def site_remarks(settings: Settings, nodes: Collection[Node] | None) -> Iterator[str]:
+    """A sentence each. With None nothing is said of nodes."""
+    yield from idle_strategy(settings, nodes)
+    if nodes is None:
+        return
+    devices = _in_order(nodes)
+    whole = [device for _, device in devices if device.parent_uuid is None]
+    if settings.expected_gpus is not None and settings.expected_gpus != len(whole):
+        yield f"cluster.total_gpus expects {settings.expected_gpus} GPUs, but there are {len(whole)}"
+    there = _listed([_called(name, device, len(nodes)) for name, device in devices])
+    of_node = {node.name: parents(node) for node in nodes}
+    for plan in settings.pools:
+        for gpu in plan.gpus:
+            # It may have fallen off the bus, or come later: that must not keep a server from starting.
+            if not any(matches(gpu, name, one, of_node[name].get(one.parent_uuid or "")) for name, one in devices):
+                yield f"pool {plan.name}: no GPU here is {gpu}; one that comes is set apart at once (there are {there})"
+    models = ", ".join(sorted({device.model for _, device in devices}))
+    known = f"{there}: {models}" if devices else there
+    for key, rules in (("sharing", settings.sharing), ("vgpu", settings.vgpu)):
+        for which in idle_rules([which for which, _ in rules], [device for _, device in devices]):
+            yield f"{key}: no GPU here is {which}, by index, UUID or model; the line is idle (there are {known})"
+    least = settings.min_compute
+    if least is not None and not any((one.compute_capability or (0, 0)) >= least for _, one in devices):
+        yield f"min_compute_capability {least[0]}.{least[1]} keeps back every GPU here (there are {known})"
+
+
+def clash_remarks(settings: Settings, nodes: Collection[Node]) -> Iterator[str]:
+    """What would be refused at a start on these nodes, of pools that were right on the nodes of before."""
+    pools = {pool.name: pool for pool in pools_of(settings)}
+    for clash in pool_clashes(pools, {node.name: node for node in nodes}):
+        yield f"{clash}. Until then all that it may mean is set apart; a device in two pools is for owners of both"
+
+
+def _in_order(nodes: Collection[Node]) -> list[tuple[str, Device]]:
+    return [
+        (node.name, device)
+        for node in sorted(nodes, key=lambda node: node.name)
+        for device in sorted(node.devices, key=lambda device: (device.index, device.uuid))
+    ]
+
+
+def _called(node: str, device: Device, nodes: int) -> str:
+    return str(device.index) if nodes == 1 else f"{node}:{device.index}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    listed = ", ".join(names[:_MOST_NAMED]) or "none"
+    return f"{listed} and {count_of(more, 'other')}" if more > 0 else listed

@@ -1,0 +1,116 @@
+"""The containers of jobs, as their site completes and allows them."""
+
+import re
+from dataclasses import replace
+
+from corral.core.control.submitting.kept_scripts import in_container
+from corral.core.control.submitting.submission_checks import check_checkpoint
+from corral.core.model.devices.means import Means
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
+from corral.core.model.jobs.container import check_container
+from corral.core.model.jobs.job import JobKind, Request
+from corral.core.model.jobs.submission import Submission
+from corral.core.model.placing.placement_rules import PlacementRules, Toleration
+from corral.core.ports.containers import Containers
+
+IMAGES_DIRECTORY = "/"
+"""A container whose job has this working directory, or none, begins in the directory of its image."""
+
+NO_MPS = (
+    "a container cannot be given a part of a GPU that is shared by MPS, because the daemon is the host's; "
+    "ask for a whole GPU, such as --gpus 1, or run the job without --image"
+)
+
+_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*", re.ASCII)
+"""Names of variables that every engine of containers takes."""
+
+
+def with_container(submission: Submission, containers: Containers | None) -> Submission:
+    """Return the submission with its container completed by the site, without the parts of its shell that are useless
+    there.
+
+    Raises Refused, Forbidden for containers that the site does not run.
+    """
+    if containers is None or (submission.container is None and not containers.every_job):
+        if submission.container is not None:
+            raise Refused("image: this server runs no containers; remove --image", field="image")
+        return submission
+    if submission.kind is not JobKind.RUN:
+        raise Refused(
+            "kind: what runs in a container is no shell that could hold GPUs, and no process to adopt; "
+            "submit a job, such as: corral run --image IMAGE -- sleep 1h",
+            field="kind",
+        )
+    if submission.container is not None:
+        check_container(submission.container)
+    _refuse_what_only_processes_have(submission)
+    submission = in_container(submission)
+    inherited = frozenset(submission.inherited_env)
+    env = {name: value for name, value in submission.env.items() if name not in inherited}
+    for name in env:
+        if _VARIABLE.fullmatch(name) is None:
+            raise Refused(f"env: {name!r:.60} cannot be a variable of a container; rename it", field="env")
+    container = containers.settle(submission.container, members=submission.request.gang_size)
+    return replace(
+        submission,
+        container=container,
+        request=_tolerating(submission.request, containers.tolerations(container, submission.request)),
+        env=env,
+        inherited_env=(),
+        workdir=IMAGES_DIRECTORY if submission.inherited_workdir else submission.workdir,
+        inherited_workdir=False,
+        rlimits=(),
+    )
+
+
+def beside_mps(request: Request) -> Request:
+    """A request for a part of a device, for a container that reaches no MPS: by another means. Raises Refused."""
+    if request.whole or not request.devices or request.mig_profile is not None:
+        return request
+    if request.means is Means.MPS:
+        raise Refused(f"--share mps: {NO_MPS}", field="means")
+    return request if request.means is not None else replace(request, means=Means.TIMESLICE)
+
+
+def _tolerating(request: Request, tolerations: tuple[Toleration, ...]) -> Request:
+    if not tolerations:
+        return request
+    rules = request.rules or PlacementRules()
+    both = tuple(dict.fromkeys((*rules.tolerations, *tolerations)))
+    return replace(request, rules=replace(rules, tolerations=both))
+
+
+def _refuse_what_only_processes_have(submission: Submission) -> None:
+    for field, path in (("output", submission.output), ("error", submission.error)):
+        if path is not None:
+            raise Refused(
+                f"{field}: a container's output goes to the job's log; remove --{field} and use `corral logs`",
+                field=field,
+            )
+    if submission.input is not None:
+        raise Refused(
+            "input: a container has no files of its host; put the input in a volume, and read it there", field="input"
+        )
+    if submission.terminal is not None:
+        raise Refused("terminal: a container gets no terminal here; leave out --pty", field="terminal")
+    if submission.stdin:
+        raise Refused(
+            "stdin: a container gets no input here; put the input in a volume, or run it with < /dev/null",
+            field="stdin",
+        )
+    if submission.script and submission.request.gang_size > 1:
+        raise Refused(
+            "gang_size: the script of a gang starts its work with srun, which containers do not have; submit the "
+            "command that each member is to run: corral submit --gang 4 --image IMAGE -- torchrun ...",
+            field="gang_size",
+        )
+    word = submission.checkpoint_signal
+    # Its validity is checked only here: the rest of a submission is checked once it has its container.
+    check_checkpoint(word, submission.checkpoint_grace_s, submission.time_limit_s)
+    if word is not None and CheckpointSignal.parse(word).name != "TERM":
+        raise Refused(
+            f"checkpoint_signal: a container is told by SIGTERM alone that it is to save its work; write "
+            f"TERM@{submission.checkpoint_grace_s:g}s in place of {word}",
+            field="checkpoint_signal",
+        )

@@ -1,0 +1,198 @@
+"""Completes the request of a submission: other systems' resource names, and the site's rules for shares."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from corral.config import Settings
+from corral.core.control.submitting.containers import NO_MPS, beside_mps, with_container
+from corral.core.control.submitting.device_vendor import with_vendor
+from corral.core.model.answers.site import ResourceNameRow
+from corral.core.model.devices.device import Node
+from corral.core.model.devices.device_model import model_matches
+from corral.core.model.devices.means import Means
+from corral.core.model.errors import Refused
+from corral.core.model.home import Home
+from corral.core.model.jobs.ask import Ask
+from corral.core.model.jobs.job import JobKind, Request
+from corral.core.model.jobs.submission import Submission
+from corral.core.model.placing.fit import profile_matches
+from corral.core.model.placing.split import Strategy
+from corral.core.model.view import View
+from corral.core.ports.containers import Containers
+from corral.core.sharing.definitions import Catalogue, load_catalogue, own_catalogue
+from corral.core.sharing.resources import to_ask
+
+_ASKED = ("devices", "share_milli", "split_milli", "memory_mib", "memory_percent", "cores_percent", "mig_profile")
+"""Fields of a request that resource names also set."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRules:
+    """The site's rules for completing requests.
+
+    Attributes:
+        catalogue: the known resource names; None for those that come with Corral.
+        split, may_fragment: how a share without room on any single device is split over several, and whether it may be
+            split into parts. A request may choose how to split, and refuse to be split into parts. By default, shares
+            by other systems' names are split evenly, as their users expect, and other shares fill devices.
+        min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a
+            device whose capability is unknown is not used.
+        default_vendor: whose devices a request is for that names none; None where the site does not say.
+        containers: what containers jobs run in; None where they are processes.
+    """
+
+    catalogue: Catalogue | None = None
+    split: Strategy | None = None
+    may_fragment: bool = True
+    min_compute: tuple[int, int] | None = None
+    containers: Containers | None = None
+    default_vendor: str | None = None
+
+    def settle(
+        self, submission: Submission, user: str, nodes: Iterable[Node] = ()
+    ) -> tuple[Submission, tuple[str, ...]]:
+        """The submission with a complete request, and notes for the user on what was rounded; `nodes` are the site's.
+
+        Raises Refused for invalid resource names and amounts, for devices requested in two ways, and for requests that
+        cannot run here.
+        """
+        meant = with_vendor(submission.request, submission.resources, nodes, self.default_vendor)
+        asked = submission if meant is submission.request else replace(submission, request=meant)
+        submission = with_container(asked, self.containers)
+        request = submission.request
+        notes: tuple[str, ...] = ()
+        if submission.resources:
+            named = self._of_resources(submission)
+            request, notes = named.request(request), named.notes
+        if request.split_milli is not None:
+            usual = Strategy.EVENLY if submission.resources else Strategy.FILL
+            request = replace(
+                request,
+                split=request.split or self.split or usual,
+                may_fragment=request.may_fragment and self.may_fragment,
+            )
+        elif request.split is not None:
+            request = replace(request, split=None)
+        if self.min_compute is not None and request.devices:
+            least = max(self.min_compute, request.min_compute or (0, 0))
+            request = replace(request, min_compute=least, site_min_compute=self.min_compute)
+        if request.devices and not request.whole and self.containers is not None and not self.containers.parts:
+            raise Refused(
+                "gpus: a pod gets whole GPUs here, and this job asks for a part of one; ask for --gpus 1", field="gpus"
+            )
+        if self._without_mps(submission):
+            request = beside_mps(request)
+        if submission.kind is not JobKind.RUN and request.devices and not request.whole:
+            request = _reserved(request)
+        tenant = user if request.devices and not request.whole else None
+        if request.tenant != tenant:
+            request = replace(request, tenant=tenant)
+        if request is submission.request and not submission.resources:
+            return submission, notes
+        return replace(submission, request=request, resources={}), notes
+
+    def resource_names(self) -> tuple[ResourceNameRow, ...]:
+        """The resource names that submissions may use, as the definitions are ordered."""
+        known = self.catalogue or own_catalogue()
+        return tuple(
+            ResourceNameRow(
+                one.key,
+                one.group,
+                integer=one.data_type == "integer",
+                default=one.default_value or None,
+                required=one.required,
+                descriptions=one.descriptions,
+            )
+            for one in known.resources.values()
+        )
+
+    def explained(self, never: str, submission: Submission, view: View) -> str:
+        """Why no device here can serve a submission, mentioning rules of this site that exclude devices."""
+        request = submission.request
+        devices = [device for node in view.nodes.values() for device in node.devices] if request.devices else []
+        least = self.min_compute
+        if least is not None and any((device.compute_capability or (0, 0)) < least for device in devices):
+            words = f"this site uses no GPU below compute capability {least[0]}.{least[1]}"
+            never = f"{never} ({words}: min_compute_capability)"
+        by_mps = any(device.means is Means.MPS for device in devices) and not request.whole
+        return f"{never} ({NO_MPS})" if by_mps and self._without_mps(submission) else never
+
+    def _without_mps(self, submission: Submission) -> bool:
+        return submission.container is not None and self.containers is not None and not self.containers.reach_daemons
+
+    def _of_resources(self, submission: Submission) -> Ask:
+        plain = Request()
+        for field in _ASKED:
+            if getattr(submission.request, field) != getattr(plain, field):
+                raise Refused(
+                    f"{', '.join(sorted(submission.resources))}: the request already sets {field}; "
+                    "use either --resource or the GPU flags",
+                    field=field,
+                )
+        asked = to_ask(submission.resources, catalogue=self.catalogue)
+        for field, flag in (("cpu_milli", "--cpus"), ("host_memory_mib", "--host-memory")):
+            if getattr(submission.request, field) and getattr(asked, field):
+                raise Refused(f"{flag} and a resource name ask for the same; remove one of them", field=field)
+        return asked
+
+
+def request_rules(settings: Settings, home: Home, containers: Containers | None = None) -> RequestRules:
+    """The rules of these settings. Raises Refused for a file of resource names that cannot be used."""
+    names = settings.resource_names
+    catalogue = None if names is None else load_catalogue([home.root / names])
+    return RequestRules(
+        catalogue,
+        settings.split,
+        settings.split_fragments,
+        settings.min_compute,
+        containers,
+        settings.default_vendor,
+    )
+
+
+def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submission:
+    """Replace a MIG slice given by its memory ("10g") by the profile, if only one profile has that memory.
+
+    So the hours of one profile are counted together, whatever its users call it.
+    """
+    wanted = submission.request.mig_profile
+    if wanted is None:
+        return submission
+    offered = {device.mig_profile for node in nodes for device in node.devices if device.mig_profile is not None}
+    meant = sorted(profile for profile in offered if profile_matches(wanted, profile))
+    if len(meant) != 1 or meant[0] == wanted:
+        return submission
+    return replace(submission, request=replace(submission.request, mig_profile=meant[0]))
+
+
+def with_whole_node(submission: Submission, nodes: Iterable[Node]) -> Submission:
+    """Turn an exclusive submission into one for all devices of the largest node that it may use.
+
+    Raises Refused if it also gives a number of devices.
+    """
+    if not submission.exclusive:
+        return submission
+    request = submission.request
+    if request.devices != 1 or not request.whole or request.mig_profile or request.device_uuids or submission.resources:
+        raise Refused("exclusive: it takes all GPUs of a node; remove the number of GPUs", field="exclusive")
+    counts = [
+        sum(
+            device.means is not Means.MIG and device.mig_profile is None and model_matches(request.models, device.model)
+            for device in node.devices
+        )
+        for node in nodes
+        if request.allows_node(node.name)
+    ]
+    request = replace(request, devices=max(1, *counts) if counts else 1)
+    return replace(submission, request=request, exclusive=False)
+
+
+def _reserved(request: Request) -> Request:
+    """A reserved share uses time slicing: Corral cannot give limits to processes that it does not start."""
+    if request.means not in (None, Means.TIMESLICE):
+        raise Refused(
+            f"--share {request.means}: a reserved part of a GPU is always shared by timeslice; "
+            "remove --share, or submit the work as a job",
+            field="means",
+        )
+    return replace(request, means=Means.TIMESLICE)

@@ -1,0 +1,195 @@
+"""Preflight of submissions: finds at submission the reasons for which the job would fail when it runs.
+
+The rules are loaded with the first job that asks for a GPU, so that the server starts faster.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from corral.core.access.caller import Caller
+from corral.core.control.submitting.candidate_nodes import EligibleNodes
+from corral.core.control.submitting.file_findings import FileFindings
+from corral.core.control.submitting.start_checks import lacks_what_starts, listed, start_notes, where
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import Means
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.job import JobKind, Request
+from corral.core.model.jobs.submission import Submission
+from corral.core.model.placing.fit import could_use, grant_memory_mib
+from corral.core.model.placing.state import slot_of
+from corral.core.model.units import MILLI_PER_DEVICE
+from corral.core.model.view import View
+from corral.untrusted import Unread, guarded
+
+if TYPE_CHECKING:
+    from corral.core.ports.preflight import Finding, Place
+    from corral.core.preflight.detect import Detection
+
+_MOST_REQUESTS = 256
+
+
+class _Judged(NamedTuple):
+    """The findings for the job on one kind of device; `nodes` have these devices and these files."""
+
+    place: "Place"
+    nodes: Sequence[str]
+    findings: "tuple[Finding, ...]"
+
+
+class SubmissionPreflight:
+    """Checks submissions with the rules of preflight. Thread-safe."""
+
+    def __init__(self, eligible: EligibleNodes, *, strict: bool = False) -> None:
+        self._eligible = eligible
+        self._strict = strict
+        self._places: tuple[
+            Mapping[str, Node] | None, dict[tuple[Request, tuple[str, ...]], dict[Place, tuple[str, ...]]]
+        ] = (None, {})
+
+    def notes(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
+        """Return warnings for the job's owner; () if no problem was found.
+
+        Raises Refused if the job could be started on none of the inspected nodes (`start_checks`). Unless `force` is
+        set, it also raises Refused, with the fixes, if the job can run on none of the devices that it may get.
+        """
+        if submission.kind is not JobKind.RUN or submission.container is not None:
+            # A container's files are in its image.
+            return ()
+        notes = start_notes(view, submission, caller, files)
+        if not submission.request.devices or not files.nodes:
+            return notes
+        from corral.core.preflight.rules import blocking
+
+        unread = [node for node, found in files.nodes.items() if found.detection is None]
+        if unread:
+            late = f"could not be read in time (3 s){where(view, unread)}, so they were not checked"
+            notes += (f"preflight: the files of the command {late}",)
+        judged = self._judged(view, submission, caller, files)
+        if judged and all(blocking(one.findings) for one in judged) and not submission.force:
+            sentences = _sentences([_Judged(one.place, one.nodes, blocking(one.findings)) for one in judged])
+            raise Refused(
+                f"preflight: {'; '.join(sentences)}. `corral check` shows more; --force submits it anyway",
+                field="command",
+            )
+        return (*notes, *(f"preflight: {sentence}" for sentence in _sentences(judged)))
+
+    def overrides(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> bool:
+        """Return whether the submission is accepted only because of `force`."""
+        if not submission.force or submission.kind is not JobKind.RUN or submission.container is not None:
+            return False
+        if lacks_what_starts(submission, files):
+            return True
+        if not submission.request.devices:
+            return False
+        from corral.core.preflight.rules import blocking
+
+        judged = self._judged(view, submission, caller, files)
+        return bool(judged) and all(blocking(one.findings) for one in judged)
+
+    def _judged(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> list[_Judged]:
+        """Return the findings for each kind of device that the job may get, with the files of the nodes that have it.
+
+        If the files of none of these nodes are known, those of the node where it could start soonest are used.
+        """
+        known = {node: found.detection for node, found in files.nodes.items() if found.detection is not None}
+        if not known:
+            return []
+        return [
+            _Judged(place, having, self._found(submission, detection, place))
+            for place, nodes in self._places_of(view, submission, caller).items()
+            for detection, having in _alike(known, nodes)
+        ]
+
+    def _found(self, submission: Submission, detection: "Detection", place: "Place") -> "tuple[Finding, ...]":
+        """Return the findings on one kind of device; () if the command or its files crash the rules."""
+        from corral.core.preflight.rules import check
+
+        found = guarded(
+            f"the command {submission.command[:1]!r:.60} and its files",
+            lambda: check(detection.work_in(place), place, strict=self._strict),
+        )
+        return () if isinstance(found, Unread) else found
+
+    def _places_of(self, view: View, submission: Submission, caller: Caller) -> "dict[Place, tuple[str, ...]]":
+        """As `places_of` for the nodes that could serve the submission, cached while the nodes stay the same."""
+        nodes, places = self._places
+        if nodes is not view.nodes or len(places) >= _MOST_REQUESTS:
+            nodes, places = self._places = view.nodes, {}
+        key = submission.request, self._eligible(view, submission, caller.user)
+        if key not in places:
+            places[key] = places_of(view, *key)
+        return places[key]
+
+
+def _alike(known: "Mapping[str, Detection]", nodes: Sequence[str]) -> "Sequence[tuple[Detection, Sequence[str]]]":
+    """Group the nodes with known files by equal findings. With one known finding, use it for all nodes."""
+    if len(known) == 1:
+        return [(next(iter(known.values())), nodes)]
+    groups: list[tuple[Detection, list[str]]] = []
+    for node, detection in known.items():
+        if node in nodes:
+            having = next((names for same, names in groups if same == detection), None)
+            if having is None:
+                groups.append((detection, [node]))
+            else:
+                having.append(node)
+    return groups or [(next(iter(known.values())), nodes)]
+
+
+def places_of(view: View, request: Request, nodes: Sequence[str]) -> "dict[Place, tuple[str, ...]]":
+    """Each kind of device that the request may get on these nodes, and which of them have it, in order of index."""
+    places: dict[Place, dict[str, None]] = {}
+    for name in nodes:
+        node = view.nodes[name]
+        for device in node.devices:
+            slot = slot_of(device, None, 0, 0)
+            named = not request.device_uuids or device.uuid in request.device_uuids
+            if could_use(request, slot, named=named):
+                places.setdefault(_place(node, device, request), {})[name] = None
+    return {place: tuple(names) for place, names in places.items()}
+
+
+def _place(node: Node, device: Device, request: Request) -> "Place":
+    from corral.core.ports.preflight import Place
+    from corral.vendors.registry import vendor_of
+
+    split = request.split_milli
+    spread = split is not None and split > MILLI_PER_DEVICE
+    devices = -(-split // MILLI_PER_DEVICE) if split is not None and spread else request.devices
+    return Place(
+        device.model,
+        driver=node.driver_version,
+        cuda=node.cuda_version,
+        compute=device.compute_capability or vendor_of(device).compute_of_model(device.model),
+        means=device.means if device.mig_profile is not None or not request.whole else Means.EXCLUSIVE,
+        mig=device.mig_enabled,
+        devices=devices,
+        share_milli=split // devices if split is not None and spread else request.share_milli,
+        memory_mib=grant_memory_mib(request, slot_of(device, None, 0, 0)),
+        device_memory_mib=device.memory_mib,
+        virtual=device.virtual,
+        vendor=device.vendor,
+    )
+
+
+def _sentences(judged: Sequence[_Judged]) -> list[str]:
+    """Each finding once; with the models or the nodes if it concerns only some of them."""
+    concerned: dict[Finding, list[_Judged]] = {}
+    for one in judged:
+        for finding in one.findings:
+            concerned.setdefault(finding, []).append(one)
+    return [
+        f"{_on(those, judged)}{finding.what} (because {finding.why}) -> {finding.fix}"
+        for finding, those in concerned.items()
+    ]
+
+
+def _on(concerned: Sequence[_Judged], judged: Sequence[_Judged]) -> str:
+    """Return "on Tesla T4: "; the nodes if others with that model are not concerned; "" if all are."""
+    if len(concerned) == len(judged):
+        return ""
+    models = dict.fromkeys(one.place.model for one in concerned)
+    others = {one.place.model for one in judged if one not in concerned}
+    if others.isdisjoint(models):
+        return f"on {', '.join(models)}: "
+    return f"on {listed(tuple(dict.fromkeys(node for one in concerned for node in one.nodes)))}: "

@@ -1,0 +1,4 @@
+"""Users are told of their jobs: in logs, by messages, by commands that they have run.
+
+Start with `job_notes`.
+"""

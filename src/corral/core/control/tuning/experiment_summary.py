@@ -1,0 +1,62 @@
+"""An experiment in short: a row of a table, and of an event. Pure."""
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from corral.core.model.answers.tuning_findings import ExperimentSummary
+from corral.core.model.tuning.experiment import Experiment
+from corral.core.model.tuning.tuning_error import for_everybody, shortened
+
+FIGURES = (
+    *("mean_e2e_latency", "p50_e2e_latency", "p90_e2e_latency", "p99_e2e_latency", "mean_ttft", "mean_tpot"),
+    *("mean_output_throughput", "mean_total_throughput", "mean_total_throughput_per_gpu", "success_rate"),
+)
+"""The metrics that a row has."""
+
+MONITORED = ("gpu_monitoring", "sample_count")
+"""Where in the metrics stands how often the GPUs were read."""
+
+MOST_CHARACTERS = 1_000
+_MOST_MODEL = 100
+
+
+def summary_of(
+    experiment: Experiment, picked: Mapping[str, Any] | None = None, *, whole: bool = False
+) -> ExperimentSummary:
+    """`picked` are its `FIGURES`, and "gpu_monitoring" as true or false, where it comes without its metrics.
+
+    With `whole` it has the lines of the server's log that are in its error message, which not everybody may read.
+    Whoever runs a task writes its metrics, so what is no number is left out.
+    """
+    found = _picked(experiment.metrics or {}) if picked is None else picked
+    gpus = experiment.gpu_info or {}
+    count, model, error = gpus.get("count"), gpus.get("model"), experiment.error_message
+    if not whole:
+        error = for_everybody(error)
+    return ExperimentSummary(
+        id=experiment.id,
+        task_id=experiment.task_id,
+        experiment_id=experiment.experiment_id,
+        parameters=experiment.parameters,
+        status=experiment.status,
+        job_id=experiment.job_id,
+        objective_score=experiment.objective_score,
+        gpus=count if type(count) is int else None,
+        gpu_model=model[:_MOST_MODEL] if type(model) is str else None,
+        monitored=bool(found.get(MONITORED[0])),
+        figures={name: found[name] for name in FIGURES if _is_number(found.get(name))},
+        error_message=None if error is None else shortened(error, MOST_CHARACTERS),
+        created_at=experiment.created_at,
+        started_at=experiment.started_at,
+        completed_at=experiment.completed_at,
+    )
+
+
+def _picked(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+    monitoring = metrics.get(MONITORED[0])
+    return {**metrics, MONITORED[0]: isinstance(monitoring, Mapping) and bool(monitoring.get(MONITORED[1]))}
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and isfinite(value)

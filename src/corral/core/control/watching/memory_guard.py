@@ -1,0 +1,113 @@
+"""The watch over the memory of shared devices: jobs against their grants.
+
+It writes its finding into a job's log and stops the job as FAILED, so that its retry policy applies.
+"""
+
+import logging
+from collections.abc import Callable
+
+from corral.clock import Clock
+from corral.core.lifecycle import stopping
+from corral.core.model.devices.means import Level
+from corral.core.model.fact import Fact, ServerPart
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.eviction import EvictionRule
+from corral.core.model.view import View
+from corral.core.ports.ledger import Decided, Ledger
+from corral.core.ports.telemetry import Samples
+from corral.core.sharing.memory_overuse import Action, Bound, GuardPolicy, GuardState, judge
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[str, str], None]
+"""Writes a line into a job's log."""
+
+
+class Stopper:
+    """Ends jobs that broke their bounds, or whose device failed."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, stop: Callable[[str], None]) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._stop = stop
+
+    def end(
+        self,
+        job_id: str,
+        ending: Phase,
+        reason: str,
+        by: ServerPart,
+        *,
+        rule: EvictionRule | None = None,
+        for_job_id: str | None = None,
+    ) -> None:
+        """Stop a live job, to end in `ending`; its retries apply to FAILED and LOST. Does nothing if it is not live.
+
+        With `rule` it is stopped by that rule for the sake of others, or of job `for_job_id`.
+        """
+
+        def decide(view: View) -> Decided[str | None]:
+            job = view.jobs.get(job_id)
+            facts: list[Fact] = []
+            if job is not None:
+                at = self._clock.now()
+                facts = stopping.stop(job, ending, reason, by=by, at=at, rule=rule, for_job_id=for_job_id)
+            return Decided(tuple(facts), job.allocation_id if job is not None and facts else None)
+
+        allocation_id = self._ledger.commit(decide).result()
+        if allocation_id is not None:
+            self._stop(allocation_id)
+
+
+class MemoryGuard:
+    """Judges every new sample of the devices on which memory is guarded."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        telemetry: Samples,
+        clock: Clock,
+        *,
+        policy: GuardPolicy,
+        tell: Tell,
+        stopper: Stopper,
+    ) -> None:
+        self._ledger = ledger
+        self._telemetry = telemetry
+        self._clock = clock
+        self._policy = policy
+        self._tell = tell
+        self._stopper = stopper
+        self._state = GuardState()
+
+    def look(self) -> None:
+        """One round: warn jobs over their grant, stop jobs whose grace is over."""
+        bounds = guarded(self._ledger.view())
+        if not bounds and not self._state.watched:
+            return
+        verdicts, self._state = judge(
+            bounds, self._telemetry.latest(), self._state, self._clock.monotonic(), self._policy
+        )
+        for verdict in verdicts:
+            log.warning("%s", verdict.message)
+            self._tell(verdict.job_id, verdict.message)
+            if verdict.action is Action.STOP:
+                self._stopper.end(
+                    verdict.job_id, Phase.FAILED, verdict.why, ServerPart.MEMORY_GUARD, rule=EvictionRule.MEMORY
+                )
+
+
+def guarded(view: View) -> list[Bound]:
+    """Return the granted memory of live jobs whose grants only the guard enforces."""
+    allocations = [
+        allocation
+        for allocation in view.allocations.values()
+        if allocation.enforcement is not None and allocation.enforcement.memory is Level.GUARDED
+    ]
+    names = view.device_names() if allocations else {}
+    return [
+        Bound(allocation.job_id, grant.uuid, grant.memory_mib, allocation.id, names.get(grant.uuid))
+        for allocation in allocations
+        for grant in allocation.placement.grants
+        if grant.memory_mib is not None
+    ]

@@ -1,0 +1,84 @@
+"""Looks after something again and again, on a thread of its own."""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from corral.core.model.errors import CorralError
+
+log = logging.getLogger(__name__)
+
+_TOLD_AGAIN_S = 600.0
+"""The interval of log lines while each round fails as the one before."""
+
+
+class Patrol:
+    """Calls `look` at intervals. A round that fails with one of Corral's own errors is logged, and the next goes on.
+
+    An unexpected error ends the thread of a `vital` patrol, which decides about jobs, and with it the server: a server
+    without that patrol would give wrong answers. Another patrol logs the error, counts it in `failures` by its name,
+    and goes on. The first round is `at_once`, or after an interval.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        look: Callable[[], None],
+        interval_s: float,
+        *,
+        vital: bool = True,
+        at_once: bool = False,
+        failures: Counter[str] | None = None,
+    ) -> None:
+        self.name = name
+        self._look = look
+        self._interval_s = interval_s
+        self._vital = vital
+        self._at_once = at_once
+        self._failures = Counter[str]() if failures is None else failures
+        self._told: tuple[str, float] | None = None
+        self._trouble: str | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        if not vital:
+            # Begin at 0, because a counter that begins with 1 shows no increase.
+            self._failures[name] += 0
+
+    @property
+    def trouble(self) -> str | None:
+        """The unexpected error of the last round, or None. Safe on any thread."""
+        return self._trouble
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End after the round in hand."""
+        self._closing.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        wait_s = 0.0 if self._at_once else self._interval_s
+        while not self._closing.wait(wait_s):
+            wait_s = self._interval_s
+            try:
+                self._look()
+                self._trouble = None
+            except CorralError as error:
+                log.error("%s: %s", self.name, error)
+            except Exception as error:
+                if self._vital:
+                    raise
+                self._note(error)
+
+    def _note(self, error: Exception) -> None:
+        self._failures[self.name] += 1
+        self._trouble = f"a round of {self.name} broke: {type(error).__name__}: {error!s:.200}"
+        now = time.monotonic()
+        if self._told is None or self._told[0] != self._trouble or now - self._told[1] >= _TOLD_AGAIN_S:
+            self._told = self._trouble, now
+            log.error("%s; it goes on (please report this)", self._trouble, exc_info=error)

@@ -1,0 +1,161 @@
+"""What facts change on disk: journal rows, and the state they lead to, a statement per table.
+
+A job is written as the batch leaves it, however many facts it took to get there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, bindparam, delete, insert, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from corral.core.ledger import tables
+from corral.core.ledger.own_rows import OwnRows
+from corral.core.ledger.row_statement import RowStatement
+from corral.core.ledger.table_rows import (
+    Row,
+    allocation_row,
+    environment_of,
+    job_row,
+    job_state,
+    respecified_row,
+    spec_row,
+    stored_text,
+)
+from corral.core.model.errors import LedgerFailed
+from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobRequeued, JobSubmitted, JobUpdated
+from corral.core.model.view import View
+
+
+@dataclass(slots=True)
+class Changes:
+    """What facts change in the tables, whatever facts there are: of those of a batch, or of a whole journal.
+
+    Attributes:
+        new_jobs: the journal row of its last submission, by job id; in order, as the others.
+        changed_jobs: ids of jobs that were there before.
+        updated_jobs: ids of jobs whose spec changed.
+        made: rows of allocations, by the journal sequence of their beginning; also of those that have ended since.
+        ended: for allocations that were made before, their ends.
+        latest: the journal sequence of the last fact, by subject; None where that closed the subject.
+    """
+
+    new_jobs: dict[str, Row] = field(default_factory=dict)
+    changed_jobs: dict[str, None] = field(default_factory=dict)
+    updated_jobs: dict[str, None] = field(default_factory=dict)
+    made: dict[int, Row] = field(default_factory=dict)
+    ended: list[Row] = field(default_factory=list)
+    latest: dict[str, int | None] = field(default_factory=dict)
+    _active: dict[str, Row] = field(default_factory=dict)
+    _made_of: dict[str, list[Row]] = field(default_factory=dict)
+
+    def add(self, fact: Fact, entry: Row, view: View) -> None:
+        """Take in one more fact with its journal row; `view` is after it, and may be further on."""
+        if isinstance(fact, JobSubmitted | JobRequeued):
+            self.new_jobs[fact.job.id] = entry
+        elif fact.about is not None and fact.about not in self.new_jobs:
+            self.changed_jobs[fact.about] = None
+        if fact.subject is not None:
+            self.latest[fact.subject] = None if fact.closes else entry["sequence"]
+        match fact:
+            case AllocationMade(allocation=allocation):
+                job = view.jobs.get(allocation.job_id)
+                row = allocation_row(allocation, entry["sequence"], None, job)
+                self.made[entry["sequence"]] = self._active[allocation.id] = row
+                self._made_of.setdefault(allocation.job_id, []).append(row)
+            case JobUpdated(job_id=job_id, before=before):
+                self.updated_jobs[job_id] = None
+                if "queue" in before:
+                    # `view` may be further on: what was made before was made for the queue that the job had then.
+                    for row in self._made_of.pop(job_id, ()):
+                        row["queue"] = stored_text(before["queue"])
+            case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from):
+                if allocation_id in self._active:
+                    self._active.pop(allocation_id).update(ended_at=at, lost_from=lost_from)
+                else:
+                    self.ended.append({"of_id": allocation_id, "ended_at": at, "lost_from": lost_from})
+
+
+def write_changes(
+    connection: Connection, facts: Sequence[Fact], entries: Sequence[Row], view: View, own: Sequence[OwnRows]
+) -> None:
+    """Write `entries`, the journal rows of `facts` in order, and bring the tables to where `view` is.
+
+    `own` are the tables of features.
+    """
+    changes = Changes()
+    for fact, entry in zip(facts, entries, strict=True):
+        changes.add(fact, entry, view)
+    _ADD_ENTRY.run(connection, entries)
+    _write_environments(connection, facts)
+    _write_jobs(connection, changes, view)
+    # The ended ones first: one that begins anew under its old id must find it free.
+    _END_ALLOCATION.run(connection, changes.ended)
+    _ADD_ALLOCATION.run(connection, list(changes.made.values()))
+    _write_latest(connection, changes.latest)
+    for rows in own:
+        for fact in facts:
+            rows.add(fact)
+        rows.write(connection)
+
+
+def _write_latest(connection: Connection, latest: Mapping[str, int | None]) -> None:
+    open_ones = [{"subject": subject, "entry": entry} for subject, entry in latest.items() if entry is not None]
+    _SET_LATEST.run(connection, open_ones)
+    _DROP_LATEST.run(connection, [{"of_subject": subject} for subject, entry in latest.items() if entry is None])
+
+
+def move_ceiling(connection: Connection, before: int, after: int) -> None:
+    """Record that ids below `after` may have been given, where it said `before`. Raises LedgerFailed where not."""
+    if connection.execute(_MOVE_CEILING, {"before": before, "value": after}).rowcount != 1:
+        raise LedgerFailed(
+            "another server has taken job numbers from this ledger since this one opened it; nothing was written. "
+            "Stop one of the two, then restart the other"
+        )
+
+
+def _write_environments(connection: Connection, facts: Sequence[Fact]) -> None:
+    environments: dict[str, str] = {}
+    specs = [fact.job.spec for fact in facts if isinstance(fact, JobSubmitted | JobRequeued)]
+    for spec in {id(spec): spec for spec in specs}.values():
+        if environment := environment_of(spec.env):
+            environments[environment.digest] = environment.text
+    rows = [{"digest": digest, "variables": text} for digest, text in environments.items()]
+    _KEEP_ENVIRONMENT.run(connection, rows)
+
+
+def _write_jobs(connection: Connection, changes: Changes, view: View) -> None:
+    updated = changes.updated_jobs
+    new = [
+        job_row(view.jobs[job_id], spec_row(view.jobs[job_id].spec) if job_id in updated else entry)
+        for job_id, entry in changes.new_jobs.items()
+    ]
+    _SET_JOB.run(connection, new)
+    changed = [view.jobs[job_id] for job_id in changes.changed_jobs if job_id in view.jobs]
+    _CHANGE_JOB.run(connection, [{"at_sequence": job.sequence, **job_state(job)} for job in changed])
+    respecified = [{"at_sequence": job.sequence, **respecified_row(job)} for job in changed if job.id in updated]
+    _RESPECIFY_JOB.run(connection, respecified)
+
+
+_add_job = upsert(tables.jobs)
+_SET_JOB = RowStatement(
+    _add_job.on_conflict_do_update(
+        index_elements=["id"], set_={column.name: _add_job.excluded[column.name] for column in tables.jobs.columns}
+    )
+)
+_update_job = update(tables.jobs).where(tables.jobs.c.sequence == bindparam("at_sequence"))
+_CHANGE_JOB = RowStatement(_update_job, ("phase", "started_at", "ended_at", "exit_code", "state"))
+_RESPECIFY_JOB = RowStatement(_update_job, ("name", "spec"))
+_KEEP_ENVIRONMENT = RowStatement(upsert(tables.environments).on_conflict_do_nothing())
+_ADD_ENTRY = RowStatement(insert(tables.journal))
+_ADD_ALLOCATION = RowStatement(insert(tables.allocations))
+_of_active = tables.allocations.c.id == bindparam("of_id"), tables.allocations.c.ended_at.is_(None)
+_END_ALLOCATION = RowStatement(update(tables.allocations).where(*_of_active), ("ended_at", "lost_from"))
+_set_latest = upsert(tables.latest_facts)
+_SET_LATEST = RowStatement(
+    _set_latest.on_conflict_do_update(index_elements=["subject"], set_={"entry": _set_latest.excluded.entry})
+)
+_DROP_LATEST = RowStatement(delete(tables.latest_facts).where(tables.latest_facts.c.subject == bindparam("of_subject")))
+_MOVE_CEILING = update(tables.meta).where(
+    tables.meta.c.name == tables.NEXT_ID, tables.meta.c.value == bindparam("before")
+)

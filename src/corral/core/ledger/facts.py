@@ -1,0 +1,22 @@
+"""Facts to the plain data of the journal, and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from corral.core.model.fact import Fact, ServerPart, fact_class
+from corral.wire import from_plain, to_plain
+
+
+def fact_to_plain(fact: Fact) -> dict[str, Any]:
+    """Compact plain data of a fact, with its class name under "fact"."""
+    return {"fact": type(fact).__name__, **to_plain(fact, compact=True)}
+
+
+def fact_from_plain(data: Mapping[str, Any]) -> Fact:
+    """The fact that `fact_to_plain` made the data of. Raises Refused, or KeyError when there is no such fact.
+
+    Facts of features are known once their modules are imported (`corral.features.all_slices` imports all).
+    Journals of format 0006 and before name nobody by whom a fact was caused, but for cordons.
+    """
+    body = {"by": ServerPart.UNRECORDED.value, **data}
+    return from_plain(fact_class(body.pop("fact")), body)

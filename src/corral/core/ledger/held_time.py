@@ -1,0 +1,109 @@
+"""What allocations with devices came to: summed, or one by one. Both count the same time of the same allocations."""
+
+from collections.abc import Collection, Iterator
+
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
+
+from corral.core.ledger import tables
+from corral.core.ledger.database import Database
+from corral.core.ledger.table_rows import allocated_time_of, held_allocation_of
+from corral.core.model.fact import AllocationMade, JobChanged
+from corral.core.model.jobs.phase import TERMINAL_PHASES, Phase
+from corral.core.model.runs.run_history import AllocatedTime, HeldAllocation
+
+_WASTED = (Phase.FAILED.value, Phase.LOST.value)
+_OVER = frozenset(phase.value for phase in TERMINAL_PHASES)
+_IDS_A_QUESTION = 500
+_ROWS_AT_ONCE = 2_000
+
+_table = tables.allocations
+
+
+class HeldTime:
+    """Reads what was held. Every method may raise LedgerFailed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
+        """What allocations with devices came to between two moments, summed in the database."""
+        ended, created = _table.c.ended_at, _table.c.created_at
+        begin = case((created < since, since), else_=created)
+        end = case((ended.is_(None), until), (ended > until, until), else_=ended)
+        lost_from = case((_table.c.lost_from < begin, begin), else_=_table.c.lost_from)
+        lost = case((lost_from < end, (end - lost_from) * _table.c.gpu_milli), else_=0.0)
+        alike = (_table.c.user, _table.c.project, _table.c.queue, _table.c.mig_profile, _table.c.enforcement)
+        question = (
+            select(
+                *alike,
+                func.sum((end - begin) * _table.c.gpu_milli).label("milli_s"),
+                func.count().label("allocations"),
+                func.sum(lost).label("lost_milli_s"),
+            )
+            .where(_within(since, until))
+            .group_by(*alike)
+            .order_by(*alike)
+        )
+        with self._database.reading() as connection:
+            return tuple(allocated_time_of(row) for row in connection.execute(question).mappings())
+
+    def held(
+        self, since: float, until: float, job_id: str | None = None, limit: int | None = None
+    ) -> Iterator[HeldAllocation]:
+        """The allocations that have part in a period, oldest first, all as of one state of the database."""
+        jobs = tables.jobs
+        # An allocation's id says which launch it was, and the job counts its launches.
+        launches = func.coalesce(func.json_extract(jobs.c.state, "$.launches"), 0)
+        last = _table.c.id == jobs.c.id + "." + launches
+        columns = [_table.c[name] for name in _COLUMNS]
+        question = (
+            select(*columns, _MODELS.label("models"), jobs.c.name, jobs.c.phase, last.label("last"))
+            .join(jobs, jobs.c.id == _table.c.job_id)
+            .where(_within(since, until))
+            .order_by(_table.c.entry)
+            .limit(limit)
+        )
+        if job_id is not None:
+            question = question.where(_table.c.job_id == job_id)
+        with self._database.reading() as connection:
+            for rows in connection.execute(question).partitions(_ROWS_AT_ONCE):
+                # Of a job's last attempt the job itself says how it ended; of those before, the journal.
+                told = {row.entry: row.phase in _WASTED for row in rows if row.last and row.phase in _OVER}
+                failed = _failed(connection, {row.job_id for row in rows if row.entry not in told and row.ended_at})
+                for row in rows:
+                    yield held_allocation_of(row, failed=told.get(row.entry, row.entry in failed))
+
+
+_chosen = func.json_each(_table.c.gpu_info, "$.details").table_valued("value")
+_MODELS = select(func.json_group_array(func.json_extract(_chosen.c.value, "$.name"))).scalar_subquery()
+_COLUMNS = (
+    "entry", "id", "job_id", "user", "project", "queue", "created_at", "ended_at", "placement", "reserved", "lost_from",
+)  # fmt: skip
+
+
+def _within(since: float, until: float) -> ColumnElement[bool]:
+    """Which allocations have part in a period: those with devices, live or ended after their beginning."""
+    ended, created = _table.c.ended_at, _table.c.created_at
+    return and_(created < until, or_(ended.is_(None), and_(ended > since, ended > created)), _table.c.gpu_milli > 0)
+
+
+def _failed(connection: Connection, job_ids: Collection[str]) -> set[int]:
+    """Which allocations of these jobs failed or were lost, by the journal sequence of their beginning."""
+    journal = tables.journal
+    phase = func.json_extract(journal.c.body, "$.changes.phase")
+    began = journal.c.fact == AllocationMade.__name__
+    failed = and_(journal.c.fact == JobChanged.__name__, phase.in_(_WASTED))
+    wanted, found = sorted(job_ids), set[int]()
+    for start in range(0, len(wanted), _IDS_A_QUESTION):
+        question = select(journal.c.job_id, journal.c.sequence, began).where(
+            journal.c.job_id.in_(wanted[start : start + _IDS_A_QUESTION]), or_(began, failed)
+        )
+        last: dict[str, int] = {}
+        for job_id, sequence, is_beginning in connection.execute(
+            question.order_by(journal.c.job_id, journal.c.sequence)
+        ):
+            if is_beginning:
+                last[job_id] = sequence
+            elif job_id in last:
+                found.add(last[job_id])
+    return found

@@ -1,0 +1,8 @@
+"""What Alembic runs: the migrations, on the connection that was handed over, inside its transaction."""
+
+from alembic import context
+
+from corral.core.ledger.tables import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+context.run_migrations()

@@ -1,0 +1,66 @@
+"""The parts of a job's steps: a change of phase, the return to the queue, devices that become free."""
+
+from dataclasses import dataclass, replace
+
+from corral.core.model.fact import AllocationEnded, Fact, JobChanged
+from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.job_patch import JobPatch
+from corral.core.model.jobs.phase import NEXT_PHASES, Phase
+from corral.core.model.view import View
+
+CLOCK_SLACK_S = 86_400.0
+"""A wall clock that is set while a job runs moves less than this. A time that is further off was never measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """The pause before trying again: `base_s` after the first failure in a row, doubling up to `max_s`."""
+
+    base_s: float = 1.0
+    max_s: float = 300.0
+
+    def after(self, failures: int) -> float:
+        """Seconds to wait after the n-th failure in a row."""
+        return min(self.max_s, self.base_s * 2.0 ** max(0, min(failures, 32) - 1))
+
+
+def change(job: Job, changes: JobPatch, *, by: str, at: float) -> JobChanged:
+    """The step of `job` to another phase; a step that `NEXT_PHASES` does not allow is a broken invariant."""
+    assert changes["phase"] in NEXT_PHASES[job.phase], f"job {job.id}: {job.phase} -> {changes['phase']} is not legal"
+    return JobChanged(job.id, changes, at=at, by=by)
+
+
+def back_to_queue(job: Job, changes: JobPatch, *, by: str, at: float) -> JobChanged:
+    """The step to PENDING, with these changes besides."""
+    waiting = JobPatch(phase=Phase.PENDING, allocation_id=None, stop_reason=None, reason=None)
+    return change(job, {**waiting, **changes}, by=by, at=at)
+
+
+def give_back(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
+    """The devices of the job are free; nothing if it has none."""
+    if job.allocation_id is None or job.allocation_id not in view.allocations:
+        return []
+    eviction, lost_from = job.evicted, None
+    if eviction is not None and job.stop_reason is Phase.PENDING:
+        lost_from = eviction.at if eviction.saves else view.allocations[job.allocation_id].created_at
+    return [AllocationEnded(job.allocation_id, job.id, lost_from, at=at, by=by)]
+
+
+def closed_eviction(job: Job, ran_s: float, ended_at: float) -> JobPatch:
+    """Return the changes that complete the record of an eviction once the stopped launch is over."""
+    eviction = job.evicted
+    if eviction is None:
+        return {}
+    lost_s = min(ran_s, max(0.0, ended_at - eviction.at)) if eviction.saves else ran_s
+    return {
+        "eviction": replace(eviction, ran_s=ran_s, lost_s=lost_s),
+        "evictions": job.evictions + 1,
+        "lost_s": job.lost_s + lost_s,
+    }
+
+
+def measured(view: View, job: Job, reported: float | None, at: float) -> float | None:
+    """A time of a launch's report; None if no clock can have shown it: its job may have written the record itself."""
+    allocation = view.allocations.get(job.allocation_id or "")
+    since = 0.0 if allocation is None else allocation.created_at
+    return reported if reported is not None and since - CLOCK_SLACK_S <= reported <= at + CLOCK_SLACK_S else None

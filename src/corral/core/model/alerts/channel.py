@@ -1,0 +1,54 @@
+"""A channel: where people are told, by a URL that holds secrets."""
+
+import re
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from corral.core.model.errors import Refused
+
+MAX_URL_LENGTH = 2048
+
+LOCAL_KINDS = frozenset(
+    {"blink1", "dbus", "file", "glib", "gnome", "kde", "macosx", "qt", "script", "syslog", "windows"}
+)
+"""Kinds that act on the server's own machine."""
+
+SAFE_KINDS = (
+    "discord", "gchat", "jsons", "mailtos", "ntfys", "pover", "slack", "tgram", "workflows", "zulip",
+)  # fmt: skip
+"""Kinds that users may have unless the site says otherwise: each speaks HTTPS or encrypted SMTP, and nothing else."""
+
+_KIND = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,31})://.", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """A named place to send messages to. Neither its `repr` nor its `str` has the URL, which is a secret.
+
+    Attributes:
+        url: as apprise reads it: https://appriseit.com.
+    """
+
+    name: str
+    url: str = field(repr=False)
+
+    @property
+    def kind(self) -> str:
+        """What the URL begins with: "slack", "mailtos", "jsons"."""
+        return kind_of(self.url)
+
+    def __str__(self) -> str:
+        # The digits tell two URLs apart, and are too few to find one out.
+        return f"{self.name} ({self.kind}, {sha256(self.url.encode()).hexdigest()[:4]})"
+
+
+def kind_of(url: str) -> str:
+    """The kind of a channel's URL. Raises Refused, in words without the URL, for what is no URL of a channel."""
+    found = _KIND.match(url)
+    if found is None or len(url) > MAX_URL_LENGTH or not (url.isascii() and url.isprintable()) or " " in url:
+        raise Refused(
+            f"this is not the URL of a channel (it is not shown, for it may hold a secret): write KIND://..., such as "
+            f"jsons://HOST/PATH, in at most {MAX_URL_LENGTH} ASCII characters without blanks",
+            field="url",
+        )
+    return found[1].lower()

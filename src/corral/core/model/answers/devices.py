@@ -1,0 +1,147 @@
+"""Devices, who has them, and changes of their slices."""
+
+from dataclasses import dataclass
+
+from corral.core.model.row_traits import ContainerTraits, DeviceTraits, PodTraits
+
+
+@dataclass(frozen=True, slots=True)
+class HolderRow:
+    """A job that holds a part of a device: thousandths of it and MiB."""
+
+    job: str
+    user: str = ""
+    share_milli: int = 1000
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRow(ContainerTraits):
+    """A container of the host's Docker, none of Corral's, that has a process on a device."""
+
+    name: str
+    image: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRow:
+    """A process on a device; `job` is None when Corral did not start it.
+
+    `container` is what it then runs in, None where that is none or Docker has not told.
+    """
+
+    pid: int
+    user: str | None = None
+    command: str | None = None
+    memory_mib: int | None = None
+    job: str | None = None
+    container: ContainerRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow(PodTraits):
+    """A pod, none of Corral's, that a cluster has given a device to; `owner` is what made it, such as "Job/train"."""
+
+    namespace: str
+    name: str
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRow:
+    """An NVLink or PCIe connection to another device: its UUID, the kind, and how many lanes."""
+
+    peer: str
+    kind: str = ""
+    lanes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow(DeviceTraits):
+    """One device with its last sample; a measurement that could not be read is None.
+
+    Attributes:
+        uuid: as the driver says it.
+        index: in PCI bus order, as nvidia-smi counts.
+        state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
+        state_reason: why that, for a person.
+        state_since: since when, where that is known: of what is unreadable, unhealthy, in_use or stale.
+        since: when strangers were first seen on it.
+        means, held_as: how it is shared by its setting, and how its jobs hold it: exclusive, mps, mig or timeslice.
+        availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
+        vgpu_layer, vgpu_cuda: what makes virtual GPUs of it, and the CUDA that this is built for, as the site says.
+        mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
+        throttled_by: what holds its clocks down: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
+        xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
+        metered: whether anything reads it; of one that nothing reads only who was given it is known.
+        pod: a pod of somebody else that has it.
+        vendor: its maker: nvidia, amd.
+    """
+
+    uuid: str
+    index: int | None = None
+    name: str = ""
+    state: str = "unreadable"
+    memory_total_mib: int | None = None
+    memory_used_mib: int | None = None
+    memory_free_mib: int | None = None
+    utilization_pct: int | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    holders: tuple[HolderRow, ...] = ()
+    processes: tuple[ProcessRow, ...] = ()
+    state_reason: str | None = None
+    state_since: float | None = None
+    since: float | None = None
+    node: str | None = None
+    compute_capability: str | None = None
+    power_limit_w: float | None = None
+    pci_bus_id: str | None = None
+    numa_node: int | None = None
+    mig_enabled: bool | None = None
+    mig_profile: str | None = None
+    parent: str | None = None
+    means: str = ""
+    held_as: str = ""
+    links: tuple[LinkRow, ...] = ()
+    availability: float | None = None
+    vgpu_layer: str | None = None
+    vgpu_cuda: str | None = None
+    memory_bandwidth_pct: int | None = None
+    sm_clock_mhz: int | None = None
+    mem_clock_mhz: int | None = None
+    throttled_by: tuple[str, ...] | None = None
+    xid: int | None = None
+    metered: bool = True
+    pod: PodRow | None = None
+    vendor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MappedDevice(DeviceTraits):
+    """A device in the allocation map; `jobs` are those on it in the order they came.
+
+    `means` is how it is shared by its setting, `held_as` how these hold it.
+
+    `mig_profile` is a slice's.
+    """
+
+    uuid: str
+    index: int | None = None
+    name: str = ""
+    node: str | None = None
+    means: str = ""
+    allocated_milli: int = 0
+    jobs: tuple[HolderRow, ...] = ()
+    mig_profile: str | None = None
+    held_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlan:
+    """What changes the MIG slices of a device: commands in their order, and whether they were run."""
+
+    device: str
+    purpose: str = ""
+    commands: tuple[str, ...] = ()
+    applied: bool = False

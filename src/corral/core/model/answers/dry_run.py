@@ -1,0 +1,49 @@
+"""What would become of a submission."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from corral.core.model.answers.jobs import GrantRow
+from corral.core.model.placing.certainty import Certainty
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """A device that a job would get, by UUID for programs and by index and name for people."""
+
+    uuid: str
+    index: int | None = None
+    name: str = ""
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NearestRequest:
+    """A request near the one that was made, described for a person."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What would become of a submission: it would start now on `devices`, or wait for `reason`.
+
+    Where it is not `possible` it can never start there, and would be refused.
+
+    Attributes:
+        jobs: how many jobs it is; the other fields are of the first.
+        command, params: what the first job of a sweep runs, and its parameters.
+    """
+
+    starts_now: bool
+    possible: bool = True
+    devices: tuple[DeviceChoice, ...] = ()
+    grants: tuple[GrantRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    expected_start: float | None = None
+    nearest: NearestRequest | None = None
+    expected_start_is: Certainty | None = None
+    jobs: int = 1
+    command: tuple[str, ...] = ()
+    params: Mapping[str, str] = field(default_factory=dict)

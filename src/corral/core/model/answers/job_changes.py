@@ -1,0 +1,41 @@
+"""What became of changes of jobs, and of input sent to one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from corral.core.model.jobs.input_state import InputState
+
+
+@dataclass(frozen=True, slots=True)
+class InputProgress:
+    """How much of its input a job has taken: all bytes before `offset`, the next one to send."""
+
+    offset: int
+    state: InputState = InputState.WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class UnchangedJob:
+    """A job that was not changed, and why."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedJobs:
+    """What was changed of the jobs that were named or chosen, or would be.
+
+    Attributes:
+        ids: of the jobs that were changed.
+        unchanged: those that were not, by the id that named them.
+        users: whose the changed jobs are.
+        phases: how many of the changed jobs were in which phase before.
+        next: the `before` of a request for the rest, None where there is none.
+    """
+
+    ids: tuple[str, ...]
+    unchanged: tuple[UnchangedJob, ...] = ()
+    users: tuple[str, ...] = ()
+    phases: Mapping[str, int] = field(default_factory=dict)
+    next: int | None = None

@@ -1,0 +1,201 @@
+"""Everything about one job, and why it waits or failed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from corral.core.model.answers.gpu_monitoring import NOT_TOLD, GpuMonitoring
+from corral.core.model.answers.jobs import JobRow
+from corral.core.model.devices.means import Enforcement
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.certainty import Certainty
+from corral.core.model.placing.eviction import Eviction
+from corral.core.model.row_traits import ExplanationTraits
+from corral.core.model.runs.attempt_end import AttemptEnd
+
+
+@dataclass(frozen=True, slots=True)
+class WaitPart:
+    """Seconds of a job's wait that had one reason."""
+
+    reason: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedDevice:
+    """What a job has of one device, or had last.
+
+    Attributes:
+        index, name, mig_profile: None of a device that is not known any more.
+        rank: of the member that has it.
+        share_milli: thousandths of it; `memory_mib` None is all that goes with the share.
+    """
+
+    uuid: str
+    index: int | None = None
+    node: str = ""
+    rank: int = 0
+    share_milli: int = 1000
+    memory_mib: int | None = None
+    name: str | None = None
+    mig_profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """One member of a job that has devices, or had them last; a job that is no gang has one.
+
+    Attributes:
+        devices: UUIDs.
+        phase: of the member: STARTING, RUNNING, STOPPING or how it ended; None where that was not recorded.
+        exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
+        log: the path of its log on its node, None where that is not known.
+        output, error: files on its node that take its standard output and error in place of the log.
+        numa_nodes, numa_cpus: what a running member is bound to, the CPUs as the kernel writes them ("0-31"); () and ""
+            where it is not, or has ended.
+    """
+
+    rank: int = 0
+    node: str = ""
+    devices: tuple[str, ...] = ()
+    phase: Phase | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    log: str | None = None
+    output: str | None = None
+    error: str | None = None
+    numa_nodes: tuple[int, ...] = ()
+    numa_cpus: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One attempt to run a job.
+
+    Attributes:
+        attempt: counts those of which something ran, from 1; one that could not be launched has the number of the next.
+        node: the node of rank 0; `nodes` are those of all members, each once.
+        allocated_at: when it was given its devices; `started_at` when it ran, None where nothing did.
+        ended_as: succeeded, failed, cancelled, timed_out, lost, preempted, requeued, not_launched; None while it runs.
+        reason: how and why it ended, for a person; None while it runs.
+        log: the path of the log of rank 0 on its node, None where that is not known; attempts on a node share it.
+    """
+
+    attempt: int
+    node: str = ""
+    started_at: float | None = None
+    ended_at: float | None = None
+    reason: str | None = None
+    log: str | None = None
+    ended_as: AttemptEnd | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    allocated_at: float | None = None
+    nodes: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobUse:
+    """What all attempts of a job made of the GPUs that they were granted so far, as `ReportRow` counts it.
+
+    `gpu_hours` are used, idle and unmetered hours together. `energy_kwh` is None where no power was read, `cost` None
+    where none of its hours has a price; it is in `currency`.
+    """
+
+    gpu_hours: float
+    used_hours: float
+    idle_hours: float
+    unmetered_hours: float
+    wasted_hours: float
+    energy_kwh: float | None = None
+    cost: float | None = None
+    currency: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedCommand:
+    """A command that somebody had run inside a job (`corral exec`).
+
+    Attributes:
+        command: its words, as for a shell, the first thousand characters; "" for a shell.
+        rank: of the member in which it ran.
+    """
+
+    at: float
+    by: str
+    command: str
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetail(JobRow):
+    """A job with everything that is known of it.
+
+    Attributes:
+        spec: what was submitted, without the environment.
+        request: what it asks for, as `spec` has it; `needs` is the same in words.
+        gpu_info: the record of the devices it got last.
+        waits_for: jobs that it waits for, as its spec's `after` says.
+        waited: how its wait was spent, before its last start or so far.
+        grant, members: what it has, or had at its end; () while it waits.
+        history: its attempts, oldest first, the newest 100 of them.
+        gpu_monitoring: what was measured of its GPUs in its last attempt; left out where that is nothing.
+        use: what it made of its GPUs, None where it never had any.
+        commands: that were run inside it, oldest first, the newest 100 of them.
+    """
+
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict)
+    needs: str = ""
+    gpu_info: Mapping[str, Any] | None = None
+    waits_for: tuple[str, ...] = ()
+    waited: tuple[WaitPart, ...] = ()
+    grant: tuple[GrantedDevice, ...] = ()
+    members: tuple[MemberRow, ...] = ()
+    history: tuple[AttemptRow, ...] = ()
+    gpu_monitoring: GpuMonitoring | None = field(default=None, metadata=NOT_TOLD)
+    use: JobUse | None = None
+    commands: tuple[ExecutedCommand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(ExplanationTraits):
+    """Why a job waits and when it will start; after its end, how the wait was spent.
+
+    Attributes:
+        position: place among the waiting jobs, from 1; None when it does not wait.
+        expected_start: None when nobody can know; `reason` then says what it depends on. Of a job that is being stopped
+            to make room it is when it goes on.
+        expected_start_is: whether that is promised, None when no start can be expected.
+        starts_now_with: flags with which it would start at once, if there are such.
+        holds: what it has of devices and of the host, and what stands behind that.
+        enforcement: the same for programs; None when it holds neither.
+        eviction: the last time it was stopped for others, with what it lost; None if it never was.
+        evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
+        makes_room: ids of the jobs that are being stopped for it.
+        obstacle: why nothing at all starts now (a full disk), None unless the job waits and that is so.
+        diagnosis: why it failed and what to do, read from the end of its log; None unless it failed, that is known, and
+            whoever asks may read the log.
+        log_missing_bytes: so much of its output is not in its log, which is limited (of a gang, in the logs of its
+            first eight members); None where nothing is missing, or that is not known.
+    """
+
+    id: str
+    phase: Phase = Phase.PENDING
+    reason: str = ""
+    position: int | None = None
+    expected_start: float | None = None
+    starts_now_with: str | None = None
+    holds: str | None = None
+    enforcement: Enforcement | None = None
+    waited: tuple[WaitPart, ...] = ()
+    expected_start_is: Certainty | None = None
+    eviction: Eviction | None = None
+    evictions: int = 0
+    lost_s: float = 0.0
+    makes_room: tuple[str, ...] = ()
+    obstacle: str | None = None
+    diagnosis: str | None = None
+    log_missing_bytes: int | None = None

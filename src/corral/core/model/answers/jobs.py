@@ -1,0 +1,85 @@
+"""A job as listings have it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from corral.core.model.devices.means import Enforcement
+from corral.core.model.field import Field
+from corral.core.model.jobs.job import JobKind
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.certainty import Certainty
+from corral.core.model.placing.eviction import Eviction
+from corral.core.model.row_traits import JobTraits
+
+_LISTED_ALONE = Field(told=False)
+"""A command may be long, and no fact tells why a job waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRow:
+    """What a job has of a device: thousandths of it and MiB; memory None is all that goes with the share."""
+
+    uuid: str
+    share_milli: int = 1000
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow(JobTraits):
+    """One job as `ps` lists it.
+
+    Attributes:
+        devices: UUIDs, which stay after the end.
+        exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
+        reason: why it ended as it did; what keeps one that has its devices from beginning.
+        wait: one word on why it waits, None unless it does.
+        gpus: devices asked for, of all members of a gang.
+        gpus_milli: thousandths of a GPU that it holds or held last, or asks for; None where it asks for memory, and had
+            none yet.
+        grants: what it holds of each device, and after its end what it held last; () while it waits.
+        enforcement: what stands behind that, and behind its CPUs and memory of the host; None when it has none.
+        nodes: the nodes that it runs on, and after its end those that it ran on last, each once.
+            A listing leaves these three out of a job that has ended and had whole devices: `devices` says what it had.
+        begin_at: it is not to start before.
+        expected_start_is: whether the expected start is promised; or that none was foreseen, None when none can be.
+        eviction: the last time it was stopped for others, with what it lost; None if it never was.
+        evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
+        params: its values of a sweep's parameters.
+    """
+
+    id: str
+    array_id: str | None = None
+    array_index: int | None = None
+    name: str = ""
+    user: str = ""
+    phase: Phase = Phase.PENDING
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str | None = None
+    devices: tuple[str, ...] = ()
+    priority: int = 5
+    submitted_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    attempts: int = 0
+    kind: JobKind = JobKind.RUN
+    held: bool = False
+    queue: str = "default"
+    project: str = "default"
+    command: Annotated[tuple[str, ...], _LISTED_ALONE] = ()
+    gpus: int | None = None
+    gpus_milli: int | None = None
+    grants: tuple[GrantRow, ...] = ()
+    enforcement: Enforcement | None = None
+    time_limit_s: float | None = None
+    sequence: int | None = None
+    wait: Annotated[str | None, _LISTED_ALONE] = None
+    expected_start: Annotated[float | None, _LISTED_ALONE] = None
+    begin_at: float | None = None
+    expected_start_is: Annotated[Certainty | None, _LISTED_ALONE] = None
+    eviction: Annotated[Eviction | None, _LISTED_ALONE] = None
+    evictions: int = 0
+    lost_s: float = 0.0
+    nodes: tuple[str, ...] = ()
+    params: Annotated[Mapping[str, str], _LISTED_ALONE] = field(default_factory=dict)

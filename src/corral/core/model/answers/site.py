@@ -1,0 +1,129 @@
+"""The server, its settings, queues and nodes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from corral.core.model.queues.queue import Quota
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSetting:
+    """A setting whose value in the file differs from that in force, as the file has them; null is not set."""
+
+    setting: str
+    old: str | None = None
+    new: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadedSettings:
+    """What came of reading the settings again.
+
+    Attributes:
+        changed: in force since.
+        after_restart: in force once the server is started again; old is what it was started with.
+        remarks: what an administrator should know, a sentence each.
+    """
+
+    changed: tuple[ChangedSetting, ...] = ()
+    after_restart: tuple[ChangedSetting, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One queue as `queues` lists it; or what limits the caller, or a project, in every queue.
+
+    Attributes:
+        kind: user, project or queue.
+        parent: the queue that it stands below, None for one at the top and for users and projects.
+        quota: its own limits.
+        policy: the name of the policy that its jobs are served by; None for users, projects and a removed queue.
+        used_milli, waiting: milli-GPU in use and jobs that wait, of a queue with those of all queues below it.
+        left_milli: milli-GPU that a job of the caller may have there by all quotas that it would count to, with what
+            can be borrowed now; None is no limit.
+        removed: the settings do not have the queue any more, and jobs are in it: it takes no others.
+    """
+
+    name: str
+    kind: str = "queue"
+    parent: str | None = None
+    quota: Quota = field(default_factory=Quota)
+    used_milli: int = 0
+    waiting: int = 0
+    left_milli: int | None = None
+    removed: bool = False
+    policy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceNameRow:
+    """A resource name of another system that submissions may use here.
+
+    Attributes:
+        group: names of one group may be used together.
+        integer: only whole amounts are accepted.
+        default: the amount where the name is given without one, or is left out and needed; None for none.
+        required: it is needed beside every other name of its group.
+        descriptions: what one unit is, by language: en, zh.
+    """
+
+    name: str
+    group: str
+    integer: bool = True
+    default: str | None = None
+    required: bool = False
+    descriptions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node as `nodes` lists it. What is not known of one that never answered is None.
+
+    Attributes:
+        state: ready, silent, gone, draining or cordoned; on all but a ready node nothing starts.
+        reason: why that, for a person; None of a ready node.
+        last_seen_at: when it answered last.
+        devices: how many devices it has; slices of a device are not counted.
+        cpus: cores that its jobs may have in all.
+        boot_id: the kernel's identifier of its boot, which nodes on one host share.
+    """
+
+    name: str
+    state: str = "ready"
+    reason: str | None = None
+    last_seen_at: float | None = None
+    devices: int = 0
+    cpus: float | None = None
+    memory_mib: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    boot_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """A server about itself. `mock` says that its devices are described, not real; `devices` counts them.
+
+    `cluster` is what the site calls itself (`cluster.name`), None where its settings do not say.
+
+    `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts those
+    that fire, by severity, without those that somebody takes care of or has silenced. `keyring_shared` is why jobs are
+    left with the server's session keyring (a filter of system calls), None where each has one of its own.
+    """
+
+    version: str = ""
+    pid: int | None = None
+    home: str = ""
+    user: str = ""
+    node: str | None = None
+    source: str = ""
+    driver_version: str | None = None
+    cuda_version: str | None = None
+    started_at: float | None = None
+    mock: bool = False
+    uptime_s: float | None = None
+    devices: int = 0
+    obstacle: str | None = None
+    alerts: Mapping[str, int] = field(default_factory=dict)
+    keyring_shared: str | None = None
+    cluster: str | None = None

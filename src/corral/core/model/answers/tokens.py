@@ -1,0 +1,55 @@
+"""Tokens for TCP, and the sessions of browsers, which have one."""
+
+from dataclasses import dataclass
+
+from corral.core.model.token import TokenScope
+
+
+@dataclass(frozen=True, slots=True)
+class MadeToken:
+    """A token that was just made: the only time that its secret is shown. `expires_at` None is never."""
+
+    id: str
+    token: str
+    user: str
+    scope: TokenScope
+    expires_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """A token as `token list` shows it. `state` is good, expired or revoked; `last_used_at` None is never."""
+
+    id: str
+    user: str = ""
+    scope: TokenScope = TokenScope.READ
+    state: str = ""
+    created_at: float | None = None
+    created_by: str = ""
+    expires_at: float | None = None
+    revoked_at: float | None = None
+    last_used_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """A link that opens the pages once, within so many seconds."""
+
+    url: str
+    valid_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PageSession:
+    """Who the caller is.
+
+    Attributes:
+        admin: may do everything; overseer: may see everything.
+        expires_at: when their token ends, None for never and for those without one.
+    """
+
+    user: str
+    admin: bool
+    overseer: bool
+    scope: TokenScope
+    expires_at: float | None

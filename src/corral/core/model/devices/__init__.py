@@ -1,0 +1,4 @@
+"""Devices and the nodes that hold them.
+
+Start with `device`.
+"""

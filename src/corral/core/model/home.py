@@ -1,0 +1,196 @@
+"""Where everything of one server lives: the paths under `$CORRAL_HOME`, for the server and its clients alike.
+
+Arithmetic on paths only; nothing here looks at the disk.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from corral.core.model.errors import Refused
+
+TYPE_CHECKING = False  # what every command loads needs neither `typing` nor `pathlib`
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+SOCKET_PATH_BYTES = 107
+"""The longest path of a Unix socket: `sun_path` of unix(7) is 108 bytes with its closing NUL."""
+
+
+class Home:
+    """The directory of one server and what is in it."""
+
+    def __init__(self, root: Path | str) -> None:
+        self._root = _tidy(str(root))
+
+    def __str__(self) -> str:
+        return self._root
+
+    def __repr__(self) -> str:
+        return f"Home({self._root!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Home) and self._root == other._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    @cached_property
+    def root(self) -> Path:
+        """The directory itself."""
+        from pathlib import Path
+
+        return Path(self._root)
+
+    @property
+    def socket_path(self) -> str:
+        """Where the server answers. Raises Refused when the path is longer than a socket's may be."""
+        return _socket_path(f"{self._root.rstrip('/')}/corral.sock")
+
+    @property
+    def socket(self) -> Path:
+        """The same as a path object. Raises Refused."""
+        from pathlib import Path
+
+        return Path(self.socket_path)
+
+    @property
+    def notify_socket(self) -> Path:
+        """Where supervisors notify the server that a job ended. Raises Refused as `socket_path` does."""
+        from pathlib import Path
+
+        return Path(_socket_path(f"{self._root.rstrip('/')}/notify.sock"))
+
+    @property
+    def lock_file(self) -> Path:
+        """Locked by the one server of this home while it lives."""
+        return self.root / "corral.lock"
+
+    @property
+    def pid_file(self) -> Path:
+        """Its first word is the serving process's own pid."""
+        return self.root / "corral.pid"
+
+    @property
+    def token_file(self) -> Path:
+        """The server owner's own token for TCP, readable by that user alone."""
+        return self.root / "token"
+
+    @property
+    def config_file(self) -> Path:
+        """The site's settings; it need not exist."""
+        return self.root / "config.yaml"
+
+    @property
+    def clock_file(self) -> Path:
+        """When this boot began, as servers of this home count time."""
+        return self.root / "clock.json"
+
+    @property
+    def page_port_file(self) -> Path:
+        """The port of this machine on which browsers reach the server's pages, once somebody asked for them."""
+        return self.root / "page-port"
+
+    @property
+    def cluster_tag_file(self) -> Path:
+        """By what the server's pods in a Kubernetes cluster are known from those of other servers."""
+        return self.root / "cluster-tag"
+
+    @property
+    def server_log(self) -> Path:
+        """What a detached server has to say."""
+        return self.root / "server.log"
+
+    @property
+    def ledger_url(self) -> str:
+        """The database, unless the site names another."""
+        return f"sqlite:///{self.root / 'ledger.db'}"
+
+    @property
+    def history_file(self) -> Path:
+        """What devices were like. Losing it loses no decision."""
+        return self.root / "history.db"
+
+    @property
+    def deliveries_file(self) -> Path:
+        """What is to be told in channels, and the channels of users: secrets, readable by the owner alone."""
+        return self.root / "deliveries.db"
+
+    @cached_property
+    def logs(self) -> Path:
+        """The jobs' logs, by `log_name`."""
+        return self.root / "logs"
+
+    @cached_property
+    def scratch(self) -> Path:
+        """The jobs' scratch directories, `<id>/`."""
+        return self.root / "scratch"
+
+    @cached_property
+    def launches(self) -> Path:
+        """The files through which server and supervisors exchange what they know of each launch."""
+        return self.root / "launches"
+
+    @property
+    def notifications(self) -> Path:
+        """What is to be run for jobs that have ended, and ids of what was."""
+        return self.root / "notifications"
+
+    @cached_property
+    def programs(self) -> Path:
+        """What Corral adds to the PATH of jobs."""
+        return self.root / "bin"
+
+    @property
+    def nodes(self) -> Path:
+        """The homes of the agents of a mock cluster, by the names of their nodes."""
+        return self.root / "nodes"
+
+    def log_of(self, job_id: str, rank: int = 0) -> Path:
+        """The log of one member of a job."""
+        return self.logs / log_name(job_id, rank)
+
+    def scratch_of(self, job_id: str) -> Path:
+        """The scratch directory of one job."""
+        return self.scratch / job_id
+
+    def script_of(self, job_id: str) -> Path:
+        """The copy of a job's script, where it runs."""
+        return self.scratch / job_id / "config" / "script"
+
+
+def log_name(job_id: str, rank: int = 0) -> str:
+    """The file of a member's log: `<id>.log` of rank 0, `<id>.<rank>.log` of the others."""
+    return f"{job_id}.{rank}.log" if rank else f"{job_id}.log"
+
+
+def find_home(env: Mapping[str, str], working_dir: str | Path) -> Home:
+    """The home that the environment names: `$CORRAL_HOME`, else `~/.corral`.
+
+    A relative `$CORRAL_HOME` starts at `working_dir`. Raises Refused when neither it nor `$HOME` is set.
+    """
+    user_home = env.get("HOME", "")
+    named = env.get("CORRAL_HOME", "")
+    if not named or named.startswith("~/"):
+        if not user_home:
+            raise Refused("neither CORRAL_HOME nor HOME is set; set CORRAL_HOME to a directory", field="CORRAL_HOME")
+        named = named.replace("~", user_home, 1) if named else f"{user_home}/.corral"
+    return Home(named if named.startswith("/") else f"{working_dir}/{named}")
+
+
+def _tidy(path: str) -> str:
+    """The path as `pathlib` writes it: without what says nothing, such as /./ and a slash at its end."""
+    start = "/" if path.startswith("/") else ""
+    return start + "/".join(part for part in path.split("/") if part not in ("", ".")) or "."
+
+
+def _socket_path(path: str) -> str:
+    length = len(path.encode(errors="surrogateescape"))
+    if length > SOCKET_PATH_BYTES:
+        raise Refused(
+            f"{path} is {length} bytes long, and a Unix socket's path may have {SOCKET_PATH_BYTES}; "
+            f"set CORRAL_HOME to a directory whose path is at least {length - SOCKET_PATH_BYTES} bytes shorter",
+            field="CORRAL_HOME",
+        )
+    return path

@@ -1,0 +1,558 @@
+"""A job: what was asked for, by whom, and how far it has come."""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Annotated
+
+from corral.core.model.alerts.notification import MAX_COMMAND_LENGTH, NotifyOn
+from corral.core.model.devices.means import Means
+from corral.core.model.field import RESERVE, SUBMIT, Field, JobOption, Kind
+from corral.core.model.jobs.checkpoint_signal import WORDS
+from corral.core.model.jobs.container import Container
+from corral.core.model.jobs.named_values import named_values
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.jobs.pod_ref import PodRef
+from corral.core.model.jobs.sweep import Params
+from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.known_fields import known_fields
+from corral.core.model.placing.eviction import Eviction
+from corral.core.model.placing.placement_rules import PlacementRules
+from corral.core.model.placing.split import Strategy
+from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
+
+DEFAULT_PRIORITY = 5
+"""A lower number runs first."""
+
+MAX_DEVICES = 100_000
+MAX_LABELS = 100
+MAX_MIB = 2**40
+MAX_TITLED_PARAMS = 60
+"""Characters of the parameters of a job in a sentence; the rest is cut off."""
+
+
+class JobKind(StrEnum):
+    """What holds the devices: a process Corral starts, a person's session, or a process that ran already."""
+
+    RUN = "run"
+    RESERVE = "reserve"
+    ADOPT = "adopt"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process that cannot be mistaken for a later one with the same pid: pid, start time and boot id.
+
+    `start_ticks` is field 22 of /proc/PID/stat. `node` is where it was found; "" where nobody asked a node.
+    """
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    node: str = field(default="", compare=False)
+
+
+@known_fields(
+    "client.submit(command, gpus=2) takes what `corral submit` does",
+    gpus="devices=2, share_milli=500 being half of each",
+    gang="gang_size",
+)
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a job asks for. Each of `gang_size` members gets `devices` devices of one node, `share_milli` of each.
+
+    Attributes:
+        devices: devices a member; 0 is a CPU job.
+        share_milli: share of each device; 1000 is the whole. A share below 1000 may meet others on the device.
+        split_milli: a share that one device gives (then `share_milli` is the same), or several of a node together
+            where none has the room or it is above 1000; None is never split. Of such requests `devices` is 1.
+        split, may_fragment: how it is split (None: as the site does it), and whether it may take a part of more than
+            one device.
+        share_of_memory: the share is what the memory granted comes to on the device, `share_milli` the least of it.
+        memory_mib: memory granted on each device, None for the share's part of it.
+        memory_percent: the same as a part of the device's, where `memory_mib` is None.
+        cores_percent: compute granted on each device by name, None for the share's part of it.
+        mig_profile: each device is a hardware slice of this profile; None is never a slice.
+        means: how the device must be shared, None is as it is configured.
+        tenant: the user on whose behalf a part is asked for, set by the server: some devices serve one at a time.
+        min_memory_mib: the least memory a device must have in all (a filter, not a grant).
+        vendor: the maker of its devices, as `corral.vendors` names it; None counts as the first.
+        models: any of these device models will do (matched as whole words of the model name); () is any.
+        min_compute: least compute capability, (major, minor).
+        site_min_compute: what the site asks of every device, set by the server and never above `min_compute`.
+        min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
+        device_uuids: exactly these devices.
+        labels: pairs that the node must carry.
+        node: the name of the node that it must be, None is any. `nodes` are several of which any will do, () is any.
+        excluded_nodes: names of nodes that it must not be.
+        prefers: pairs that the node had better carry: of nodes that fit, those with most of them come first.
+        cpu_milli, host_memory_mib, disk_mib: of the host, a member. The disk is counted, and nobody is held to it.
+        one_node: all members of the gang on one node; `spread` puts each on a node of its own.
+        avoid_jobs: names of jobs that must not run on the same node (anti-affinity).
+        accept_in_use: a device that strangers use will do, when this much memory (MiB) is still free on it.
+        rules: what else it demands of a node: tolerated taints, labels by expressions, what runs there.
+    """
+
+    devices: Annotated[
+        int,
+        Field(least=0, most=MAX_DEVICES, hint="0 is a job without a GPU", called="gpus"),
+        JobOption("N", "2 or 0.5", name="gpus", kind=Kind.OWN, python="int | float | str | None", on=RESERVE, own=True),
+    ] = 1
+    """Number of GPUs: 2; 0.5 for half of one; 0 for none.  [default: 1]
+
+    In Python: number of GPUs, 1 by default; 0 for none, 0.5 for half of one, 1.2 spread over several if need be.
+    """
+
+    share_milli: Annotated[int, Field(least=1, most=MILLI_PER_DEVICE, hint="1000 is a whole device")] = MILLI_PER_DEVICE
+    memory_mib: Annotated[
+        int | None, Field(least=1, most=MAX_MIB), JobOption("SIZE", "20G", name="gpu_mem", on=RESERVE, own=True)
+    ] = None
+    """GPU memory to grant on each shared GPU: 20G.
+
+    In Python: memory to grant on each GPU: "20G"; without `gpus` it also decides the share.
+    """
+
+    min_memory_mib: Annotated[int | None, Field(least=1, most=MAX_MIB), JobOption("SIZE", "20G", on=RESERVE)] = None
+    """Only GPUs with at least this much memory: 20G (GiB)."""
+
+    models: Annotated[tuple[str, ...], JobOption("NAMES", "'A100,H100'", name="gpu_model", on=RESERVE, own=True)] = ()
+    """Only these GPU models: A100,H100.
+
+    In Python: only these GPU models, as a list or with commas: "A100,H100".
+    """
+
+    min_compute: Annotated[
+        tuple[int, int] | None, JobOption("X.Y", kind=Kind.OWN, python="str | float | None", on=RESERVE, own=True)
+    ] = None
+    """Minimum compute capability: 8.0."""
+
+    min_driver: Annotated[
+        tuple[int, ...] | None, JobOption("X.Y", kind=Kind.OWN, python="str | None", on=RESERVE, own=True)
+    ] = None
+    """Minimum driver version: 550.54."""
+
+    min_cuda: Annotated[
+        tuple[int, int] | None, JobOption("X.Y", kind=Kind.OWN, python="str | int | None", on=RESERVE, own=True)
+    ] = None
+    """Minimum CUDA version of the driver: 12.1."""
+
+    device_uuids: Annotated[
+        tuple[str, ...], JobOption("GPU", "['GPU-8a6f...']", name="device", many=True, on=RESERVE)
+    ] = ()
+    """Exactly this GPU: UUID, index or NODE:INDEX; may be repeated.
+
+    In Python: UUIDs of exactly the GPUs to use.
+    """
+
+    labels: Annotated[
+        tuple[tuple[str, str], ...],
+        Field(longest=MAX_LABELS),
+        JobOption("K=V", name="label", kind=Kind.OWN, python="Mapping[str, str]", many=True, on=RESERVE, own=True),
+    ] = ()
+    """Only nodes with this label; may be repeated.
+
+    In Python: labels that the node must have: {"cuda-major-version": "12"}.
+    """
+
+    cpu_milli: Annotated[
+        int,
+        Field(least=0, most=10**9, hint="1000 is a whole core"),
+        JobOption("N", "1.5", name="cpus", kind=Kind.NUMBER, own=True),
+    ] = 0
+    """CPU cores.
+
+    In Python: CPU cores, also fractions.
+    """
+
+    host_memory_mib: Annotated[int, Field(least=0, most=MAX_MIB), JobOption("SIZE", "16G")] = 0
+    """Host memory (RAM): 16G."""
+
+    gang_size: Annotated[
+        int, Field(least=1, most=MAX_DEVICES, hint="1 is a job without a gang"), JobOption("M", name="gang")
+    ] = 1
+    """M members with --gpus each, which start together; the command runs on each, a script on the first.
+
+    In Python: members that start together or not at all, each with `gpus` whole GPUs. The command runs once for each
+    member, also if several are on one node; RANK, LOCAL_RANK and WORLD_SIZE tell them apart.
+    """
+
+    one_node: Annotated[bool, JobOption()] = False
+    """Place all members of the gang on one node."""
+
+    spread: Annotated[bool, JobOption()] = False
+    """Place each member of the gang on a different node."""
+
+    avoid_jobs: Annotated[tuple[str, ...], JobOption("NAME", "['sft']", name="avoid", many=True)] = ()
+    """Avoid nodes where a job of this name runs; may be repeated.
+
+    In Python: names of jobs that must not run on the same node.
+    """
+
+    accept_in_use: Annotated[
+        int | None,
+        Field(least=0, most=MAX_MIB, hint="MiB that must be free"),
+        JobOption("SIZE", "20G", kind=Kind.MEMORY, on=RESERVE),
+    ] = None
+    """Also accept a GPU that processes outside Corral use, if SIZE is free."""
+
+    split_milli: Annotated[
+        int | None, Field(least=SHARE_QUANTUM_MILLI, most=MAX_DEVICES * MILLI_PER_DEVICE, hint="1000 is a whole device")
+    ] = None
+    split: Annotated[Strategy | None, JobOption("HOW", "evenly", on=RESERVE, own=True)] = None
+    """Spread a part over several GPUs: fill (whole GPUs first) or evenly.  [default: fill; with --resource evenly]
+
+    In Python: how a part that no GPU gives alone is spread over several: "fill" takes whole GPUs first, "evenly" equal
+    parts. By default as the site has it, else "fill", and "evenly" with `resource`.
+    """
+
+    may_fragment: bool = True
+    share_of_memory: bool = False
+    memory_percent: Annotated[int | None, Field(least=1, most=100)] = None
+    cores_percent: Annotated[
+        int | None,
+        Field(least=1, most=100),
+        JobOption("PERCENT", "30", name="gpu_cores", kind=Kind.TEXT_OR_NUMBER, on=RESERVE, own=True),
+    ] = None
+    """Percent of each shared GPU's compute: 50."""
+
+    mig_profile: Annotated[str | None, JobOption("PROFILE", "1g.10gb", name="mig", on=RESERVE, own=True)] = None
+    """Run on a MIG slice of this profile: 1g.10gb.
+
+    In Python: a MIG slice of this profile instead of a GPU: "1g.10gb"; `gpus` counts slices then.
+    """
+
+    means: Annotated[Means | None, JobOption("MEANS", "mps", name="share", on=RESERVE, own=True)] = None
+    """How to share the GPU: mps, mig, timeslice or exclusive."""
+
+    tenant: str | None = None
+    site_min_compute: tuple[int, int] | None = None
+    node: str | None = None
+    prefers: Annotated[
+        tuple[tuple[str, str], ...],
+        Field(longest=MAX_LABELS),
+        JobOption("K=V", name="prefer", kind=Kind.OWN, python="Mapping[str, str]", many=True, on=RESERVE, own=True),
+    ] = ()
+    """Nodes with this label first, if any fit; may be repeated.
+
+    In Python: labels that the node should have if possible; nodes with more of them come first.
+    """
+
+    disk_mib: Annotated[int, Field(least=0, most=MAX_MIB), JobOption("SIZE", "100G")] = 0
+    """Disk of the node: 100G. Counted, not enforced."""
+
+    rules: PlacementRules | None = None
+    nodes: Annotated[
+        tuple[str, ...],
+        JobOption("NAMES", "'gpu-[01-03]' or ['gpu-01', 'gpu-02']", name="node", many=True, on=RESERVE, own=True),
+    ] = ()
+    """Only this node, or any of these: gpu-01, gpu-[01-03,07].
+
+    In Python: the node to run on, or several of which any will do: "gpu-01", "gpu-[01-03,07]", ["gpu-01", "gpu-02"].
+    """
+
+    excluded_nodes: Annotated[
+        tuple[str, ...],
+        JobOption("NAMES", "'gpu-[01-03]' or ['gpu-01', 'gpu-02']", name="exclude", many=True, on=RESERVE, own=True),
+    ] = ()
+    """Not on these nodes: gpu-01, gpu-[01-03,07].
+
+    In Python: nodes not to run on, written the same way.
+    """
+
+    vendor: Annotated[str | None, JobOption("NAME", "nvidia", on=RESERVE)] = None
+    """Only GPUs of this maker: nvidia, amd.
+
+    In Python: only GPUs of this maker: "nvidia", "amd"; without it those that the site takes a job to be for.
+    """
+
+    @property
+    def named_nodes(self) -> tuple[str, ...]:
+        """The nodes of which any will do, by their names; () is any node."""
+        return self.nodes if self.node is None else (self.node,)
+
+    @property
+    def tells_nodes_apart(self) -> bool:
+        """Whether it names nodes, so that nodes in equal states may differ."""
+        return self.node is not None or bool(self.nodes or self.excluded_nodes)
+
+    def allows_node(self, name: str) -> bool:
+        """Whether the node of that name may be it, by its name."""
+        return self.node in (None, name) and (not self.nodes or name in self.nodes) and name not in self.excluded_nodes
+
+    @property
+    def whole(self) -> bool:
+        """Whether the devices (or slices) asked for are whole ones."""
+        return self.share_milli == MILLI_PER_DEVICE and self.split_milli is None
+
+    @property
+    def total_milli(self) -> int:
+        """Milli-GPU of all members together."""
+        if self.split_milli is not None:
+            return self.gang_size * self.split_milli
+        return self.gang_size * self.devices * self.share_milli
+
+    @property
+    def by_neighbours(self) -> bool:
+        """Whether it depends on what runs on a node if it may be placed there."""
+        return bool(self.avoid_jobs) or (self.rules is not None and self.rules.by_neighbours)
+
+    def without_neighbours(self) -> "Request":
+        """The same request as if no other job ran anywhere."""
+        if not self.by_neighbours:
+            return self
+        return replace(self, avoid_jobs=(), rules=None if self.rules is None else self.rules.without_neighbours())
+
+
+ONE_DEVICE = Request()
+"""What is asked for where nothing is said. One for all: to make a request takes as long as to check it."""
+
+
+MAX_BEGIN_AT = 1e10
+MAX_CHECKPOINT_GRACE_S = 3600.0
+MAX_NAME_LENGTH = 200
+MAX_SPEEDS = 100
+MAX_TIME_LIMIT_S = 1e10
+
+NAME = Field(longest=MAX_NAME_LENGTH)
+PRIORITY = Field(least=-1_000_000_000, most=1_000_000_000, hint="a lower number runs first")
+TIME_LIMIT = Field(above=0, below=MAX_TIME_LIMIT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
+class JobTerms:
+    """What a submission asks for and its job keeps, for the classes of both, which say what the fields mean."""
+
+    name: Annotated[str, NAME, JobOption("TEXT", "sft", on=RESERVE)] = ""
+    """Name of the job.
+
+    In Python: the job's name.
+    """
+
+    kind: JobKind = JobKind.RUN
+    request: Request = field(default_factory=lambda: ONE_DEVICE)
+    queue: Annotated[str, NAME, JobOption("NAME", "default")] = "default"
+    """Queue to wait in.  [default: default]"""
+
+    project: Annotated[str, NAME, JobOption("NAME", "default")] = "default"
+    """Project that the usage counts for.  [default: default]"""
+
+    time_limit_s: Annotated[float | None, TIME_LIMIT, JobOption("TIME", "'2h', or 7200 for seconds", name="time")] = (
+        None
+    )
+    """Time limit: 90s, 30m, 2h, 1d12h, 1:30:00.
+
+    In Python: time limit: "2h", "1:30:00" or "1-12:00:00" as in Slurm, or seconds as a number.
+    """
+
+    after: Annotated[
+        tuple[str, ...], JobOption("[WHAT:]ID", kind=Kind.OWN, python="JobId | Iterable[JobId]", many=True, own=True)
+    ] = ()
+    """Start after job ID has succeeded. any:ID: ended; notok:ID: failed; start:ID: started; singleton: after your other
+    jobs of this name.
+
+    In Python: jobs that must succeed first: one or a list, by id or handle. Other conditions: "any:17" (ended),
+    "notok:17" (failed), "start:17" (started), "corr:17" (same array element), "singleton"; alternatives: "17?any:18".
+    """
+
+    begin_at: Annotated[
+        float | None,
+        Field(least=0, most=MAX_BEGIN_AT),
+        JobOption("WHEN", "'16:00' or 'now+2hours'", name="begin", kind=Kind.TEXT_OR_NUMBER, on=SUBMIT, own=True),
+    ] = None
+    """Earliest start: 16:00, now+2hours, tomorrow, 2026-12-01T08:00."""
+
+    output: Annotated[str | None, JobOption("FILE", "train-%j.out", kind=Kind.PATH, on=SUBMIT)] = None
+    """Write the output to this file, not the log: %x-%j.out.
+
+    In Python: files for standard output instead of the log, relative to the working directory: "train-%j.out" (%j id,
+    %x name, %A array, %a element, %u user).
+    """
+
+    error: Annotated[str | None, JobOption("FILE", "train-%j.err", kind=Kind.PATH, on=SUBMIT)] = None
+    """Write standard error to this file, apart from the output.
+
+    In Python: as `output`; without `error`, both go to `output`.
+    """
+
+    open_mode: Annotated[str | None, JobOption("MODE", "append", on=SUBMIT)] = None
+    """What to do with these files at each start: append or truncate.
+
+    In Python: "append" to these files or "truncate" them at each start; by default only the first start truncates.
+    """
+
+    workdir: Annotated[str, JobOption("DIR", "/home/me/project", kind=Kind.PATH, own=True)] = "/"
+    """Working directory.  [default: this one]"""
+
+    umask: Annotated[int, Field(least=0, most=0o777)] = 0o022
+    rlimits: tuple[tuple[str, int], ...] = ()
+    checkpoint_signal: Annotated[str | None, Field(among=WORDS), JobOption("SIG@TIME", "USR1@60s", own=True)] = None
+    """Send this signal so long before the job is stopped, at its time limit or for another job: USR1@60s. B:USR1@60s is
+    for its main process alone, S:USR1@60s for all others.
+
+    In Python: signal to send so long before the job is stopped, for another job or at its time limit: "USR1@60s", to
+    all of its processes; "B:USR1@60s" to the main one alone, "S:USR1@60s" to all others.
+    """
+
+    checkpoint_grace_s: Annotated[float, Field(above=0, most=MAX_CHECKPOINT_GRACE_S)] = 60.0
+    speeds: Annotated[
+        tuple[tuple[str, float], ...],
+        Field(longest=MAX_SPEEDS),
+        JobOption("MODEL=X,..", name="speed", kind=Kind.OWN, python="str | Mapping[str, float] | None", own=True),
+    ] = ()
+    """Relative speed on each GPU model, 0 if it cannot run there: v100=1,k80=0.2."""
+
+    script: bool = False
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    notify: Annotated[
+        str | None, Field(shortest=1, longest=MAX_COMMAND_LENGTH), JobOption("CMD", "notify-send done")
+    ] = None
+    """Shell command to run once when the job has ended: 'mail -s "$CORRAL_JOB_NAME $CORRAL_PHASE" me'.
+
+    In Python: shell command to run once when the job has ended for good (of an array, when all its jobs have), as you.
+    CORRAL_PHASE, CORRAL_EXIT_CODE, CORRAL_REASON and CORRAL_LOG tell it how.
+    """
+
+    notify_on: Annotated[tuple[NotifyOn, ...], JobOption("WHAT,..", "['done', 'failed']")] = ()
+    """Tell you in your channel that it has started, done (succeeded) or failed: done,failed.
+
+    In Python: of what you are told through your channel: "started", "done", "failed", or a list of these.
+    """
+
+    stdin: bool = False
+    terminal: TerminalSize | None = None
+    container: Container | None = None
+    input: Annotated[str | None, JobOption("FILE", "train.txt", kind=Kind.PATH, on=SUBMIT)] = None
+    """Read standard input from this file: train.txt, part-%a.txt.
+
+    In Python: file to read standard input from, named the same way; without one it is empty.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec(JobTerms):
+    """One submission as it was accepted. Afterwards only a `JobUpdated` changes it.
+
+    Attributes:
+        priority: a lower number runs first; 5 is the default.
+        time_limit_s: the job is ended after so long; None is no limit.
+        retries: further attempts after a failure or a loss.
+        after: what must have become of other jobs first, as `corral.core.model.jobs.dependency` writes it.
+        begin_at: not to be started before, in Unix seconds; None is at once.
+        output, error, input, open_mode, script, git_commit, git_dirty: as `Submission` has them.
+        env: with the copy of the job's script, as `corral.core.model.jobs.script_copy` has it.
+        speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
+        checkpoint_signal: sent before the job is stopped to make room, or at its time limit, such as "USR1" (to all of
+            its processes) or "B:USR1" (see `corral.core.model.jobs.checkpoint_signal`); None is none.
+            The stop follows `checkpoint_grace_s` later.
+        owner: for a reservation, the session leader whose end releases it; for an adoption, the process.
+        notes: lines for the head of the job's log: what was rounded, what preflight warns of.
+        stdin, terminal: as `Submission` has them.
+        forced_by: who insisted on it although preflight had said that it cannot run; None when nobody had to.
+        notify: a shell command that is run once when the job has ended for good, of an array when all of it has.
+        notify_on: of what the user is told through their channel.
+        uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
+        container: what its command runs in; None is a process of its host.
+        pods: pods that others made, one a member by rank, which it starts by binding each to its node; () of any other.
+        params: its values of a sweep's parameters, which it also finds in its environment; () of any other job.
+    """
+
+    user: str
+    command: tuple[str, ...] = ()
+    priority: int = DEFAULT_PRIORITY
+    retries: int = 0
+    env: tuple[tuple[str, str], ...] = ()
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    owner: ProcessIdentity | None = None
+    notes: tuple[str, ...] = ()
+    forced_by: str | None = None
+    params: Params = ()
+    pods: tuple[PodRef, ...] = ()
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether somebody sends its program input, through a pipe or a terminal."""
+        return self.stdin or self.terminal is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One submission with its phase. An array is a parent id and one job per element.
+
+    Times are Unix seconds as the server counts them (`corral.clock`); `started_at` and `ended_at` are the supervisor's
+    word, who counts alike. `sequence` orders submissions and breaks every tie.
+
+    Attributes:
+        launches: times it was handed devices; numbers its allocations.
+        attempts: launches of which something ran.
+        launch_failures: launches in a row that failed on the machine's side.
+        eligible_at: not to be started before: its begin time, and once it was launched a pause after a failed launch or
+            attempt; None is at once.
+        held: the user's hold; a held job stays PENDING.
+        stop_reason: while STOPPING, the phase it is to end in.
+        waits_for: ids of the jobs of `spec.after` that it still depends on; in a long list also of some that it no
+            longer does, until the last is done with.
+        conditions: what is left of `spec.after`, where `waits_for` does not say it; () is all of it.
+        reason: why it ended as it did, for a person.
+        devices: UUIDs of the last allocation, kept after the end.
+        eviction: the last time it was stopped for others, None if it never was; `evictions` counts the times it went
+            back to its queue for that, and `lost_s` is the run time that it lost by them.
+        input_taken: its program was given some of its input, which cannot be given to another run of it.
+        waited: how the wait before the last start was spent, (reason, seconds) pairs in the order they first came.
+    """
+
+    id: str
+    sequence: int
+    spec: JobSpec
+    submitted_at: float
+    phase: Phase = Phase.PENDING
+    held: bool = False
+    launches: int = 0
+    attempts: int = 0
+    launch_failures: int = 0
+    eligible_at: float | None = None
+    waits_for: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    stop_reason: Phase | None = None
+    reason: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    allocation_id: str | None = None
+    devices: tuple[str, ...] = ()
+    waited: tuple[tuple[str, float], ...] = ()
+    array_id: str | None = None
+    array_index: int | None = None
+    array_limit: int | None = None
+    eviction: Eviction | None = None
+    evictions: int = 0
+    lost_s: float = 0.0
+    input_taken: bool = False
+
+    @property
+    def evicted(self) -> Eviction | None:
+        """How its last launch was stopped for others, None where it was not."""
+        last = f"{self.id}.{self.launches}"
+        return self.eviction if self.eviction is not None and self.eviction.allocation_id == last else None
+
+    @property
+    def evicted_before(self) -> Eviction | None:
+        """How the launch before the last was stopped for others, None where it was not."""
+        before = f"{self.id}.{self.launches - 1}"
+        return self.eviction if self.eviction is not None and self.eviction.allocation_id == before else None
+
+    @property
+    def waits_since(self) -> float:
+        """From when on it could have run: its submission, or the begin time that it named."""
+        return max(self.submitted_at, self.spec.begin_at or 0.0)
+
+    @property
+    def title(self) -> str:
+        """What to call the job in a sentence: its name, or its id when it has none; and its parameters, if any."""
+        called = self.spec.name or f"job {self.id}"
+        if not self.spec.params:
+            return called
+        named = named_values(self.spec.params)
+        return f"{called} ({named if len(named) <= MAX_TITLED_PARAMS else named[: MAX_TITLED_PARAMS - 1] + '…'})"

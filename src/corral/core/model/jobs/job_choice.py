@@ -1,0 +1,56 @@
+"""Which jobs a change is for: those of some ids, or all that a user, a name, an array and phases choose."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from corral.core.model.field import Field
+from corral.core.model.jobs.job_filter import JobFilter
+from corral.core.model.jobs.name_pattern import MOST_CHARACTERS
+from corral.core.model.jobs.phase import Phase
+
+MOST_AT_ONCE = 10_000
+"""So many jobs are changed for one request; who asks for more asks again."""
+
+LAST_SEQUENCE = 2**63 - 1
+
+OWN = "me"
+"""In the place of a user's name: the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobChoice:
+    """Jobs to change. Of those of `ids`, or else of all jobs, those to which all that is given besides applies.
+
+    Attributes:
+        ids: an array's stands for all its elements, 17_[3-9] or 17_[1,3] for some of them.
+        user: whose jobs; "me" is the caller, and so is None without ids.
+        name: as `corral.core.model.jobs.name_pattern` reads it: * is any characters, and a comma separates several.
+        array: the id of an array.
+        phase: any of these; () are those in which the change makes sense.
+        before: only jobs of a lower sequence number.
+        dry_run: only tell what would be changed.
+    """
+
+    ids: Annotated[tuple[str, ...], Field(longest=MOST_AT_ONCE)] = ()
+    user: str | None = None
+    name: Annotated[str | None, Field(longest=MOST_CHARACTERS)] = None
+    array: str | None = None
+    phase: tuple[Phase, ...] = ()
+    before: Annotated[int | None, Field(least=0, most=LAST_SEQUENCE)] = None
+    dry_run: bool = False
+
+    @property
+    def narrows(self) -> bool:
+        """Whether it says more than ids."""
+        return bool(self.phase) or (self.user, self.name, self.array) != (None, None, None)
+
+    def of_user(self, user: str | None) -> JobFilter:
+        """What it chooses by, of this user's jobs (None: of everybody's), whatever the ids are."""
+        return JobFilter(
+            users=() if user is None else (user,),
+            # One phase a hundred thousand times would be compared with each job so often.
+            phases=tuple(dict.fromkeys(self.phase)),
+            array_id=self.array,
+            name=self.name,
+            before_sequence=self.before,
+        )

@@ -1,0 +1,96 @@
+"""Where a job's output goes and its input comes from, by patterns as sbatch(1) has them: train-%j-%t.out."""
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.job import Job
+
+NO_ELEMENT = 4294967294
+"""What %a is in a job that is no element of an array, as in Slurm."""
+
+_PLACEHOLDER = re.compile(r"%(\d{0,2})(.?)")
+_KNOWN = "%jJxAauNnt"
+
+
+def check_pattern(pattern: str, field: str) -> None:
+    """Raises Refused for a pattern that names no file, or has placeholders that mean nothing here."""
+    if not pattern or len(pattern) > 4096 or not pattern.isprintable():
+        raise Refused(f"{field}: {pattern!r:.60} is not a file path", field=field)
+    for width, letter in _PLACEHOLDER.findall(pattern):
+        if not letter or letter not in _KNOWN or (letter == "%" and width):
+            raise Refused(
+                f"{field}: %{width}{letter} is not a placeholder; %j is the job's id, %x its name, %u its user, %A the "
+                "array's id, %a the element's index, %t the rank, %n the number of the node, %N its name, %% a "
+                "percent sign",
+                field=field,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputFiles:
+    """Files for standard output and error of a member; None is its log, or for `error` where standard output goes.
+
+    `note` is what the log says of it, None where all goes to the log. `input` is the file of its standard input, None
+    where that is empty.
+    """
+
+    output: str | None = None
+    error: str | None = None
+    note: str | None = None
+    input: str | None = None
+
+
+def output_files(job: Job, nodes: Sequence[str]) -> tuple[OutputFiles, ...]:
+    """The files of each member of a job, in the order of their ranks; `nodes` are the names of theirs.
+
+    Whatever file a member of lower rank writes to, no other does: its log gets what would go there. Of a script's job
+    only rank 0 runs it, and has files.
+    """
+    output, error, wanted = job.spec.output, job.spec.error, job.spec.input
+    if output is None and error is None and wanted is None:
+        return (OutputFiles(),) * len(nodes)
+    taken: set[str] = set()
+    files = []
+    for rank in range(len(nodes)):
+        if rank > 0 and job.spec.script:
+            files.append(OutputFiles())
+            continue
+        first, second = (None if one is None else _path(one, job, rank, nodes) for one in (output, error))
+        own = [None if path in taken else path for path in (first, second)]
+        taken |= {path for path in own if path is not None}
+        note = _note(own, taken & {first, second} - {*own})
+        files.append(OutputFiles(own[0], own[1], note, None if wanted is None else _path(wanted, job, rank, nodes)))
+    return tuple(files)
+
+
+def _note(own: Sequence[str | None], others: set[str]) -> str | None:
+    output, error = own
+    if output is not None and error in (None, output):
+        said = [f"standard output and error go to {output}"]
+    else:
+        named = (("output", output), ("error", error))
+        said = [f"standard {what} goes to {path}" for what, path in named if path is not None]
+    said += [f"a lower rank writes to {path}; with %t in its name each rank has a file" for path in sorted(others)]
+    return "; ".join(said) or None
+
+
+def _path(pattern: str, job: Job, rank: int, nodes: Sequence[str]) -> str:
+    """The path that a pattern gives for a member, relative to the job's directory; a number after % pads with zeros."""
+    node = nodes[rank]
+    values = {
+        "%": "%",
+        "j": job.id,
+        "J": job.id,
+        "x": job.spec.name,
+        "u": job.spec.user,
+        "A": job.array_id or job.id,
+        "a": str(NO_ELEMENT if job.array_index is None else job.array_index),
+        "N": node.partition(".")[0],
+        "n": str(list(dict.fromkeys(nodes)).index(node)),
+        "t": str(rank),
+    }
+    path = _PLACEHOLDER.sub(lambda found: values[found[2]].rjust(int(found[1] or 0), "0"), pattern)
+    return posixpath.join(job.spec.workdir, path)

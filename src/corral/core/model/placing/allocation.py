@@ -1,0 +1,111 @@
+"""A placement is devices chosen, an idea; an allocation is a placement committed, a fact."""
+
+from dataclasses import dataclass
+
+from corral.core.model.devices.means import Enforcement
+from corral.core.model.units import MILLI_PER_DEVICE
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """So much of one device: a share in milli and, where granted, memory in MiB.
+
+    `tenant` is the user whom a device that serves one at a time then serves, None on every other device. `counts_milli`
+    is what it counts as against quotas and as use, None where that is its share.
+    """
+
+    uuid: str
+    share_milli: int
+    memory_mib: int | None = None
+    tenant: str | None = None
+    counts_milli: int | None = None
+
+    @property
+    def counted_milli(self) -> int:
+        """What it counts as: the largest part of the device that is had by it (`corral.core.model.queues.quota`)."""
+        return self.share_milli if self.counts_milli is None else self.counts_milli
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What one member of a gang gets, on one node."""
+
+    node: str
+    grants: tuple[Grant, ...]
+    cpu_milli: int = 0
+    host_memory_mib: int = 0
+    disk_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Devices chosen for a job, a member each; a job that is no gang has one member."""
+
+    members: tuple[Member, ...]
+
+    @property
+    def grants(self) -> tuple[Grant, ...]:
+        """Every grant of every member, in order."""
+        return tuple(grant for member in self.members for grant in member.grants)
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """The devices, in order."""
+        return tuple(grant.uuid for grant in self.grants)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """A start promised to a waiting job: these devices are kept free for it.
+
+    It is to start at `start_at` (Unix seconds) at the latest.
+    """
+
+    job_id: str
+    placement: Placement
+    start_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenDevice:
+    """A device as it was at the moment of choice."""
+
+    index: int
+    name: str
+    memory_free_mb: int | None
+    utilization_percent: int | None
+    availability_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInfo:
+    """The record kept with each allocation; its field names are the autotuner's, whose `mb` are MiB."""
+
+    count: int
+    indices: tuple[int, ...]
+    allocation_method: str
+    details: tuple[ChosenDevice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A placement committed to a job: who holds what since when.
+
+    `attempt` counts the job's launches from 1. `reserved` marks one that a person's session holds. `enforcement` is
+    what holds the job to its grants, the weakest of its devices, and to its part of the host; None when it has neither.
+    """
+
+    id: str
+    job_id: str
+    user: str
+    placement: Placement
+    created_at: float
+    attempt: int = 1
+    reserved: bool = False
+    gpu_info: GpuInfo | None = None
+    enforcement: Enforcement | None = None
+
+    @property
+    def gpus(self) -> float:
+        """How many GPUs it counts as, parts as fractions."""
+        return sum(grant.counted_milli for grant in self.placement.grants) / MILLI_PER_DEVICE

@@ -1,0 +1,407 @@
+"""The one feasibility test: does a request fit on a node in this state? It decides, and later it verifies.
+
+A node's state is a plain tuple without names, so that nodes in equal states share one answer.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from corral.core.model.devices.device import FIRST_VENDOR, DeviceState, NodeStatus
+from corral.core.model.devices.device_model import model_matches
+from corral.core.model.devices.means import Means
+from corral.core.model.jobs.job import Request
+from corral.core.model.placing.allocation import Grant
+from corral.core.model.placing.fill import fill
+from corral.core.model.placing.placement_rules import Labels, allows, node_preference, untolerated
+from corral.core.model.placing.split import NoRoom, Strategy, split
+from corral.core.model.placing.state import (
+    NodeState,
+    Slot,
+)
+from corral.core.model.queues.quota import counted_milli
+from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
+
+
+class Cause(StrEnum):
+    """Why a device, or the node around it, cannot serve a request. The static ones no waiting can mend."""
+
+    NO_NODE = "no node"
+    NODE_NAME = "node name"
+    LABELS = "labels"
+    DRIVER = "driver"
+    CUDA = "cuda"
+    VENDOR = "vendor"
+    MODEL = "model"
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    NOT_NAMED = "not named"
+    PROFILE = "profile"
+    MEANS = "means"
+    UNREADABLE = "unreadable"
+    UNHEALTHY = "unhealthy"
+    CORDONED = "cordoned"
+    IN_USE = "in use"
+    STALE = "stale"
+    RESERVED = "reserved"
+    ALLOCATED = "allocated"
+    TENANT = "tenant"
+    FREE_MEMORY = "free memory"
+    NODE_GONE = "node gone"
+    NODE_SILENT = "node silent"
+    NODE_DRAINING = "node draining"
+    NODE_CORDONED = "node cordoned"
+    CPU = "cpu"
+    HOST_MEMORY = "host memory"
+    DISK = "disk"
+    MEMBERS = "members"
+    TAINT = "taint"
+    NODE_AFFINITY = "node affinity"
+    AFFINITY = "affinity"
+    ANTI_AFFINITY = "anti-affinity"
+    SPREAD = "spread"
+
+
+STATIC_CAUSES = frozenset(
+    {
+        *(Cause.NO_NODE, Cause.LABELS, Cause.DRIVER, Cause.CUDA, Cause.MODEL, Cause.COMPUTE, Cause.MEMORY),
+        *(Cause.VENDOR, Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS, Cause.NODE_NAME, Cause.NODE_AFFINITY),
+    }
+)
+NODE_CAUSES = frozenset({Cause.NODE_GONE, Cause.NODE_SILENT, Cause.NODE_DRAINING, Cause.NODE_CORDONED})
+"""The node takes nothing now."""
+HOST_CAUSES = frozenset({Cause.CPU, Cause.HOST_MEMORY, Cause.DISK, Cause.MEMBERS})
+"""Causes that lie with what a host has, not with its devices."""
+
+NEIGHBOUR_CAUSES = frozenset({Cause.AFFINITY, Cause.ANTI_AFFINITY, Cause.SPREAD})
+"""What runs there, or does not, is in the way."""
+_EVICTABLE_CAUSES = frozenset(
+    {Cause.ALLOCATED, Cause.TENANT, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY, Cause.DISK, Cause.MEMBERS}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The request fits: these slots can serve it, in index order; which of them to take is for placement to say.
+
+    With `parts_milli` no single slot has the room: all of these are taken, so much of each. Where devices are filled,
+    whole ones come first.
+    """
+
+    slots: tuple[int, ...]
+    parts_milli: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why a request does not fit, with the numbers.
+
+    Attributes:
+        cause: the cause that most devices (or the node itself) share.
+        wanted: how much was asked for, in the unit of `cause` (devices, milli-CPU, MiB).
+        available: how much there is.
+        devices: how many devices each cause rules out, most first: ((Cause.ALLOCATED, 5), (Cause.CORDONED, 1)).
+        never: no waiting can help; the request is beyond what the node is.
+        eviction_helps: ending jobs that hold devices would make it fit.
+        node: the node, where one node is meant.
+    """
+
+    cause: Cause
+    wanted: int
+    available: int
+    devices: tuple[tuple[Cause, int], ...] = ()
+    never: bool = False
+    eviction_helps: bool = False
+    node: str | None = None
+
+    @property
+    def capacity_helps(self) -> bool:
+        """Whether it may fit once jobs have ended: no end of a job takes off a taint, or ends somebody else's pod."""
+        if self.cause is Cause.ANTI_AFFINITY:
+            return self.eviction_helps
+        return not self.never and self.cause not in (Cause.TAINT, Cause.AFFINITY, Cause.SPREAD)
+
+
+LEAST_MPS_MILLI = 30
+"""The least share on MPS: a daemon takes 48 clients at most, and hundredths of a device would be twice as many."""
+
+
+def fit(request: Request, state: NodeState, *, named: Collection[int] | None = None) -> Fit | Misfit:
+    """Whether one member of `request` fits on a node in `state`.
+
+    `named` are the slots whose devices the request names, None when it names none: names are no part of a state.
+    """
+    misfit = _node_misfit(request, state)
+    if misfit is not None:
+        return misfit
+    causes = [_slot_cause(request, slot, named is None or i in named) for i, slot in enumerate(state.slots)]
+    able = tuple(i for i, cause in enumerate(causes) if cause is None)
+    if request.split_milli is not None and (not able or request.split_milli > MILLI_PER_DEVICE):
+        answer = _split_fit(request, request.split_milli, state, named)
+        # A request that one device can serve waits for one device, so splitting it does not matter here.
+        if isinstance(answer, Fit) or request.split_milli > MILLI_PER_DEVICE:
+            return answer
+    if len(able) < request.devices:
+        return _slots_misfit(request, [cause for cause in causes if cause is not None], len(able))
+    return Fit(able)
+
+
+def _split_fit(request: Request, wanted_milli: int, state: NodeState, named: Collection[int] | None) -> Fit | Misfit:
+    part = _part_of(request)
+    causes = [_part_cause(part, slot, named is None or i in named) for i, slot in enumerate(state.slots)]
+    room = [0 if cause else _room_milli(part, slot) for cause, slot in zip(causes, state.slots, strict=True)]
+    parts = _split(request, wanted_milli, room)
+    if not isinstance(parts, NoRoom):
+        return _in_parts(request, parts)
+    ever = [0 if cause in STATIC_CAUSES else MILLI_PER_DEVICE for cause in causes]
+    evicted = [MILLI_PER_DEVICE if cause in (None, *_EVICTABLE_CAUSES) else 0 for cause in causes]
+    counts = sorted(((causes.count(c), c) for c in Cause if c in causes), key=lambda pair: -pair[0])
+    never = isinstance(_split(request, wanted_milli, ever), NoRoom)
+    return Misfit(
+        next((c for _, c in counts if (c in STATIC_CAUSES) is never), Cause.ALLOCATED),
+        -(-wanted_milli // MILLI_PER_DEVICE),
+        sum(room) // MILLI_PER_DEVICE,
+        devices=tuple((c, n) for n, c in counts),
+        never=never,
+        eviction_helps=not isinstance(_split(request, wanted_milli, evicted), NoRoom),
+    )
+
+
+def _in_parts(request: Request, parts: Sequence[int]) -> Fit:
+    slots = [i for i, milli in enumerate(parts) if milli]
+    if request.split is Strategy.FILL:
+        slots.sort(key=lambda i: (parts[i] < MILLI_PER_DEVICE, i))
+    return Fit(tuple(slots), tuple(parts[i] for i in slots))
+
+
+def filled_from(request: Request, state: NodeState, wholes: Collection[int], *, among: Collection[int]) -> Fit:
+    """As `fit` for a request that fills devices and fits on `among`, but with whole devices from `wholes` first."""
+    room = [_room_milli(_part_of(request), slot) if i in among else 0 for i, slot in enumerate(state.slots)]
+    parts = fill(request.split_milli or 0, room, refuse_fragmenting=not request.may_fragment, wholes=wholes)
+    assert not isinstance(parts, NoRoom), "the request was said to fit on these slots"
+    return _in_parts(request, parts)
+
+
+def slots_with_room(request: Request, state: NodeState, named: Collection[int] | None) -> list[int]:
+    """The slots that can give a part of a request that is split."""
+    part = _part_of(request)
+    return [i for i, slot in enumerate(state.slots) if _part_cause(part, slot, named is None or i in named) is None]
+
+
+def _split(request: Request, wanted_milli: int, room: Sequence[int]) -> tuple[int, ...] | NoRoom:
+    if request.split is Strategy.FILL:
+        return fill(wanted_milli, room, refuse_fragmenting=not request.may_fragment)
+    return split(
+        wanted_milli, room, strategy=request.split or Strategy.EVENLY, refuse_fragmenting=not request.may_fragment
+    )
+
+
+def _part_of(request: Request) -> Request:
+    """What each device of a split request must at least be able to give."""
+    return replace(request, split_milli=None, share_milli=SHARE_QUANTUM_MILLI)
+
+
+def _part_cause(part: Request, slot: Slot, named: bool) -> Cause | None:
+    # A client of MPS has its limits from one daemon, and each device has its own.
+    return Cause.MEANS if slot.means is Means.MPS else _slot_cause(part, slot, named)
+
+
+def _room_milli(part: Request, slot: Slot) -> int:
+    """Milli-GPU that the slot can give a part of a split request, its memory permitting."""
+    proportional = part.memory_mib is None and part.memory_percent is None
+    if not proportional or not slot.memory_mib or slot.free_mib is None:
+        return slot.free_milli
+    return min(slot.free_milli, slot.free_mib * MILLI_PER_DEVICE // slot.memory_mib)
+
+
+def still_fits(request: Request, state: NodeState, slots: Sequence[int], grants: Sequence[Grant]) -> Misfit | None:
+    """Why what was chosen of these slots is no longer there, None when it is; each part of a split is tested."""
+    if request.split_milli is None or (len(grants) == 1 and request.split_milli <= MILLI_PER_DEVICE):
+        answer = fit(request, state, named=slots)
+        return answer if isinstance(answer, Misfit) else None
+    misfit = _node_misfit(request, state)
+    if misfit is not None:
+        return misfit
+    for index, grant in zip(slots, grants, strict=True):
+        part = replace(_part_of(request), share_milli=grant.share_milli, memory_mib=grant.memory_mib)
+        cause = _part_cause(part, state.slots[index], True)
+        if cause is not None:
+            return Misfit(cause, 1, 0, never=cause in STATIC_CAUSES, eviction_helps=cause in _EVICTABLE_CAUSES)
+    return None
+
+
+def _node_misfit(request: Request, state: NodeState) -> Misfit | None:
+    if not set(request.labels) <= set(state.labels):
+        return Misfit(Cause.LABELS, len(request.labels), len(set(request.labels) & set(state.labels)), never=True)
+    if request.min_driver is not None and (state.driver is None or state.driver < request.min_driver):
+        return Misfit(Cause.DRIVER, request.min_driver[0], state.driver[0] if state.driver else 0, never=True)
+    if request.min_cuda is not None and (state.cuda is None or state.cuda < request.min_cuda):
+        return Misfit(Cause.CUDA, request.min_cuda[0], state.cuda[0] if state.cuda else 0, never=True)
+    if request.rules is not None and not request.rules.by_name and not allows(request.rules, state.labels):
+        return Misfit(Cause.NODE_AFFINITY, 1, 0, never=True)
+    if state.status is not NodeStatus.READY:
+        return Misfit(Cause(f"node {state.status}"), 1, 0)
+    if state.taints and untolerated(state.taints, request.rules) is not None:
+        return Misfit(Cause.TAINT, 1, 0)
+    if state.members_left is not None and state.members_left < 1:
+        return Misfit(Cause.MEMBERS, 1, 0, eviction_helps=True)
+    if request.cpu_milli > state.cpu_milli:
+        return Misfit(Cause.CPU, request.cpu_milli, state.cpu_milli, eviction_helps=True)
+    if request.host_memory_mib > state.memory_mib:
+        return Misfit(Cause.HOST_MEMORY, request.host_memory_mib, state.memory_mib, eviction_helps=True)
+    if request.disk_mib > state.disk_mib:
+        return Misfit(Cause.DISK, request.disk_mib, state.disk_mib, eviction_helps=True)
+    return None
+
+
+def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
+    """The first reason why the slot cannot serve the request, None when it can."""
+    grant_mib = grant_memory_mib(request, slot) or 0
+    if not named:
+        return Cause.NOT_NAMED
+    if (request.vendor or FIRST_VENDOR) != slot.vendor:
+        return Cause.VENDOR
+    if not model_matches(request.models, slot.model):
+        return Cause.MODEL
+    if request.min_compute is not None and (slot.compute is None or slot.compute < request.min_compute):
+        return Cause.COMPUTE
+    least_mib = max(request.min_memory_mib or 0, grant_mib)
+    if least_mib and (slot.memory_mib is None or slot.memory_mib < least_mib):
+        return Cause.MEMORY
+    unshared = _means_cause(request, slot)
+    if unshared is not None:
+        return unshared
+    if slot.blocked is not None and not strangers_accepted(request, slot):
+        return Cause(slot.blocked.value.replace("_", " "))
+    if slot.free_milli < share_milli_of(request, slot):
+        return Cause.ALLOCATED
+    if slot.tenant is not None and not request.whole and slot.tenant != request.tenant:
+        return Cause.TENANT
+    if grant_mib and (slot.free_mib is None or slot.free_mib < grant_mib):
+        return Cause.FREE_MEMORY
+    return None
+
+
+def _means_cause(request: Request, slot: Slot) -> Cause | None:
+    """Why the slot is not shared in the way that the request needs, None when it is."""
+    if (request.mig_profile is None) is not (slot.profile is None):
+        return Cause.PROFILE if request.mig_profile is not None else Cause.MEANS
+    if request.mig_profile is not None and slot.profile is not None:
+        return None if profile_matches(request.mig_profile, slot.profile) else Cause.PROFILE
+    if slot.means is Means.MIG or (not request.whole and slot.means is Means.EXCLUSIVE):
+        return Cause.MEANS
+    if slot.means is Means.MPS and not request.whole and not _may_be_client(request, slot):
+        return Cause.MEANS
+    alone = request.means is Means.EXCLUSIVE and request.whole and not slot.replica
+    return None if request.means in (None, slot.means) or alone else Cause.MEANS
+
+
+def _may_be_client(request: Request, slot: Slot) -> bool:
+    """Whether a part of the device may be a client's of its daemon: of one device alone, and not too small."""
+    alone = request.devices == 1 and (request.split_milli or 0) <= MILLI_PER_DEVICE
+    return alone and share_milli_of(request, slot) >= LEAST_MPS_MILLI
+
+
+def name_misfit(request: Request, name: str, labels: Labels) -> Misfit | None:
+    """Why the node of that name is none that the request allows, None when it is; equal states do not say it."""
+    if not request.allows_node(name):
+        return Misfit(Cause.NODE_NAME, 1, 0, never=True)
+    rules = request.rules
+    if rules is not None and rules.by_name and not allows(rules, labels, name):
+        return Misfit(Cause.NODE_AFFINITY, 1, 0, never=True)
+    return None
+
+
+def preference(request: Request, state: NodeState, name: str | None = None) -> int:
+    """How much the request prefers a node: 1 for each label that it `prefers`, and the weights of its rules."""
+    liked = sum(label in state.labels for label in request.prefers) if request.prefers else 0
+    if request.rules is None and not state.taints:
+        return liked
+    return liked + node_preference(request.rules, state.labels, state.taints, name)
+
+
+def profile_matches(wanted: str, profile: str) -> bool:
+    """Whether a slice of `profile` is what was asked for: by its name ("1g.10gb") or its memory ("10g", "10gb")."""
+    name = profile.lower()
+    memory = name.partition(".")[2].partition("+")[0]
+    return wanted.lower() in {name, memory, memory.removesuffix("b")} - {""}
+
+
+def share_milli_of(request: Request, slot: Slot) -> int:
+    """Milli-GPU of the slot that the request takes, where it is not split."""
+    if not request.share_of_memory or not slot.memory_mib or request.memory_mib is None:
+        return request.share_milli
+    hundredths = request.memory_mib * 100 // slot.memory_mib
+    return min(MILLI_PER_DEVICE, max(request.share_milli, hundredths * SHARE_QUANTUM_MILLI))
+
+
+def grant_memory_mib(request: Request, slot: Slot, part_milli: int | None = None) -> int | None:
+    """MiB of the slot that the request is granted: what it names, else its share's part; None is the whole device."""
+    if request.memory_mib is not None or request.whole or slot.memory_mib is None:
+        return request.memory_mib
+    if request.memory_percent is not None:
+        return slot.memory_mib * request.memory_percent // 100
+    return slot.memory_mib * (part_milli or request.share_milli) // MILLI_PER_DEVICE
+
+
+def grants_on(
+    request: Request, state: NodeState, slots: Sequence[int], uuids: Sequence[str], parts_milli: Sequence[int] = ()
+) -> tuple[Grant, ...]:
+    """What a member that fits gets of these slots, whose devices are `uuids`; `parts_milli` if it is decided."""
+    chosen = [state.slots[index] for index in slots]
+    parts: Sequence[int | None] = parts_milli or [None] * len(chosen)
+    wanted_milli = request.split_milli
+    if not parts_milli and wanted_milli is not None and (len(chosen) > 1 or wanted_milli > MILLI_PER_DEVICE):
+        found = _split(request, wanted_milli, [_room_milli(_part_of(request), slot) for slot in chosen])
+        assert not isinstance(found, NoRoom), "the request was said to fit on these slots"
+        parts = found
+    return tuple(_grant(request, *one) for one in zip(chosen, uuids, parts, strict=True))
+
+
+def _grant(request: Request, slot: Slot, uuid: str, part_milli: int | None) -> Grant:
+    share_milli = share_milli_of(request, slot) if part_milli is None else part_milli
+    memory_mib = grant_memory_mib(request, slot, part_milli)
+    if part_milli == MILLI_PER_DEVICE and request.split is Strategy.FILL and slot.free_mib is not None:
+        # Nobody else comes to it: all of its memory goes with it, whatever is asked for on the others.
+        memory_mib = slot.free_mib
+    tenant = request.tenant if slot.one_user and not request.whole else None
+    counts_milli = counted_milli(
+        share_milli,
+        memory_mib=memory_mib,
+        device_mib=slot.memory_mib,
+        cores_percent=request.cores_percent,
+        slice_milli=slot.slice_milli,
+    )
+    return Grant(uuid, share_milli, memory_mib, tenant, None if counts_milli == share_milli else counts_milli)
+
+
+def could_use(request: Request, slot: Slot, *, named: bool = True) -> bool:
+    """Whether the slot's device is of the kind that the request needs, whoever holds or uses it now."""
+    return _slot_cause(request, slot, named) not in STATIC_CAUSES
+
+
+def strangers_accepted(request: Request, slot: Slot) -> bool:
+    """Whether others use the device and the request takes it all the same, with the memory that is left on it."""
+    if slot.blocked not in (DeviceState.IN_USE, DeviceState.STALE) or slot.left_mib is None:
+        return False
+    return request.accept_in_use is not None and slot.left_mib >= request.accept_in_use
+
+
+def _slots_misfit(request: Request, causes: list[Cause], able: int) -> Misfit:
+    counts = sorted(((causes.count(c), c) for c in Cause if c in causes), key=lambda pair: -pair[0])
+    reachable = able + sum(n for n, c in counts if c not in STATIC_CAUSES)
+    if reachable < request.devices:
+        cause = next((c for _, c in counts if c in STATIC_CAUSES), Cause.NO_NODE)
+        available = reachable
+    else:
+        cause = next(c for _, c in counts if c not in STATIC_CAUSES)
+        available = able
+    evictable = able + sum(n for n, c in counts if c in _EVICTABLE_CAUSES)
+    return Misfit(
+        cause,
+        request.devices,
+        available,
+        devices=tuple((c, n) for n, c in counts),
+        never=reachable < request.devices,
+        eviction_helps=evictable >= request.devices,
+    )

@@ -1,0 +1,138 @@
+"""Splitting a share over devices of which no single one need be able to hold it.
+
+All amounts are milli-GPU. Devices are identified by their position: the result is parallel to the input.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+from corral.core.model.errors import Refused
+from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_share
+
+
+class Strategy(StrEnum):
+    """EVENLY keeps the parts alike; FILL drains one device after the other."""
+
+    EVENLY = "evenly"
+    FILL = "fill"
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoom:
+    """Why a share cannot be split over these devices now. `parts` is the split that would fragment, if that is why."""
+
+    wanted_milli: int
+    free_milli: int
+    parts: tuple[int, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """The same for a person."""
+        wanted = format_share(self.wanted_milli)
+        if self.parts:
+            parts = " + ".join(format_share(part) for part in self.parts if part)
+            return (
+                f"{wanted} of a GPU fits only in pieces ({parts}) and this site refuses to fragment; "
+                "ask for less, or wait until one device has the room"
+            )
+        free = format_share(self.free_milli)
+        missing = format_share(self.wanted_milli - self.free_milli)
+        return f"{wanted} of a GPU does not fit: {free} is free in all, {missing} too little"
+
+
+def split(
+    wanted_milli: int,
+    free_milli: Sequence[int],
+    *,
+    strategy: Strategy = Strategy.EVENLY,
+    quantum_milli: int = SHARE_QUANTUM_MILLI,
+    refuse_fragmenting: bool = False,
+) -> tuple[int, ...] | NoRoom:
+    """Milli-GPU to take of each device, or why there is no room.
+
+    What a device gives is rounded down to the quantum, so with a quantum coarser than a hundredth the sum may stay
+    below what was wanted; the caller shows the grant. `refuse_fragmenting` refuses a split that takes only a part
+    of more than one device.
+
+    Raises Refused when the share is less than one quantum, or nothing of it is left after rounding.
+    """
+    if wanted_milli < SHARE_QUANTUM_MILLI:
+        least = format_share(SHARE_QUANTUM_MILLI)
+        raise Refused(f"a share of {format_share(wanted_milli)} is below the least, {least}", field="share")
+    wanted = wanted_milli // SHARE_QUANTUM_MILLI
+    free = [max(0, amount) // SHARE_QUANTUM_MILLI for amount in free_milli]
+    if sum(free) < wanted:
+        return NoRoom(wanted_milli, sum(free) * SHARE_QUANTUM_MILLI)
+    hundredths = _evenly(wanted, free) if strategy is Strategy.EVENLY else _fill(wanted, free)
+    parts = tuple(part * SHARE_QUANTUM_MILLI // quantum_milli * quantum_milli for part in hundredths)
+    if not any(parts):
+        raise Refused(
+            f"nothing is left of {format_share(wanted_milli)} after rounding down to {format_share(quantum_milli)} "
+            f"per device; ask for {format_share(quantum_milli)} or more",
+            field="share",
+        )
+    if refuse_fragmenting and _fragments(parts):
+        return NoRoom(wanted_milli, sum(free) * SHARE_QUANTUM_MILLI, parts)
+    return parts
+
+
+def _fragments(parts: Sequence[int]) -> bool:
+    return sum(1 for part in parts if part % MILLI_PER_DEVICE) > 1
+
+
+def _most_free_first(free: Sequence[int]) -> list[int]:
+    return sorted(range(len(free)), key=lambda i: (-free[i], i))
+
+
+def _fill(wanted: int, free: Sequence[int]) -> list[int]:
+    parts = [0] * len(free)
+    for i in _most_free_first(free):
+        parts[i] = min(wanted, free[i])
+        wanted -= parts[i]
+    return parts
+
+
+def _evenly(wanted: int, free: Sequence[int]) -> list[int]:
+    parts = [0] * len(free)
+    order = _most_free_first(free)
+    if free[order[0]] >= wanted:
+        tightest = next(i for i in reversed(order) if free[i] >= wanted)
+        parts[tightest] = wanted
+        return parts
+    window, shares = min(_windows(wanted, free, order), key=lambda found: (_unevenness(found[1]), len(found[0])))
+    for i, share in zip(window, shares, strict=True):
+        parts[i] = share
+    return parts
+
+
+def _windows(wanted: int, free: Sequence[int], order: Sequence[int]) -> Iterator[tuple[Sequence[int], list[int]]]:
+    """Each run of neighbours in most-free order that can hold it, with what each device gives.
+
+    Short runs come before long ones, of one length those with the least room: of equals the first is taken.
+    """
+    for size in range(2, len(order) + 1):
+        for start in reversed(range(len(order) - size + 1)):
+            window = order[start : start + size]
+            if sum(free[i] for i in window) >= wanted:
+                yield window, _level(wanted, [free[i] for i in window])
+
+
+def _level(wanted: int, free: Sequence[int]) -> list[int]:
+    """Equal parts of `wanted`, but no device gives more than it has; `free` is most-free first and holds enough."""
+    giving_all = 0
+    left = wanted
+    for amount in reversed(free):
+        equal = len(free) - giving_all
+        if amount * equal >= left:
+            break
+        giving_all += 1
+        left -= amount
+    equal = len(free) - giving_all
+    part, over = divmod(left, equal)
+    return [part + 1] * over + [part] * (equal - over) + list(free[equal:])
+
+
+def _unevenness(parts: Sequence[int]) -> int:
+    return sum(abs(a - b) for a, b in pairwise(parts))

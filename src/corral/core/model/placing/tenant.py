@@ -1,0 +1,19 @@
+"""A job on one device, which it may share with others."""
+
+from dataclasses import dataclass
+
+from corral.core.model.placing.allocation import Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A job's part of one device. `alone` is False when the job's share is split over further devices.
+
+    `cores_percent` is the compute granted by name, None when the share says it.
+    """
+
+    job_id: str
+    user: str
+    grant: Grant
+    cores_percent: int | None = None
+    alone: bool = True

@@ -1,0 +1,4 @@
+"""Queues, and how much their jobs may hold.
+
+Start with `queue`.
+"""

@@ -1,0 +1,190 @@
+"""What a job counts as, against which quotas it counts, what is used of them, and what is left.
+
+A job counts against the quota of its user, of its project, and of its queue and every queue above that.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from corral.core.model.jobs.job import Job
+from corral.core.model.queues.queue import Limits, Project, Queue, Quota
+from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
+
+UNLIMITED = Quota()
+
+
+class Used(NamedTuple):
+    """What counts against a quota: started jobs, devices (shared ones too), counted milli-GPU, granted MiB."""
+
+    running: int = 0
+    devices: int = 0
+    milli: int = 0
+    memory_mib: int = 0
+
+    def plus(self, other: "Used", sign: int = 1) -> "Used":
+        """The sum, or with `sign` -1 the difference."""
+        running, devices, milli, memory_mib = other
+        return Used(
+            self[0] + sign * running, self[1] + sign * devices, self[2] + sign * milli, self[3] + sign * memory_mib
+        )
+
+
+NOTHING = Used()
+
+
+class Scope(NamedTuple):
+    """Whose use is counted: ("user", "alice"), ("project", "nlp"), ("queue", "night"), ("array", "17")."""
+
+    kind: str
+    name: str
+
+
+SITE = Scope("site", "")
+
+
+def ancestry(queues: Mapping[str, Queue], name: str) -> tuple[str, ...]:
+    """The queue and those above it, the nearest first; each once, where one is its own ancestor."""
+    chain = [name]
+    while (queue := queues.get(chain[-1])) is not None and queue.parent and queue.parent not in chain:
+        chain.append(queue.parent)
+    return tuple(chain)
+
+
+def is_circular(queues: Mapping[str, Queue], name: str) -> bool:
+    """Whether going up from this queue never ends."""
+    top = queues.get(ancestry(queues, name)[-1])
+    return top is not None and bool(top.parent)
+
+
+def siblings(queues: Mapping[str, Queue], queue: Queue) -> list[Queue]:
+    """The other queues below the same parent: those that may lend to it."""
+    if not queue.parent:
+        return []
+    return [other for other in queues.values() if other.parent == queue.parent and other.name != queue.name]
+
+
+def quotas_of(
+    queues: Mapping[str, Queue],
+    projects: Mapping[str, Project],
+    limits: Limits,
+    *,
+    user: str,
+    project: str,
+    queue: str,
+) -> Iterator[tuple[Scope, Quota]]:
+    """Every quota that a job of this user, project and queue counts against."""
+    yield Scope("user", user), limits.of_user
+    if project in projects:
+        yield Scope("project", project), projects[project].quota
+    for name in ancestry(queues, queue):
+        if name in queues:
+            yield Scope("queue", name), queues[name].quota
+
+
+def scopes_of(job: Job, queues: Mapping[str, Queue]) -> Iterator[Scope]:
+    """Everybody whose use the job counts to, the widest first."""
+    yield SITE
+    yield Scope("user", job.spec.user)
+    yield Scope("project", job.spec.project)
+    for queue in ancestry(queues, job.spec.queue):
+        yield Scope("queue", queue)
+    if job.array_id is not None:
+        yield Scope("array", job.array_id)
+
+
+@dataclass(slots=True)
+class QuotaUse:
+    """What is used of the quotas, kept current job by job; whose use is nothing is not in `used`."""
+
+    queues: Mapping[str, Queue]
+    used: dict[Scope, Used] = field(default_factory=dict)
+
+    def count(self, job: Job, used: Used, sign: int) -> None:
+        """The job uses so much from now on (`sign` 1), or no longer (-1)."""
+        for scope in scopes_of(job, self.queues):
+            left = self.used.get(scope, NOTHING).plus(used, sign)
+            if left == NOTHING:
+                self.used.pop(scope, None)
+            else:
+                self.used[scope] = left
+
+
+def lendable_milli(queues: Mapping[str, Queue], queue: Queue) -> int:
+    """The most that the queue can ever borrow: up to its limit, of what the queues beside it have of their own."""
+    most = queue.quota.borrow_milli or 0
+    return min(most, sum(other.quota.share_milli or 0 for other in siblings(queues, queue))) if most else 0
+
+
+def borrowable_milli(queues: Mapping[str, Queue], queue: Queue, used: Callable[[Scope], Used]) -> int:
+    """What the queue may borrow now: up to its limit, of what the queues beside it do not use of their own."""
+    if not queue.quota.borrow_milli:
+        return 0
+    idle = borrowed = 0
+    for other in siblings(queues, queue):
+        left = (other.quota.share_milli or 0) - used(Scope("queue", other.name)).milli
+        idle += max(0, left)
+        borrowed += max(0, -left)
+    return max(0, min(queue.quota.borrow_milli, idle - borrowed))
+
+
+def excess(used: Used, quota: Quota, borrowable_milli: int = 0) -> Used:
+    """How much more this is than the quota allows."""
+
+    def over(amount: int, most: int | None) -> int:
+        return 0 if most is None else max(0, amount - most)
+
+    share_milli = None if quota.share_milli is None else quota.share_milli + borrowable_milli
+    return Used(
+        over(used.running, quota.running),
+        over(used.devices, quota.devices),
+        over(used.milli, share_milli),
+        over(used.memory_mib, quota.memory_mib),
+    )
+
+
+def left_milli(used: Used, quota: Quota, borrowable_milli: int = 0, *, device_mib: int = 0) -> int | None:
+    """How much of this quota one more job may have: milli-GPU in whole quanta, None for no limit.
+
+    `device_mib` is the memory of a device, of which a share counts its part; 0 is not known.
+    """
+    if quota.running is not None and used.running >= quota.running:
+        return 0
+    rooms = []
+    if quota.share_milli is not None:
+        rooms.append(quota.share_milli + borrowable_milli - used.milli)
+    if quota.devices is not None:
+        rooms.append((quota.devices - used.devices) * MILLI_PER_DEVICE)
+    if quota.memory_mib is not None and device_mib:
+        # The most of which the memory, rounded down, is no more than what is left.
+        left_mib = quota.memory_mib - used.memory_mib
+        rooms.append(((left_mib + 1) * MILLI_PER_DEVICE - 1) // device_mib)
+    return max(0, min(rooms) // SHARE_QUANTUM_MILLI * SHARE_QUANTUM_MILLI) if rooms else None
+
+
+def counted_milli(
+    share_milli: int,
+    *,
+    memory_mib: int | None = None,
+    device_mib: int | None = None,
+    cores_percent: int | None = None,
+    slice_milli: int | None = None,
+) -> int:
+    """Milli-GPU that a part of one device counts as: of share, memory and cores the largest part, in whole quanta.
+
+    Whoever has most of a device's memory leaves the rest of it to nobody, however small the share. Memory of a device
+    whose own is not known counts nothing more. A slice counts as what it is of its device, `slice_milli`.
+    """
+    if slice_milli is not None:
+        return slice_milli
+    quanta = 0
+    if memory_mib is not None and device_mib:
+        quanta = -(-memory_mib * MILLI_PER_DEVICE // (device_mib * SHARE_QUANTUM_MILLI))
+    cores_milli = (cores_percent or 0) * MILLI_PER_DEVICE // 100
+    return min(MILLI_PER_DEVICE, max(share_milli, quanta * SHARE_QUANTUM_MILLI, cores_milli))
+
+
+def least_device_mib(memory_mib: int, most_milli: int) -> int:
+    """The least memory of a device of which `memory_mib` count as no more than `most_milli`."""
+    quanta = max(1, most_milli // SHARE_QUANTUM_MILLI)
+    return -(-memory_mib * MILLI_PER_DEVICE // (quanta * SHARE_QUANTUM_MILLI))

@@ -1,0 +1,4 @@
+"""Tasks of the autotuner and their experiments.
+
+Start with `tuning_task`.
+"""

@@ -1,0 +1,110 @@
+"""The source of nodes: this machine, a mock cluster, or a Kubernetes cluster."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from corral.core.ports.containers import Containers
+from corral.core.ports.node import News, NodeAgent
+from corral.core.ports.pod_jobs import PodJobs
+
+Joined = Callable[[str, NodeAgent], None]
+Left = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FeedNews:
+    """A feed's report about its nodes. A node that is in none of the three has neither answered nor failed to.
+
+    Attributes:
+        news: the changes of nodes, by name.
+        quiet: nodes that answer, without changes.
+        silent: nodes that do not answer, each with why nothing starts there: a sentence without its full stop.
+    """
+
+    news: Mapping[str, News] = field(default_factory=dict)
+    quiet: Collection[str] = ()
+    silent: Mapping[str, str] = field(default_factory=dict)
+
+
+class NodeFeed(Protocol):
+    """Reports the changes of many nodes by one long poll, so that no node needs a thread of its own."""
+
+    def news(self, timeout_s: float) -> FeedNews:
+        """Wait for changes of any node, or until the time is up. Each change is reported once.
+
+        Raises CorralError while the source, such as the API server of a cluster, does not answer. Its nodes are then
+        silent, and never count as gone.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTraits:
+    """The properties of an engine's nodes.
+
+    Attributes:
+        source: the reader of their devices: "nvml", "mock", "kubernetes".
+        here: whether the devices are this machine's own; then other servers on it must be warned.
+        feed: reports the changes of all its nodes; None if each agent reports its own.
+        max_threads: the most threads that act on its nodes at a time. None gives each node threads of its own,
+            as needed if a single node may hang.
+        least_sample_interval_s: the shortest sampling interval of its devices, whatever the settings say.
+        containers: the containers of its jobs; None if jobs are processes.
+    """
+
+    source: str
+    here: bool = False
+    feed: NodeFeed | None = None
+    max_threads: int | None = None
+    least_sample_interval_s: float = 0.0
+    containers: Containers | None = None
+
+
+class NodeEngine(Protocol):
+    """Brings nodes with their agents, and reports nodes that come and go."""
+
+    @property
+    def traits(self) -> EngineTraits: ...
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Return remarks about these nodes for the person who starts the server, once it has started: sentences."""
+        ...
+
+    def log_path(self, node: str, job_id: str, rank: int) -> str | None:
+        """The file of a member's log, on its node; None if logs are no files. Also of a node that has left."""
+        ...
+
+    def start(self) -> Mapping[str, NodeAgent]:
+        """Return the agent of each node, by name. Raises CorralError, such as BackendFailed if no cluster answers."""
+        ...
+
+    def on_record(self) -> Collection[str]:
+        """The launches that something outside of the home knows, and no user can forge, once this was started."""
+        ...
+
+    def at_work(self) -> Collection[str]:
+        """Return what belongs to a ledger outside of its home, even a lost ledger, once this was started: words for a
+        person.
+        """
+        ...
+
+    def departed(self, node: str) -> NodeAgent | None:
+        """Return an agent for a node that the cluster no longer has: for ends, logs and forgetting of its launches.
+
+        None if that is impossible. The agent reads each report anew and starts nothing.
+        """
+        ...
+
+    def attend(self, jobs: PodJobs) -> None:
+        """Turn pods of others into these jobs. Called before any node is reconciled with the ledger."""
+        ...
+
+    def watch(self, joined: Joined, left: Left) -> None:
+        """Report nodes that come and go from `start` on, and begin with the pods of others."""
+        ...
+
+    def close(self) -> None:
+        """Release the engine; work on its nodes goes on."""
+        ...

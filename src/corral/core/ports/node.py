@@ -1,0 +1,309 @@
+"""All work on a host: the node agent, in this process or behind a socket.
+
+Every argument and result is a value that `corral.wire` encodes. The deciding code knows nothing else of a host.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from corral.core.model.alerts.notification import Notification
+from corral.core.model.answers.devices import SlicePlan
+from corral.core.model.devices.device import DeviceSample, Node
+from corral.core.model.jobs.job import ProcessIdentity
+from corral.core.model.jobs.terminal import TerminalSize
+from corral.core.model.runs.launch import Launch, LaunchReport
+from corral.core.ports.host import Credentials, FileQuery
+from corral.core.ports.runtime import InnerCommand
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLost:
+    """The sharing service of a device (an MPS daemon) has died, and with it the work of the launches that used it."""
+
+    uuid: str
+    reason: str
+    launches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """The changes on a node since the last question.
+
+    Attributes:
+        sequence: the number to pass with the next question.
+        epoch: differs after each start of the agent: its memory is then lost, and it must be reconciled.
+        now: the host's clock as the news were sent, Unix seconds.
+        node: the inventory; None if it has not changed.
+        samples: the newest sample of each device that was sampled since.
+        launches: ids of launches with a new report.
+        services_lost: launches, not forgotten yet, whose device's sharing service has died.
+    """
+
+    sequence: int
+    epoch: str
+    now: float
+    node: Node | None = None
+    samples: tuple[DeviceSample, ...] = ()
+    launches: tuple[str, ...] = ()
+    services_lost: tuple[ServiceLost, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether work can start: the present state of chosen devices, and obstacles on the host (a full disk)."""
+
+    samples: tuple[DeviceSample, ...]
+    obstacle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Reports of launches, in the order they were asked for, and the host's clock, Unix seconds, as they were made."""
+
+    now: float
+    reports: tuple[LaunchReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """The result of reconciling a node with the ledger.
+
+    Attributes:
+        remarks: the faults that were found, a sentence each.
+        unknown: launches that the ledger no longer had. They are being ended, and nothing starts on their devices
+            before that.
+    """
+
+    remarks: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFound:
+    """A process of a host: its identity, its user, and all its living descendants."""
+
+    identity: ProcessIdentity
+    uid: int
+    family: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """A piece of a log. `data` is base64; `size_bytes` is the log's length by now, None if there is no log."""
+
+    data: str
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class InputTaken:
+    """The progress of a launch's input.
+
+    Attributes:
+        offset: the number of bytes taken, which is the number of the next byte to send.
+        open: whether it takes more; False after its input has ended, or once nothing reads it any more.
+    """
+
+    offset: int
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExecOutput:
+    """A piece of the output of a command in a launch: `corral.core.ports.runtime.InnerOutput`, its bytes as base64."""
+
+    sequence: int
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileFinding:
+    """The answer to one question about files: the plain data of a `corral.core.preflight.file_facts.FileFacts`."""
+
+    query: FileQuery
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """The meeting place of a gang's members: rank 0's host, and ports that were free there.
+
+    Attributes:
+        port: for the job's own use, MASTER_PORT.
+        srun_port: the port at which a script's `srun` meets the members.
+        secret: the secret by which `srun` and members authenticate each other.
+    """
+
+    address: str
+    port: int
+    srun_port: int
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class SliceChange:
+    """An administrator's request to change the slices of a device.
+
+    Attributes:
+        profile, count: the number of slices of this profile to add; without a profile all slices are removed.
+        in_use: whether jobs have some of its slices.
+        apply: whether to do it, not only show it.
+    """
+
+    profile: str | None = None
+    count: int = 1
+    in_use: bool = False
+    apply: bool = False
+
+
+class NodeAgent(Protocol):
+    """One host. Every call may be repeated, and none waits for a device, a daemon or a job.
+
+    Raises BackendFailed if the host cannot do it. Its subclass NodeUnreachable means that the agent did not answer
+    within the call's deadline: the call may have been carried out.
+    """
+
+    def news(self, after: int, timeout_s: float) -> News:
+        """Wait until there is something new after the sequence number, or the time is up. 0 asks for all there is."""
+        ...
+
+    def ready(self, uuids: tuple[str, ...]) -> Readiness:
+        """Sample these devices now, and see whether a launch could be written down.
+
+        Raises NodeUnreachable, as `launch` does, until the node was reconciled for the first time since it started.
+        """
+        ...
+
+    def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+        """Take over the ledger's state of this node, end launches unknown to the ledger, and clean up after ended ones.
+
+        An allocated launch that was never claimed is declared lost. The others are held to the time limits given here.
+        `waiting` are the ids of jobs that ran before and are to run again: their scratch is kept.
+        """
+        ...
+
+    def rendezvous(self, launch_id: str) -> Rendezvous:
+        """The same answer each time for the same launch, while the agent lives."""
+        ...
+
+    def launch(self, launch: Launch) -> None:
+        """Make the devices ready, then start the work. `reports` has its progress."""
+        ...
+
+    def stop(self, launch_id: str) -> None:
+        """Ask the work to end: the gentle signal, the grace, then every process of it is killed."""
+        ...
+
+    def signal(self, launch_id: str, name: str) -> None:
+        """Send a `CheckpointSignal`, written as its one word, to the processes of the launch that it is meant for."""
+        ...
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """Hold a launch to another time limit, as `corral.core.ports.runtime.Runtime.set_time_limit`."""
+        ...
+
+    def reports(self, launch_ids: tuple[str, ...]) -> Reports:
+        """Return the present reports of these launches."""
+        ...
+
+    def declare_lost(self, launch_id: str, ran: bool) -> bool:
+        """Take the claim of a launch so that it never runs; as `corral.core.ports.runtime.Runtime.declare_lost`."""
+        ...
+
+    def forget(self, launch_id: str, keep_scratch: bool) -> None:
+        """Its end is in the ledger: release its devices, remove its record, and its scratch unless that is kept."""
+        ...
+
+    def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
+        """Compare the resource files of jobs with their allocations and mend them. Return the faults, a sentence
+        each.
+        """
+        ...
+
+    def process(self, pid: int) -> ProcessFound | None:
+        """Return a running process, or None if there is none of that number."""
+        ...
+
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int, mark: str) -> LogChunk:
+        """The log of a member of a job, from a byte on. `mark` is the job's (`log_mark`): no other's is given."""
+        ...
+
+    def log_written_since(self, job_id: str, rank: int, ago_s: float, mark: str) -> int | None:
+        """Return the byte of a member's log from which on it was written in the last `ago_s` seconds, or a little
+        earlier.
+
+        None if the times of the text are unknown. `mark` is as of `read_log`.
+        """
+        ...
+
+    def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        """Give a launch input from byte `offset` on, as much as it takes now; `data` is base64, of 64 KiB at most.
+
+        Bytes that it already had are skipped, so that a call may be repeated. With `end` its input ends after these
+        bytes. None if it takes no input: it has not begun, has ended, or was launched without.
+        """
+        ...
+
+    def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
+        """Set the size of a launch's terminal and notify its programs. Does nothing if it has no terminal (any
+        more).
+        """
+        ...
+
+    def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
+        """Run a command inside a running launch, once for each `exec_id`, which the caller chooses.
+
+        A command without questions for `corral.host.node.launches.node_executions.UNHEARD_S` is ended. Raises Conflict if the launch
+        does not run, Refused if it takes no command.
+        """
+        ...
+
+    def write_exec(self, exec_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        """Give the command input, as `write_input`; None if there is no such command (any more)."""
+        ...
+
+    def resize_exec(self, exec_id: str, size: TerminalSize) -> None:
+        """Set the size of the command's terminal, if it has one."""
+        ...
+
+    def read_exec(self, exec_id: str, after: int) -> ExecOutput | None:
+        """The piece of its output after number `after`, which may be repeated; None as of `write_exec`."""
+        ...
+
+    def end_exec(self, exec_id: str) -> None:
+        """End the command with all processes that it has started, and forget it: its caller is gone."""
+        ...
+
+    def note(self, job_id: str, rank: int, line: str) -> None:
+        """Write a line of Corral's own into the log of a member of a job, for its user."""
+        ...
+
+    def notify(self, notification: Notification) -> bool:
+        """Run a notification once, as soon as there is room for it. Its output goes into its job's log.
+
+        True once it is recorded, now or earlier: then it runs once, even if the agent restarts. False if too many of
+        its user's notifications wait here.
+        """
+        ...
+
+    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
+        """Return the findings with the rights of `who`; None means the agent's own. Questions that took too long are
+        left out.
+        """
+        ...
+
+    def change_slices(self, uuid: str, change: SliceChange) -> SlicePlan:
+        """Cut or remove slices of a device, or show how. Return the plan and whether it was carried out.
+
+        Raises Refused if the device has no room for them, Forbidden if the site lets nobody change slices, and
+        BackendFailed if the vendor's program fails.
+        """
+        ...
+
+    def close(self) -> None:
+        """Release the host; work on it goes on."""
+        ...

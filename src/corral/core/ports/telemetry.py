@@ -1,0 +1,108 @@
+"""The reader of a host's devices, and control's view of all hosts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from corral.core.model.devices.device import DeviceSample, Node
+from corral.core.model.fact import Observation
+from corral.core.model.view import View
+from corral.core.ports.node import ServiceLost
+
+
+class Source(Protocol):
+    """Discovers and samples the devices of this host. Calls may be slow or hang: they run on the sampler's thread."""
+
+    @property
+    def name(self) -> str:
+        """The name of the reader, for display."""
+        ...
+
+    def node(self) -> Node:
+        """The host's inventory. Raises BackendFailed if the driver does not answer."""
+        ...
+
+    def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
+        """Return one sample of each device, or of the named ones. The sample of a device that cannot be read has its
+        `fault` set.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let the driver session go."""
+        ...
+
+
+class NodeListener(Protocol):
+    """Gets events of nodes, on a thread of the hub's: each call must return at once."""
+
+    def on_launches(self, node: str, launch_ids: tuple[str, ...]) -> None:
+        """The reports of these launches are new."""
+        ...
+
+    def on_services_lost(self, node: str, lost: tuple[ServiceLost, ...]) -> None:
+        """Sharing services of devices have died, and with them the work that used them."""
+        ...
+
+    def on_return(self, node: str, visit: int) -> None:
+        """The node is there, for the first time or again, or its agent was restarted.
+
+        Nothing starts on it until it was reconciled and `NodeTelemetry.readmit(node, visit)` was called.
+        """
+        ...
+
+    def on_gone(self, node: str) -> None:
+        """The node has not answered for `node_gone_after`; called once until it is heard again."""
+        ...
+
+    def on_left(self, node: str) -> None:
+        """The node is not part of the cluster any more."""
+        ...
+
+
+class Contact(StrEnum):
+    """The state of a node for the server: work starts only on a ready node."""
+
+    READY = "ready"
+    RETURNING = "returning"
+    SILENT = "silent"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContact:
+    """Whether a node answers. `last_seen_at` is the time of its last answer in Unix seconds, or None."""
+
+    node: str
+    contact: Contact
+    last_seen_at: float | None
+
+
+class Samples(Protocol):
+    """The newest measurements of devices."""
+
+    def latest(self) -> dict[str, DeviceSample]:
+        """The last sample of each device by UUID, without those of nodes that do not answer."""
+        ...
+
+
+class NodeTelemetry(Samples, Protocol):
+    """The hub as control needs it; it follows all nodes."""
+
+    def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[Observation, ...]:
+        """Judge samples for the ledger; `before` is the view from when the samples were requested.
+
+        A device that no node has, and a device whose node is not ready, count as unreadable.
+        """
+        ...
+
+    def readmit(self, node: str, visit: int) -> None:
+        """Let work start on a node that was reconciled after this visit began. Does nothing if the node left
+        meanwhile.
+        """
+        ...
+
+    def contacts(self) -> tuple[NodeContact, ...]:
+        """Every node that there should be, by name."""
+        ...

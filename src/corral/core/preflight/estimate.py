@@ -1,0 +1,166 @@
+"""How much memory of each device a model needs: weights, key-value cache, activations, overhead.
+
+Weights are counted, or measured where their files are at hand. The cache is exact for the shape. Activations and
+overhead are rules of thumb: see `_activation_bytes` and the constants.
+"""
+
+from dataclasses import dataclass
+
+from corral.core.model.errors import Refused
+from corral.core.model.units import is_whole
+from corral.core.preflight.model_config import ModelShape
+from corral.core.preflight.model_name import billions_in, quantization_in, typical_shape
+from corral.core.preflight.model_source import LocalModel
+from corral.core.preflight.precision import BYTES_PER_WEIGHT, canonical
+from corral.core.preflight.weights import cache_elements_per_token, embedding_weights, layer_weights
+
+_MIB = 1024 * 1024
+CONTEXT_OVERHEAD_MIB = 1024
+"""CUDA context, loaded kernels, libraries' workspaces and fragmentation, per device."""
+COMMUNICATION_OVERHEAD_MIB = 512
+"""NCCL's buffers on each device, where there are several."""
+PREFILL_TOKENS = 8192
+"""The most tokens that a server computes at once; longer prompts are split into chunks."""
+UNKNOWN_MODEL_MIB = 8000
+"""MiB per device for a model about which nothing is known."""
+_DEFAULT_CONTEXT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceSetup:
+    """How a model is run. `context` None is the model's maximum, `dtype` None that of its weights."""
+
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    dtype: str | None = None
+    quantization: str | None = None
+    cache_dtype: str | None = None
+    context: int | None = None
+    batch: int = 1
+
+    @property
+    def world_size(self) -> int:
+        """The total number of devices."""
+        return self.tensor_parallel * self.pipeline_parallel
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """MiB on each device, and where the figures come from (`source`). The cache is for `batch` contexts at once.
+
+    `cache_per_token_mib` is of one sequence on one device; 0 where nothing is known of the model.
+    """
+
+    weights_mib: int
+    cache_mib: int
+    activations_mib: int
+    overhead_mib: int
+    source: str
+    context: int
+    batch: int
+    cache_per_token_mib: float = 0.0
+
+    @property
+    def need_mib(self) -> int:
+        """The MiB that it needs to start: everything but the cache."""
+        return self.weights_mib + self.activations_mib + self.overhead_mib
+
+    @property
+    def total_mib(self) -> int:
+        """The MiB for the whole context and batch that are asked for."""
+        return self.need_mib + self.cache_mib
+
+    def fitting_context(self, granted_mib: int) -> int | None:
+        """The longest context, in multiples of 1024 tokens, that fits with the same batch; None if none does."""
+        if not self.cache_per_token_mib or granted_mib <= self.need_mib:
+            return None
+        tokens = int((granted_mib - self.need_mib) / (self.cache_per_token_mib * self.batch))
+        return min(self.context, tokens // 1024 * 1024) or None
+
+
+def estimate_local(model: LocalModel, load: InferenceSetup) -> Estimate:
+    """The estimate for a model whose files are on this machine."""
+    shape = model.shape
+    stored = shape.quantization or shape.dtype or "float16"
+    asked = _quantization(load, shape.quantization) or canonical(load.dtype) or stored
+    source = f"{model.path}/config.json"
+    if model.weight_bytes is not None and (shape.quantization or _same_width(asked, stored)):
+        source += " and the size of its weight files"
+        weight_bytes = model.weight_bytes / load.world_size
+    else:
+        weight_bytes = _weight_bytes(shape, asked, load)
+    return _estimate(shape, weight_bytes, load, source)
+
+
+def estimate_named(name: str, load: InferenceSetup) -> Estimate:
+    """The estimate by name: from the number of parameters in it, or that of a small model where it has none."""
+    billions = billions_in(name)
+    if not billions:
+        source = f"nothing: {name} is not here and its name states no size, so a small model is assumed"
+        return Estimate(UNKNOWN_MODEL_MIB, 0, 0, 0, source, load.context or _DEFAULT_CONTEXT, load.batch)
+    asked = _quantization(load, canonical(quantization_in(name))) or canonical(load.dtype) or "float16"
+    weight_bytes = billions * 1e9 * BYTES_PER_WEIGHT[asked] / load.world_size
+    source = (
+        f"{billions:g} billion parameters in the name, at {asked}; cache and activations of a common model of that size"
+    )
+    return _estimate(typical_shape(billions), weight_bytes, load, source)
+
+
+def parse_context(text: str) -> int:
+    """Tokens of a context length: "32768" or "32k" (1024 each). Raises Refused for anything else."""
+    digits = text.strip().lower().removesuffix("k")
+    if not is_whole(digits) or int(digits) == 0:
+        raise Refused(
+            f"--context: {text!r:.60} is not a number of tokens; write one such as 8192 or 32k", field="--context"
+        )
+    return int(digits) * (1024 if text.strip().lower().endswith("k") else 1)
+
+
+def _quantization(load: InferenceSetup, stored: str | None) -> str | None:
+    return stored or canonical(load.quantization)
+
+
+def _same_width(one: str, other: str) -> bool:
+    return BYTES_PER_WEIGHT[one] == BYTES_PER_WEIGHT[other]
+
+
+def _weight_bytes(shape: ModelShape, asked: str, load: InferenceSetup) -> float:
+    """Bytes on the fullest device: its part of the layers, and of the embeddings, which stay at 16 bits or more."""
+    stage = -(-shape.layers // load.pipeline_parallel) / shape.layers
+    per_weight = BYTES_PER_WEIGHT[asked]
+    embeddings = embedding_weights(shape) * max(2.0, per_weight)
+    return (layer_weights(shape) * stage * per_weight + embeddings) / load.tensor_parallel
+
+
+def _estimate(shape: ModelShape, weight_bytes: float, load: InferenceSetup, source: str) -> Estimate:
+    context = load.context or shape.max_context or _DEFAULT_CONTEXT
+    cache_width = BYTES_PER_WEIGHT[canonical(load.cache_dtype) or "float16"]
+    element_bytes = cache_elements_per_token(shape, load.tensor_parallel) * cache_width
+    stage_layers = -(-shape.layers // load.pipeline_parallel)
+    sliding = stage_layers * shape.window_layers // shape.layers
+    remembered = min(context, shape.window or context)
+    sequence_bytes = element_bytes * ((stage_layers - sliding) * context + sliding * remembered)
+    overhead = CONTEXT_OVERHEAD_MIB + (COMMUNICATION_OVERHEAD_MIB if load.world_size > 1 else 0)
+    return Estimate(
+        weights_mib=_mib(weight_bytes),
+        cache_mib=_mib(sequence_bytes * load.batch),
+        activations_mib=_mib(_activation_bytes(shape, load, context)),
+        overhead_mib=overhead,
+        source=source,
+        context=context,
+        batch=load.batch,
+        cache_per_token_mib=sequence_bytes / context / _MIB,
+    )
+
+
+def _activation_bytes(shape: ModelShape, load: InferenceSetup, context: int) -> float:
+    """Peak of one step: six vectors of hidden width and two of feed-forward width per token, in 16 bits, and the logits
+    of the batch in 32 bits."""
+    tokens = min(PREFILL_TOKENS, context * load.batch)
+    width = shape.intermediate if shape.experts is None else max(shape.experts.width, shape.experts.shared_width)
+    per_token = 2 * (6 * shape.hidden + 2 * width / load.tensor_parallel)
+    return tokens * per_token + load.batch * shape.vocab * 4 / load.tensor_parallel
+
+
+def _mib(size: float) -> int:
+    return -int(-size // _MIB)

@@ -1,0 +1,220 @@
+"""One scheduling cycle: a snapshot goes in, a plan comes out.
+
+Each job that may start goes through these stages when its turn comes. No stage knows of a later one.
+
+1. Who is next: queues and ranks decide (`queueing/`). A limit or a quota may bar the job.
+2. Where could it go: on free devices that are not kept for a job ahead of it (`placing/`). There it starts.
+3. Who must give way: the running jobs that its queue or pool lets it evict, if it then fits (`evicting/`).
+4. What is promised: a latest start, or devices set aside, as the backfill of its queue says (`promising/`).
+5. Why not: the reason why it waits. The jobs that wait for the same reason lose their turns.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import NamedTuple
+
+from corral.core.model.jobs.job import Job
+from corral.core.model.placing.allocation import Placement, Promise
+from corral.core.model.placing.fit import Misfit
+from corral.core.model.placing.plan import Plan, Start, Wait, WaitReason
+from corral.core.model.queues.quota import Scope, Used
+from corral.core.scheduling.evicting.giving_way import GivingWay, Way
+from corral.core.scheduling.placing.places import Places
+from corral.core.scheduling.policy import BackfillOrder, Policy
+from corral.core.scheduling.promising.promises import Promises
+from corral.core.scheduling.queueing.admission import Admission
+from corral.core.scheduling.queueing.fair_share import FairShare
+from corral.core.scheduling.queueing.waiting import Turns
+from corral.core.scheduling.state.draft import PlacementRequest
+from corral.core.scheduling.state.neighbours import resident_of
+from corral.core.scheduling.turn import Turn
+
+LOOK_LIMIT = 500
+"""The most groups of similar jobs that cannot start which a cycle looks at, so that its time is bounded."""
+
+START_LIMIT = 256
+"""The most jobs that a cycle starts; the next cycle continues."""
+
+
+class Obstacle(NamedTuple):
+    """Why a job has no place: too little is free, or free devices are kept for the job that it is `behind`."""
+
+    reason: WaitReason
+    misfit: Misfit
+    behind: str | None = None
+
+
+@dataclass(slots=True)
+class Cycle:
+    """The stages of one cycle, and their decisions so far.
+
+    Attributes:
+        jobs: every job that has not ended, by id.
+        policy_of: the policy of each queue.
+        run_s: the expected run time of a job in seconds, infinity if unknown.
+        ends_of: for a scope, the expected ends of its running jobs, each with what it then releases.
+        limited: queues in which a limit or a quota has barred a job.
+    """
+
+    version: int
+    now: float
+    jobs: Mapping[str, Job]
+    policy_of: Mapping[str, Policy]
+    run_s: Callable[[Job], float]
+    turns: Turns
+    admission: Admission
+    ends_of: Callable[[Scope], Iterable[tuple[float, Used]]]
+    fair: FairShare
+    places: Places
+    giving_way: GivingWay
+    promises: Promises
+    starts: list[Start] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    limited: set[str] = field(default_factory=set)
+
+    def decide(self, earlier: Mapping[str, Promise]) -> Plan:
+        """The plan. It keeps the promises of `earlier` cycles."""
+        self.promises.renew(earlier, self.run_s)
+        while (turn := self._next()) is not None:
+            wait = self._barred(turn) or self._start_or_wait(turn)
+            if wait is None:
+                self.turns.head_started()
+            else:
+                self.waits.append(wait)
+                self._skip_behind(turn, wait)
+        return self._plan()
+
+    # 1. Who is next.
+
+    def _next(self) -> Turn | None:
+        job_id = self.turns.head()
+        if job_id is None or len(self.starts) >= START_LIMIT or len(self.waits) >= LOOK_LIMIT:
+            return None
+        job, run_s = self.jobs[job_id], self.run_s(self.jobs[job_id])
+        first = job.spec.queue not in self.promises.first_blocked
+        return Turn(job, self.policy_of[job.spec.queue], run_s, self.now + run_s, first)
+
+    def _barred(self, turn: Turn) -> Wait | None:
+        """Why a limit or a quota keeps the job from starting. Others may have to give way; a quota is kept for it."""
+        job = turn.job
+        barrier = self.admission.barrier(job, turn.until, due=self.promises.release_due(job.id))
+        if barrier is None:
+            return None
+        self.limited.add(job.spec.queue)
+        if ways := self.giving_way.past_a_limit(turn, barrier):
+            earlier = self.promises.withdraw(job.id)
+            wanted = self.places.pools.placement_request(job, turn.until)
+            if not self._make_room(turn, wanted, ways) and earlier is not None:
+                self.promises.hold(earlier, turn.run_s)
+        if barrier.scope is not None:
+            passed = self.admission.limits.may_be_passed(job.waits_since, self.now)
+            self.admission.kept.keep(job, barrier, self.ends_of(barrier.scope), self.now, may_be_passed=passed)
+        return Wait(job.id, barrier.reason, self.turns.position(), behind=barrier.behind, detail=barrier.detail)
+
+    def _start_or_wait(self, turn: Turn) -> Wait | None:
+        earlier = self.promises.withdraw(turn.job.id)  # while it is looked at, as it may now start sooner
+        wanted = self.places.request(turn.job, turn.until)
+        found = self._place(turn, wanted, earlier)
+        if isinstance(found, Placement):
+            return self._start(turn, wanted, found)
+        obstacle, promised = self._obstacle(turn, wanted, found), None
+        if self.places.exist(wanted):
+            self.promises.first_blocked.setdefault(turn.job.spec.queue, turn.job.id)
+            if not self._make_room(turn, wanted, self.giving_way.to_a_place(turn)):
+                promised = self.promises.protect(turn, wanted, obstacle.misfit, earlier)
+        return self._why_not(turn, obstacle, promised)
+
+    # 2. Where could it go.
+
+    def _place(self, turn: Turn, wanted: PlacementRequest, earlier: Promise | None) -> Placement | Misfit:
+        """A place that is open to the job, or was promised to it for now, or is kept for jobs that it may pass."""
+        found = self.places.find(wanted, turn.policy)
+        if isinstance(found, Misfit) and earlier is not None and self.promises.is_due(wanted, earlier):
+            return earlier.placement
+        preempts = isinstance(found, Misfit) and self.giving_way.rules.preempts(turn.job.spec.queue)
+        if preempts and self.promises.withdraw_less_urgent(turn.job):
+            found = self.places.search(wanted, turn.policy)
+        return found if isinstance(found, Placement) else self.places.passing(turn, wanted) or found
+
+    def _start(self, turn: Turn, wanted: PlacementRequest, placement: Placement) -> Wait | None:
+        job = turn.job
+        barrier = self.admission.exceeded_only_there(job, placement)
+        if barrier is not None:
+            return Wait(job.id, barrier.reason, self.turns.position(), detail=barrier.detail)
+        loan_milli = self.admission.loan_milli(job, placement)
+        self.places.draft.take(placement.members, wanted.until, resident_of(job))
+        self.admission.started(job, placement)
+        self.fair.started(job, placement)
+        self.starts.append(Start(job.id, placement, turn.policy.method, loan_milli, job.spec))
+        return None
+
+    def _obstacle(self, turn: Turn, wanted: PlacementRequest, misfit: Misfit) -> Obstacle:
+        """What the job waits for, before anything is done about it."""
+        free = self.places.ignoring_promises(wanted, turn.policy, misfit)
+        if isinstance(free, Misfit):
+            return Obstacle(WaitReason.RESOURCES, free)
+        ahead = self.places.kept_for(turn.job, free)
+        if ahead is not None:
+            return Obstacle(WaitReason.PRIORITY, misfit, ahead)
+        return Obstacle(WaitReason.RESERVATION, misfit, self.promises.ahead_of(turn.job.spec.queue))
+
+    # 3. Who must give way. 4. What is promised.
+
+    def _make_room(self, turn: Turn, wanted: PlacementRequest, ways: Sequence[Way]) -> bool:
+        """Evict others for the job; their place is promised to it, so that no other job gets it meanwhile."""
+        placement = self.giving_way.go(ways, turn.job, wanted)
+        if placement is not None:
+            self.promises.after_evictions(turn, placement)
+        return placement is not None
+
+    # 5. Why not.
+
+    def _why_not(self, turn: Turn, obstacle: Obstacle, promised: Promise | None) -> Wait:
+        """Why the job waits. It keeps its turn if no job of its queue can come to go first."""
+        job, (reason, misfit, behind) = turn.job, obstacle
+        wait = Wait(job.id, reason, self.turns.position(), behind=behind, misfit=misfit)
+        if promised is None:
+            return wait
+        stays = turn.policy.keeps_promises or (turn.policy.order.settled and job.spec.queue not in self.limited)
+        keeps_turn = stays and not self.admission.limited(job)
+        return replace(wait, expected_start=promised.start_at, keeps_turn=keeps_turn)
+
+    def _skip_behind(self, turn: Turn, wait: Wait) -> None:
+        """Skip the jobs that need no turn behind one that waits: a limit bars its group, else the policy decides."""
+        if wait.misfit is None:
+            self.turns.skip_group()
+        elif turn.policy.strict and self.places.exist(self.places.pools.placement_request(turn.job, inf)):
+            self.turns.skip_queue(but=self.promises.renewed)
+        elif turn.policy.keeps_promises:
+            self.turns.skip_head()
+        else:
+            self.turns.skip_group()
+            if turn.policy.backfill_order is BackfillOrder.SJF:
+                self.turns.shortest_first(turn.job.spec.queue)
+
+    def _plan(self) -> Plan:
+        """The plan. There is more to decide if a pool may lend again, because its owner that waited starts."""
+        made, evicted_for = self.promises.made, self.promises.evicted_for
+        reopened = any(start.job_id in self.places.pools.closing for start in self.starts)
+        return Plan(
+            self.version,
+            tuple(self.starts),
+            tuple(self.giving_way.evictions),
+            waits=self._kept_turns(),
+            future_starts=tuple(made),
+            promises=tuple(one for one in made if one in evicted_for or self._keeps_promises(one.job_id)),
+            complete=self.turns.head() is None and not reopened,
+        )
+
+    def _kept_turns(self) -> tuple[Wait, ...]:
+        """The waits, with `keeps_turn` only where no job of another queue may come to go first."""
+        if not any(wait.keeps_turn for wait in self.waits):
+            return tuple(self.waits)
+        queues = {self.jobs[wait.job_id].spec.queue for wait in self.waits}.union(self.turns.waiting())
+        if sum(not self.policy_of[name].keeps_promises for name in queues) < 2:
+            return tuple(self.waits)
+        return tuple(replace(one, keeps_turn=one.keeps_turn and self._keeps_promises(one.job_id)) for one in self.waits)
+
+    def _keeps_promises(self, job_id: str) -> bool:
+        return self.policy_of[self.jobs[job_id].spec.queue].keeps_promises

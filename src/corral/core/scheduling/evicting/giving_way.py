@@ -1,0 +1,69 @@
+"""Who gives way in one cycle: running jobs are evicted for one waiting job at most, and only if it then fits."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from corral.core.model.jobs.job import Job
+from corral.core.model.placing.allocation import Placement
+from corral.core.model.placing.plan import Evict
+from corral.core.model.queues.quota import Scope
+from corral.core.scheduling.evicting.least_urgent import LeastUrgent
+from corral.core.scheduling.evicting.preemption import Preemption
+from corral.core.scheduling.evicting.victims import EvictionPlan
+from corral.core.scheduling.queueing.admission import Barrier
+from corral.core.scheduling.state.draft import Draft, PlacementRequest
+from corral.core.scheduling.turn import Turn
+
+Way = Callable[[Draft, Job, PlacementRequest, float], EvictionPlan | None]
+"""A rule that finds jobs to evict for another, and its place; None if there are none, or it would not fit even so."""
+
+
+@dataclass(slots=True)
+class GivingWay:
+    """The evictions of one cycle. Once there are some, no other job has a way."""
+
+    rules: Preemption
+    draft: Draft
+    now: float
+    evictions: list[Evict] = field(default_factory=list)
+    _least_urgent: LeastUrgent = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._least_urgent = LeastUrgent(self.rules.running, self.rules.admission.scopes_of)
+
+    def to_a_place(self, turn: Turn) -> Sequence[Way]:
+        """The ways for a job that does not fit; only the first of its queue has one."""
+        return () if self.evictions or not turn.first else (self.rules.make_room,)
+
+    def past_a_limit(self, turn: Turn, barrier: Barrier) -> Sequence[Way]:
+        """The ways for a job that a limit or a quota bars, the first to be tried first."""
+        ways: list[Way] = []
+        if self.evictions:
+            return ways
+        if barrier.scope is not None and barrier.scope != Scope("queue", turn.job.spec.queue):
+            ways.append(self.rules.reclaim)
+        if barrier.counted is not None and self._has_less_urgent(turn.job, barrier.counted):
+            ways.append(partial(self.rules.lift_limits, first=turn.first))
+        return ways
+
+    def go(self, ways: Sequence[Way], job: Job, wanted: PlacementRequest) -> Placement | None:
+        """Evict by the first of these ways that is open; returns the place that the job then has."""
+        for way in ways:
+            found = way(self.draft, job, wanted, self.now)
+            if found is not None:
+                self.evictions += [
+                    Evict(one.job.id, job.id, why.text, why.rule, why.lender) for one, why in found.evicted
+                ]
+                return found.placement
+        return None
+
+    def _has_less_urgent(self, job: Job, scope: Scope) -> bool:
+        """Whether the job's queue preempts, and a less urgent job counts against this limit."""
+        if not self.rules.preempts(job.spec.queue):
+            return False
+        priority, least = job.spec.priority, self._least_urgent
+        # All first, because where they are equally urgent nobody need be looked at closely.
+        if least.of_all is None or least.of_all <= priority:
+            return False
+        return least.by_scope.get(scope, priority) > priority

@@ -1,0 +1,192 @@
+"""Choosing victims: which jobs to evict at the least cost so that a waiting job fits, and none if it would not."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from corral.core.model.jobs.job import Job, JobKind
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.allocation import Allocation, Placement
+from corral.core.model.placing.eviction import EvictionRule
+from corral.core.model.queues.quota import Scope, Used
+from corral.core.scheduling.placing.node_by_node import choose, fits
+from corral.core.scheduling.queueing.admission import Admission
+from corral.core.scheduling.state.draft import Draft, PlacementRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job with an allocation."""
+
+    job: Job
+    allocation: Allocation
+
+    @property
+    def runs(self) -> bool:
+        """Whether Corral started it, it runs, and it has not been told to stop."""
+        return self.job.phase is Phase.RUNNING and self.job.spec.kind is JobKind.RUN
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionReason:
+    """The rule by which a running job may be evicted for another, and a sentence that says so.
+
+    `lender` is the queue or pool that reclaims, where one does.
+    """
+
+    rule: EvictionRule
+    text: str
+    lender: str | None = None
+
+
+WhyEvict = Callable[[Running], EvictionReason | None]
+"""Why a running job may be evicted, None when it may not."""
+
+
+class Shortfall:
+    """What jobs must release before the limits of another let it start: how much, by scope. Nothing by default."""
+
+    __slots__ = ("_admission", "missing")
+
+    def __init__(self, missing: Mapping[Scope, Used] | None = None, admission: Admission | None = None) -> None:
+        self.missing = missing or {}
+        self._admission = admission
+
+    @property
+    def lifted(self) -> bool:
+        """Whether enough is released."""
+        return all(max(used) <= 0 for used in self.missing.values())
+
+    def scopes_of(self, one: Running) -> tuple[Scope, ...]:
+        """The scopes that the end of this job would help, of those in which something is missing."""
+        scopes = () if self._admission is None else self._admission.scopes_of(one.job)
+        return tuple(scope for scope in self.missing if scope in scopes)
+
+    def without(self, one: Running) -> "Shortfall":
+        """What is still missing once this job has ended."""
+        return self._counting(one, -1)
+
+    def with_again(self, one: Running) -> "Shortfall":
+        """What is missing if this job, whose end is counted here, goes on after all."""
+        return self._counting(one, 1)
+
+    def _counting(self, one: Running, times: int) -> "Shortfall":
+        if self._admission is None or not self.missing:
+            return self
+        scopes, used = self._admission.scopes_of(one.job), self._admission.demands.of(one.job, one.allocation.placement)
+        return Shortfall(
+            {scope: left.plus(used, times) if scope in scopes else left for scope, left in self.missing.items()},
+            self._admission,
+        )
+
+
+NO_SHORTFALL = Shortfall()
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionPlan:
+    """Where a job will be placed, and the jobs to evict for that, each with the reason.
+
+    The placement counts jobs that are already stopping as gone.
+    """
+
+    placement: Placement
+    evicted: tuple[tuple[Running, EvictionReason], ...] = ()
+
+
+def plan_evictions(
+    draft: Draft,
+    wanted: PlacementRequest,
+    running: Iterable[Running],
+    reason: WhyEvict,
+    now: float,
+    *,
+    short: Shortfall = NO_SHORTFALL,
+) -> EvictionPlan | None:
+    """Which jobs to evict, and why, so that the request fits and nothing is `short`; None if that cannot be had so.
+
+    No job is evicted if the request fits once the jobs that are already stopping are gone.
+    The least urgent job (with the highest priority number) is evicted first, then the one that loses the least work in
+    GPU-seconds, and as few jobs as possible. Of several nodes, the one whose most urgent victim is least urgent.
+    """
+    running = list(running)
+    gone = [one for one in running if one.job.phase is Phase.STOPPING]
+    stopping = draft_without(draft, gone)
+    for one in gone:
+        short = short.without(one)
+    placement = choose(stopping, wanted) if short.lifted else None
+    if isinstance(placement, Placement):
+        return EvictionPlan(placement)
+    reasons = {one.job.id: why for one in running if one.runs and (why := reason(one)) is not None}
+    candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: eviction_cost(one, now))
+    chosen: list[Running] | None = None
+    for some in _by_node(candidates, wanted) if short.lifted else _by_limits(candidates, wanted, short):
+        enough = _fewest(stopping, wanted, some, short)
+        if enough is not None and (chosen is None or _cost(enough, now) < _cost(chosen, now)):
+            chosen = enough
+    if chosen is None:
+        return None
+    placement = choose(draft_without(stopping, chosen), wanted)
+    assert isinstance(placement, Placement), "the chosen victims make the request fit"
+    return EvictionPlan(placement, tuple((one, reasons[one.job.id]) for one in chosen))
+
+
+def eviction_cost(one: Running, now: float) -> tuple[float, float, int]:
+    """A sort key, lowest first: by urgency, then by lost work in GPU-seconds, then the latest submitted first."""
+    return (-one.job.spec.priority, _lost(one, now), -one.job.sequence)
+
+
+def _lost(one: Running, now: float) -> float:
+    """GPU-seconds of work that are lost if it is evicted."""
+    return one.allocation.gpus * max(0.0, now - one.allocation.created_at)
+
+
+def _cost(some: Sequence[Running], now: float) -> tuple[float, float, int, tuple[str, ...]]:
+    urgent = max(-one.job.spec.priority for one in some)
+    return urgent, sum(_lost(one, now) for one in some), len(some), tuple(sorted(one.job.id for one in some))
+
+
+def _by_node(candidates: Sequence[Running], wanted: PlacementRequest) -> list[list[Running]]:
+    """The candidates on each node; all together for a gang that may use several nodes."""
+    if wanted.request.gang_size > 1 and not wanted.request.one_node:
+        return [list(candidates)]
+    names = sorted({member.node for one in candidates for member in one.allocation.placement.members})
+    return [
+        [one for one in candidates if any(member.node == name for member in one.allocation.placement.members)]
+        for name in names
+    ]
+
+
+def _by_limits(candidates: Sequence[Running], wanted: PlacementRequest, short: Shortfall) -> list[list[Running]]:
+    """The candidates on each node, then all, then all with those first that help with most limits."""
+    helpful = sorted(candidates, key=lambda one: -len(short.scopes_of(one)))
+    return [*_by_node(candidates, wanted), list(candidates), helpful]
+
+
+def _fewest(
+    draft: Draft, wanted: PlacementRequest, candidates: Sequence[Running], short: Shortfall
+) -> list[Running] | None:
+    """The fewest candidates, cheapest first, whose eviction makes the request fit; None if all together do not."""
+    taken: list[Running] = []
+    trial = draft.branch()
+    for one in candidates:
+        if short.lifted and fits(trial, wanted):
+            break
+        trial.give(one.allocation.placement.members)
+        short = short.without(one)
+        taken.append(one)
+    if not short.lifted or not fits(trial, wanted):
+        return None
+    for one in reversed(list(taken)):
+        spared = short.with_again(one)
+        others = [other for other in taken if other is not one]
+        if spared.lifted and fits(draft_without(draft, others), wanted):
+            taken, short = others, spared
+    return taken
+
+
+def draft_without(draft: Draft, some: Iterable[Running]) -> Draft:
+    """A copy of the draft in which these jobs hold nothing."""
+    draft_without = draft.branch()
+    for one in some:
+        draft_without.give(one.allocation.placement.members)
+    return draft_without

@@ -1,0 +1,264 @@
+"""Why no node could ever serve a request, and the most that may be asked for instead."""
+
+from dataclasses import replace
+
+from corral.core.model.audience import Audience
+from corral.core.model.devices.device import FIRST_VENDOR, Device
+from corral.core.model.devices.device_model import model_matches
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.submission import Submission
+from corral.core.model.placing.allocation import Placement
+from corral.core.model.placing.placement_rules import allows
+from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
+from corral.core.model.version import dotted, version_tuple
+from corral.core.model.view import View
+from corral.core.scheduling.explaining.phrases import (
+    count_of_cpus,
+    flags_of,
+    nodes_called,
+    selectors_called,
+    short_model,
+)
+from corral.core.scheduling.explaining.suggestions import smaller_requests
+from corral.core.scheduling.explaining.unshareable import sharing_lack
+from corral.core.scheduling.placing.eligible_nodes import emptied
+from corral.core.scheduling.placing.node_by_node import choose, fits, speed_on
+from corral.core.scheduling.state.draft import Draft, PlacementRequest
+
+
+def impossible(
+    view: View,
+    request: Request,
+    speeds: tuple[tuple[str, float], ...] = (),
+    closed_pools: tuple[str, ...] = (),
+    *,
+    audience: Audience = Audience.COMMAND_LINE,
+) -> str | None:
+    """Why no node here could ever serve the request, with the most that it may ask for; None when one could.
+
+    `speeds` are the job's, as `JobSpec` has them, `closed_pools` the pools that it never gets.
+    While the inventory is not known (a driver is down, a node has not answered yet) nothing is impossible.
+    """
+    if not view.nodes or not view.silences.keys() <= view.nodes.keys():
+        return None
+    unknown = _unknown_device(view, request)
+    if unknown is not None:
+        return unknown
+    if request.tells_nodes_apart:
+        allowed = {name: node for name, node in view.nodes.items() if request.allows_node(name)}
+        if not allowed:
+            return _no_node_left(view, request)
+        view = replace(view, nodes=allowed)
+    empty, request = emptied(view), request.without_neighbours()
+    answer = choose(empty, PlacementRequest(request))
+    if isinstance(answer, Placement):
+        wanted = PlacementRequest(request, speeds=speeds)
+        apart = replace(wanted, closed_pools=closed_pools)
+        return _too_slow(view, empty, wanted) or _set_apart(empty, apart, audience)
+    member = replace(request, gang_size=1)
+    if request.gang_size > 1 and fits(empty, PlacementRequest(member)):
+        if request.spread and request.gang_size > len(view.nodes):
+            return _too_few_nodes(view, empty, request, audience)
+        most = _largest_gang(empty, request)
+        return f"all nodes together can hold {most} such members at once; ask for {most} at most"
+    return _lacking(view, empty, member, audience)
+
+
+def refuse_impossible(view: View, submission: Submission, closed_pools: tuple[str, ...] = ()) -> None:
+    """Raise Refused, with the most that it may ask for, when no node here could ever serve the submission.
+
+    `closed_pools` are the pools that it never gets.
+    """
+    never = impossible(view, submission.request, submission.speeds, closed_pools)
+    if never is not None:
+        raise Refused(never, field="request")
+
+
+def _too_slow(view: View, empty: Draft, wanted: PlacementRequest) -> str | None:
+    """The message where only devices on which the job does not run could serve the request; None where others can."""
+    if not wanted.speeds or fits(empty, wanted):
+        return None
+    models = {device.model for node in view.nodes.values() for device in node.devices}
+    able = [short_model(model) for model in sorted(models) if speed_on(wanted.speeds, model) > 0]
+    runs = f"of those here it runs on {', '.join(able)} alone" if able else "it runs on no model that is here"
+    return f"no node has enough GPUs on which the job runs: by --speed, {runs}; ask for fewer, or drop a speed of 0"
+
+
+def _set_apart(empty: Draft, wanted: PlacementRequest, audience: Audience) -> str | None:
+    """The message where only devices of closed pools could serve the request; None where others can."""
+    if not wanted.closed_pools or fits(empty, wanted):
+        return None
+    smaller = (replace(wanted, request=request) for request in smaller_requests(wanted.request))
+    fewer = next((each.request for each in smaller if fits(empty, each)), None)
+    most = (
+        f"the most you can ask for is {flags_of(fewer, wanted.request, audience)}"
+        if fewer
+        else "ask who they belong to"
+    )
+    closed = wanted.closed_pools
+    apart = f"pools {' and '.join(closed)}, which are" if len(closed) > 1 else f"pool {closed[0]}, which is"
+    return f"too few GPUs are left beside {apart} set apart for others; {most}"
+
+
+def _too_few_nodes(view: View, empty: Draft, request: Request, audience: Audience) -> str:
+    """The message for a gang with more members, each on a node of its own, than there are nodes."""
+    on_one = replace(request, gang_size=1, spread=False, devices=request.gang_size * request.devices)
+    nodes = f"{len(view.nodes)} nodes are" if len(view.nodes) > 1 else "one node is"
+    instead = f"the most you can ask for is {count_of(len(view.nodes), 'node')}"
+    if fits(empty, PlacementRequest(on_one)):
+        instead = f"ask for one node and {flags_of(on_one, audience=audience)}"
+    return f"{request.gang_size} nodes are asked for, a member of the gang on each, and {nodes} here; {instead}"
+
+
+def _largest_gang(empty: Draft, request: Request) -> int:
+    size = request.gang_size - 1
+    while size > 1 and not fits(empty, PlacementRequest(replace(request, gang_size=size))):
+        size -= 1
+    return size
+
+
+def _unknown_device(view: View, request: Request) -> str | None:
+    known = {device.uuid for node in view.nodes.values() for device in node.devices}
+    for uuid in request.device_uuids:
+        if uuid not in known:
+            return f"no GPU here has the UUID {uuid}; {nearest(uuid, known) or 'there is none at all'}"
+    if request.device_uuids and request.split_milli is None and len(request.device_uuids) != request.devices:
+        named = count_of(len(request.device_uuids), "GPU")
+        return f"{named} named but {request.devices} asked for; the numbers must agree"
+    return None
+
+
+def _no_node_left(view: View, request: Request) -> str:
+    """The message where no node is left of those that the request names, or by those that it excludes."""
+    unknown = [name for name in request.named_nodes if name not in view.nodes]
+    if unknown:
+        return f"there is no node {unknown[0]} here; {nearest(unknown[0], view.nodes)}"
+    excluded = nodes_called([name for name in sorted(view.nodes) if name in request.excluded_nodes])
+    if request.named_nodes:
+        return f"all nodes that it names are excluded: {excluded}; leave one of them out of the excluded nodes"
+    return f"all nodes here are excluded: {excluded}; exclude fewer"
+
+
+def _lacking(view: View, empty: Draft, request: Request, audience: Audience) -> str:
+    """Which part of a request without a gang no node can serve, the simplest first."""
+    nodes = [view.nodes[name] for name in sorted(view.nodes)]
+    here = "this machine" if len(nodes) == 1 else "the largest node"
+    if len(request.named_nodes) == 1:
+        here = f"node {request.named_nodes[0]}"
+    most = max(len(node.devices) for node in nodes)
+    if request.devices > most:
+        if most == 0 and audience is not Audience.COMMAND_LINE:
+            return f"{here} has no GPU that Corral can see, which {audience.look('corral doctor')} looks into"
+        if most == 0:
+            return (
+                f"{here} has no GPU that Corral can see, which `corral doctor` looks into; --gpus 0 is a job without "
+                "one, and `corral up --mock` serves described ones"
+            )
+        gpus = count_of(most, "GPU")
+        return f"{here} has {gpus}; the most you can ask for is {gpus}" + (" on one node" if len(nodes) > 1 else "")
+    for words in (_host_lack(view, request), _node_lack(view, request), _device_lack(view, request)):
+        if words is not None:
+            return words
+    for count in range(request.devices - 1, 0, -1):
+        if fits(empty, PlacementRequest(replace(request, devices=count))):
+            return f"no node has {request.devices} such GPUs; the most you can ask for is {count} of them on one node"
+    if request.split_milli is not None and not request.may_fragment:
+        wanted = format_share(request.split_milli)
+        return (
+            f"{wanted} of a GPU takes parts of several, and it may take a part of one only, as its own may_fragment "
+            "or the site's split_fragments says; ask for --gpus 1 or less, or for whole ones"
+        )
+    return "no node has all of this together; ask for less, or leave out a condition"
+
+
+def _host_lack(view: View, request: Request) -> str | None:
+    lacks = (
+        (request.cpu_milli, max(node.cpu_milli for node in view.nodes.values()), count_of_cpus, ""),
+        (request.host_memory_mib, max(node.memory_mib for node in view.nodes.values()), format_memory, " of memory"),
+        (request.disk_mib, max(node.disk_mib for node in view.nodes.values()), format_memory, " of disk"),
+    )
+    for wanted, most, in_words, kind in lacks:
+        if wanted > most:
+            return f"no node has {in_words(wanted)}{kind}; the most you can ask for is {in_words(most)}"
+    return None
+
+
+def _node_lack(view: View, request: Request) -> str | None:
+    labels = {label for node in view.nodes.values() for label in node.labels}
+    for key, value in request.labels:
+        if (key, value) not in labels:
+            others = sorted(v for k, v in labels if k == key)
+            known = nearest(key, {k for k, _ in labels}) or "no node has labels"
+            there = f"{key} is one of {', '.join(others)}" if others else known
+            return f"no node has the label {key}={value}; {there}"
+    if request.rules is not None and not any(
+        allows(request.rules, node.labels, name) for name, node in view.nodes.items()
+    ):
+        return f"no node has labels as its node affinity asks: {selectors_called(request.rules.nodes)}"
+    if request.min_driver is not None:
+        drivers = [version_tuple(node.driver_version) or () for node in view.nodes.values()]
+        if max(drivers) < request.min_driver:
+            return f"no node has driver {_dotted(request.min_driver)} or newer; the newest is {_dotted(max(drivers))}"
+    if request.min_cuda is not None:
+        cudas = [node.cuda_version or () for node in view.nodes.values()]
+        if max(cudas) < request.min_cuda:
+            return f"no node has CUDA {_dotted(request.min_cuda)} or newer; the newest is {_dotted(max(cudas))}"
+    return None
+
+
+def _device_lack(view: View, request: Request) -> str | None:
+    devices = [device for name in sorted(view.nodes) for device in view.nodes[name].devices]
+    if not devices:
+        return None
+    vendor = request.vendor or FIRST_VENDOR
+    makers = sorted({device.vendor for device in devices})
+    if vendor not in makers:
+        return f"no GPU here is made by {vendor}, which the job is for; there are those of {' and '.join(makers)}"
+    devices = [device for device in devices if device.vendor == vendor]
+    if not any(model_matches(request.models, device.model) for device in devices):
+        counts: dict[str, int] = {}
+        for device in devices:
+            counts[short_model(device.model)] = counts.get(short_model(device.model), 0) + 1
+        there = ", ".join(f"{model} ({count})" for model, count in sorted(counts.items()))
+        return f"no GPU here is of model {' or '.join(request.models)}; there are: {there}"
+    able = [device for device in devices if _is_meant(request, device)]
+    if not able:
+        return f"the GPUs that are named are of no model {' or '.join(request.models)}; leave one of the two out"
+    nodes = [view.nodes[name].devices for name in sorted(view.nodes)]
+    unshared = sharing_lack([[device for device in node if _is_meant(request, device)] for node in nodes], request)
+    if unshared is not None:
+        return unshared
+    none = _none_of(request)
+    memory = max(device.memory_mib or 0 for device in able)
+    least = max(request.min_memory_mib or 0, request.memory_mib or 0)
+    if least > memory:
+        wanted, most = format_memory(least), format_memory(memory)
+        if wanted == most:
+            wanted, most = f"{least}M", f"{memory}M"
+        return f"{none} has {wanted} of memory; the most you can ask for is {most}"
+    compute: tuple[int, ...] = max(device.compute_capability or () for device in able)
+    if request.min_compute is not None and compute < request.min_compute:
+        return (
+            f"{none} has compute capability {_dotted(request.min_compute)} or higher; the highest is {_dotted(compute)}"
+        )
+    if request.share_milli > MILLI_PER_DEVICE:
+        return "a share is at most the whole GPU, 1"
+    return None
+
+
+def _is_meant(request: Request, device: Device) -> bool:
+    named = not request.device_uuids or device.uuid in request.device_uuids
+    made = device.vendor == (request.vendor or FIRST_VENDOR)
+    return made and named and model_matches(request.models, device.model)
+
+
+def _none_of(request: Request) -> str:
+    """The subject of a sentence on the devices that the request allows: "no GPU here", "no GPU of model A100 here"."""
+    if request.device_uuids:
+        return "none of the GPUs that are named"
+    return f"no GPU of model {' or '.join(request.models)} here" if request.models else "no GPU here"
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return dotted(version) or "unknown"

@@ -1,0 +1,166 @@
+"""The clauses of an explanation: why a job waits, for what, and when it is expected to start."""
+
+from corral.core.model.audience import Audience
+from corral.core.model.jobs.dependency import Condition, clauses_of
+from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.placing.certainty import Certainty
+from corral.core.model.placing.fit import Misfit
+from corral.core.model.placing.plan import Plan, Wait, WaitReason
+from corral.core.model.units import count_of, format_duration
+from corral.core.model.view import View
+from corral.core.scheduling.explaining.eviction_notices import room_to_make
+from corral.core.scheduling.explaining.phrases import job_called, need_of
+from corral.core.scheduling.explaining.shortage import shortage
+from corral.core.scheduling.forecast import ExpectedStart
+from corral.core.scheduling.queueing.admission import ineligible
+from corral.core.scheduling.queueing.pools import Pools
+
+
+def wait_of_ineligible(job: Job, now: float) -> Wait | None:
+    """Why a job is not eligible to start yet, None when it is eligible."""
+    barrier = ineligible(job, now)
+    return None if barrier is None else Wait(job.id, barrier.reason, 0, until=barrier.until, detail=barrier.detail)
+
+
+def wait_clause(
+    view: View,
+    job: Job,
+    wait: Wait,
+    position: int,
+    now: float,
+    *,
+    plan: Plan | None = None,
+    audience: Audience = Audience.COMMAND_LINE,
+) -> str:
+    """Why the job waits, to be put after "waits": ": it is on hold; ...", " for job 3, which is running; ...".
+
+    `plan` is the one that `wait` is of, where it is known.
+    """
+    match wait.reason:
+        case WaitReason.HELD:
+            if audience is Audience.PAGE:
+                return ": it is on hold; Release lets it go"
+            return f": it is on hold; {audience.look(f'corral release {job.id}')} lets it go"
+        case WaitReason.DEPENDENCY:
+            return f" for {dependency_clause(view, job)}"
+        case WaitReason.BEGIN_TIME:
+            return f": its begin time comes in {format_duration((wait.until or now) - now)}"
+        case WaitReason.BACKOFF:
+            why = f" ({job.reason})" if job.reason else ""
+            pause = format_duration((wait.until or now) - now)
+            return f": its last start failed{why}; it is tried again in {pause}"
+        case WaitReason.ARRAY_LIMIT:
+            return f": {wait.detail}; it starts when one of them ends"
+        case WaitReason.LIMIT:
+            return f": {wait.detail}; it starts when enough of that is released"
+        case WaitReason.PRIORITY:
+            return f": {_behind(view, job, wait)}"
+        case WaitReason.RESERVATION:
+            return f": {_would_delay(view, job, wait, plan, now)}"
+        case WaitReason.RESOURCES if wait.misfit is not None:
+            return f": {_shortage(view, job, wait.misfit, now)}"
+        case _ if position > 1:
+            return f": {count_of(position - 1, 'job')} ahead of it, and it is looked at after them"
+        case _:
+            return ": it has just come and has not been looked at yet"
+
+
+def when_it_starts(view: View, expected: ExpectedStart, now: float) -> str:
+    """A sentence on when the job starts, or on which job of unknown end that depends; "" where neither is known."""
+    if expected.start_at is not None:
+        wait_s = max(0.0, expected.start_at - now)
+        if expected.certainty is Certainty.PROMISE:
+            return f"It starts in {format_duration(wait_s)} at the latest, which is reserved for it."
+        if expected.evictions:
+            soon = f" in {format_duration(wait_s)}" if wait_s else ""
+            return f"It is expected to start{soon}{',' if soon else ''} {room_to_make(view, expected.evictions)}."
+        return f"It is expected to start in {format_duration(wait_s)}." if wait_s else ""
+    if expected.depends_on is None or expected.depends_on not in view.jobs:
+        return ""
+    return f"When it starts depends on {job_called(view.jobs[expected.depends_on])}, which has no time limit."
+
+
+def dependency_clause(view: View, job: Job) -> str:
+    """What the job depends on, and what must become of it: "train (job 3), which is running; it starts after ..."."""
+    words = []
+    # Jobs that have ended may be gone from the view.
+    waited_for = [parent for parent in job.waits_for if parent in view.jobs] or job.waits_for
+    for parent in waited_for[:3]:
+        other = view.jobs.get(parent)
+        phase = "" if other is None else f", which is {'waiting' if other.phase is Phase.PENDING else 'running'}"
+        words.append((f"job {parent}" if other is None else job_called(other)) + phase)
+    more = len(waited_for) - 3
+    if more > 0:
+        words.append(f"{more} more")
+    return f"{'; '.join(words)}; it starts {_after_what(job, len(waited_for))}"
+
+
+_PLAINLY = {
+    Condition.OK: ("that succeeds", "they succeed"),
+    Condition.CORR: ("that succeeds", "they succeed"),
+    Condition.ANY: ("that ends", "they end"),
+    Condition.SINGLETON: ("that ends", "they end"),
+    Condition.NOT_OK: ("that ends otherwise than well", "they end otherwise than well"),
+    Condition.START: ("that starts", "they start"),
+}
+
+
+_TO_SET_IT_S = 60.0
+
+_OF_ONE = {
+    Condition.OK: "{} succeeds",
+    Condition.CORR: "its element of {} succeeds",
+    Condition.ANY: "{} ends",
+    Condition.SINGLETON: "every earlier job of its name ends",
+    Condition.NOT_OK: "{} ends otherwise than well",
+    Condition.START: "{} starts",
+}
+
+
+def _after_what(job: Job, count: int) -> str:
+    """What must become of the jobs it depends on: "after they succeed", "after 3 ends and 4 starts or 5 succeeds"."""
+    clauses = clauses_of(job.conditions or job.spec.after)
+    wanted = {term.condition for clause in clauses for term in clause} or {Condition.OK}
+    if all(len(clause) == 1 for clause in clauses) and len({_PLAINLY[one] for one in wanted}) == 1:
+        return f"after {_PLAINLY[wanted.pop()][count > 1]}"
+    some = [" or ".join(_OF_ONE[term.condition].format(term.job_id) for term in clause) for clause in clauses[:3]]
+    return f"after {' and '.join(some)}" + (f" and {len(clauses) - 3} more" if len(clauses) > 3 else "")
+
+
+def _behind(view: View, job: Job, wait: Wait) -> str:
+    ahead = view.jobs.get(wait.behind or "")
+    if ahead is None:
+        return f"what it needs ({need_of(job.spec.request)}) is kept for a job ahead of it"
+    if wait.detail is not None:
+        return (
+            f"{wait.detail} is kept for {job_called(ahead)}, which goes first and needs {need_of(ahead.spec.request)}"
+        )
+    first = f" with priority {ahead.spec.priority}" if ahead.spec.priority != job.spec.priority else ""
+    return (
+        f"{need_of(job.spec.request)} would be free, but {job_called(ahead)} goes first{first} "
+        f"and waits for {need_of(ahead.spec.request)}"
+    )
+
+
+def _would_delay(view: View, job: Job, wait: Wait, plan: Plan | None, now: float) -> str:
+    ahead = view.jobs.get(wait.behind or "")
+    delayed = "a job ahead of it" if ahead is None else job_called(ahead)
+    return (
+        f"{need_of(job.spec.request)} would be free, but starting it would delay {delayed}, which has that reserved; "
+        f"with {_limit_to_pass(wait, plan, now)} it could run before"
+    )
+
+
+def _limit_to_pass(wait: Wait, plan: Plan | None, now: float) -> str:
+    """Which time limit ends before the job ahead is to start, with some time left to set it."""
+    starts = () if plan is None else plan.future_starts
+    start_at = next((one.start_at for one in starts if one.job_id == wait.behind), now)
+    left_s = start_at - now - _TO_SET_IT_S
+    if left_s < _TO_SET_IT_S:
+        return "a time limit that is short enough"
+    return f"a time limit of {format_duration(left_s // _TO_SET_IT_S * _TO_SET_IT_S)} or less"
+
+
+def _shortage(view: View, job: Job, misfit: Misfit, now: float) -> str:
+    return shortage(view, job.spec.request, misfit, now, Pools(view).placement_request(job, now).closed_pools)

@@ -1,0 +1,53 @@
+"""What would let a job start that waits for one whose start nobody can predict: by its user, and by administrators."""
+
+from corral.core.model.audience import Audience, Option
+from corral.core.model.jobs.job import Job
+from corral.core.model.placing.plan import Wait, WaitReason
+from corral.core.model.queues.queue import Limits
+from corral.core.model.units import format_duration
+from corral.core.model.view import View
+from corral.core.scheduling.explaining.phrases import job_called
+from corral.core.scheduling.forecast import ExpectedStart
+
+_OF_THE_SITE = (
+    "a default time limit (policies.max_job_duration_hours) makes such starts known; `backfill: any` for queue {} "
+    "lets whatever fits start, however long others wait"
+)
+
+
+def remedy(
+    view: View,
+    job: Job,
+    wait: Wait,
+    expected: ExpectedStart,
+    now: float,
+    *,
+    audience: Audience = Audience.COMMAND_LINE,
+    admin: bool = False,
+) -> str:
+    """What its user, or an administrator who asks, can do about a start that is unknown for want of time limits.
+
+    "" where the start is known, or does not depend on time limits.
+    """
+    if expected.start_at is not None or expected.depends_on is None:
+        return ""
+    of_the_site = _OF_THE_SITE.format(job.spec.queue)
+    if wait.reason is not WaitReason.PRIORITY:
+        return f"An administrator can change that: {of_the_site}." if admin else ""
+    ahead = view.jobs.get(wait.behind or "")
+    own = "" if ahead is None else _of_its_own(view.limits, job, ahead, now, audience)
+    if own and not admin:
+        return own
+    return " ".join(part for part in (own, f"An administrator can change that: {of_the_site}.") if part)
+
+
+def _of_its_own(limits: Limits, job: Job, ahead: Job, now: float, audience: Audience) -> str:
+    """Which time limit would let the job pass, and for how long yet; "" where none would."""
+    if not limits.may_be_passed(ahead.waits_since, now) or limits.may_pass(job.spec.time_limit_s):
+        return ""
+    limit_s = limits.pass_unknown_limit_s
+    value = f"{limit_s:.0f}" if audience is Audience.POD else format_duration(limit_s).replace(" ", "")
+    limit = audience.option(Option.TIME, value)
+    left = format_duration(ahead.waits_since + limits.pass_unknown_until_s - now)
+    command = f": `corral update {job.id} {limit}`" if audience is Audience.COMMAND_LINE and job.id.isdecimal() else ""
+    return f"With {limit} or less it may start before {job_called(ahead)}, for {left} yet{command}."

@@ -1,0 +1,175 @@
+"""What a waiting job lacks: what it needs, what the best node has, and who will free more of it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from corral.core.model.devices.device import Device, DeviceCondition, DeviceState, NodeStatus
+from corral.core.model.jobs.job import JobKind, Request
+from corral.core.model.placing.fit import (
+    NEIGHBOUR_CAUSES,
+    NODE_CAUSES,
+    Cause,
+    Misfit,
+    could_use,
+    grant_memory_mib,
+    share_milli_of,
+    strangers_accepted,
+)
+from corral.core.model.placing.state import Slot, node_state
+from corral.core.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
+from corral.core.model.view import View
+from corral.core.scheduling.explaining.excluded_nodes import excluded_nodes
+from corral.core.scheduling.explaining.phrases import count_of_cpus, job_called, jobs_called, need_of
+from corral.core.scheduling.placing.feasibility import useful_devices
+
+_MOST_NAMED = 3
+_CAUSES_OF_RULES = frozenset({*NEIGHBOUR_CAUSES, Cause.TAINT, Cause.NODE_AFFINITY, Cause.MEMBERS, Cause.NODE_NAME})
+
+
+def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_pools: Sequence[str] = ()) -> str:
+    """What is needed, what the best node has free, and which job gives back how much by when.
+
+    Devices of `closed_pools` do not count as free.
+    """
+    need = f"it needs {need_of(request)}"
+    node = view.nodes.get(misfit.node or "")
+    if node is None:
+        return f"{need}; no node is in the cluster now" if not view.nodes else f"{need}; no node has that free"
+    # Members of a gang that fit are placed first: the misfit is of the first one that does not.
+    here = "for the next member best is" if request.gang_size > 1 else "best is"
+    here = node.name if len(view.nodes) == 1 else f"{here} {node.name}, which"
+    if misfit.cause is Cause.CPU:
+        has = f"{count_of_cpus(max(0, misfit.available))} of {count_of_cpus(node.cpu_milli)} free"
+        return f"{need}; {here} has {has}"
+    if misfit.cause is Cause.HOST_MEMORY:
+        has = f"{format_memory(max(0, misfit.available))} of {format_memory(node.memory_mib)} of memory free"
+        return f"{need}; {here} has {has}"
+    if misfit.cause is Cause.DISK:
+        has = f"{format_memory(max(0, misfit.available))} of {format_memory(node.disk_mib)} of disk free"
+        return f"{need}; {here} has {has}"
+    excluded = excluded_nodes(view, request)
+    if misfit.cause is Cause.ANTI_AFFINITY and request.rules is None and request.avoid_jobs:
+        return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which it must not meet"
+    if excluded is not None and misfit.cause in _CAUSES_OF_RULES:
+        return f"{need}; {excluded}"
+    if misfit.cause in NODE_CAUSES:
+        return f"{need}; nothing starts on {_nodes_that_take_nothing(view)}"
+    there = [_inventory(view, node.name, request, now, _set_apart(view, closed_pools)), _frees(view, request, now)]
+    beside = f"nothing starts on {closed}" if (closed := _nodes_that_take_nothing(view)) else None
+    return f"{need}; {here} has {'; '.join(part for part in (*there, beside, excluded) if part)}"
+
+
+def _nodes_that_take_nothing(view: View) -> str:
+    """Each node on which nothing may start, with what is with it: "gpu-03 (silent), gpu-04 (draining) and 2 more"."""
+    closed = [(name, status) for name in sorted(view.nodes) if (status := view.status(name)) is not NodeStatus.READY]
+    named = ", ".join(f"{name} ({status})" for name, status in closed[:_MOST_NAMED])
+    more = len(closed) - _MOST_NAMED
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def _set_apart(view: View, closed_pools: Sequence[str]) -> dict[str, str]:
+    """The pool of each device in a closed pool, by UUID."""
+    return {uuid: name for name in closed_pools for here in view.set_apart[name].values() for uuid in here}
+
+
+def _inventory(view: View, name: str, request: Request, now: float, apart: Mapping[str, str]) -> str:
+    """The node's devices that could serve the request, counted by their state: "2 free, 3 allocated to job 7 (eve)"."""
+    state = node_state(view, name)
+    free, parts = 0, []
+    holders: Counter[str] = Counter()
+    other: Counter[str] = Counter()
+    for device, slot in zip(view.nodes[name].devices, state.slots, strict=True):
+        if request.device_uuids and device.uuid not in request.device_uuids:
+            continue
+        if not could_use(request, slot):
+            other["of another kind"] += 1
+        elif device.uuid in apart:
+            other[f"in pool {apart[device.uuid]}, which is not for this job"] += 1
+        elif slot.blocked is not None and not strangers_accepted(request, slot):
+            other[_blocked(view, device, slot.blocked, now) + _too_little(slot, request)] += 1
+        elif slot.free_milli < share_milli_of(request, slot):
+            holders.update(dict.fromkeys(_holder_ids(view, device.uuid), 1))
+            parts.append(device.uuid)
+        elif (hindrance := _hindrance(slot, request)) is not None:
+            other[hindrance] += 1
+        else:
+            free += 1
+    words = [f"{free} free"]
+    if parts:
+        words.append(f"{len(parts)} {_allocated_to(view, holders)}{_shared(view, parts)}")
+    words += [f"{count} {what}" for what, count in sorted(other.items(), key=lambda item: (-item[1], item[0]))]
+    return ", ".join(words)
+
+
+def _hindrance(slot: Slot, request: Request) -> str | None:
+    """What keeps the request off a device on which the share is free, None when nothing does."""
+    if slot.tenant is not None and not request.whole and slot.tenant != request.tenant:
+        return f"serving {slot.tenant} through MPS (one user at a time)"
+    wanted_mib = grant_memory_mib(request, slot) or 0
+    if wanted_mib and (slot.free_mib is None or slot.free_mib < wanted_mib):
+        left = "an unknown part" if slot.free_mib is None else format_memory(max(0, slot.free_mib))
+        return f"with {left} of memory not granted to others"
+    return None
+
+
+def _holder_ids(view: View, uuid: str) -> list[str]:
+    return [view.allocations[allocation_id].job_id for allocation_id in view.holders.get(uuid, ())]
+
+
+def _allocated_to(view: View, holders: Counter[str]) -> str:
+    ids = sorted(holders, key=lambda job_id: (-holders[job_id], len(job_id), job_id))
+    users = sorted({view.jobs[job_id].spec.user for job_id in ids if job_id in view.jobs})
+    verb = "allocated to"
+    if ids and all(job_id in view.jobs and view.jobs[job_id].spec.kind is JobKind.RESERVE for job_id in ids):
+        verb = "reserved by"
+    return f"{verb} {jobs_called(ids)}" + (f" ({', '.join(users)})" if users and len(users) <= 3 else "")
+
+
+def _shared(view: View, uuids: Iterable[str]) -> str:
+    """How many of these devices are shared, and how much of each is allocated."""
+    in_use = [format_share(milli) for uuid in uuids if (milli := view.allocated_milli(uuid)) < MILLI_PER_DEVICE]
+    return f" ({len(in_use)} shared: {', '.join(in_use)} in use)" if in_use else ""
+
+
+def _blocked(view: View, device: Device, state: DeviceState, now: float) -> str:
+    condition = view.conditions.get(device.uuid)
+    if condition is None:
+        return "not sampled yet"
+    if state in (DeviceState.IN_USE, DeviceState.STALE):
+        users = [str(condition.pod)] if condition.pod is not None else _users(condition)
+        since = condition.strangers_since
+        started = "" if since is None else f" for {format_duration(now - since)}"
+        verb = "in use by" if state is DeviceState.IN_USE else "with memory held, unused, by"
+        return f"{verb} {', '.join(users) or 'somebody'}{started}, not started by Corral"
+    reason = condition.reason(state)
+    return state.value.replace("_", " ") + (f" ({reason})" if reason else "")
+
+
+def _users(condition: DeviceCondition) -> list[str]:
+    return sorted({process.owner or "somebody" for process in condition.strangers})
+
+
+def _too_little(slot: Slot, request: Request) -> str:
+    """What is free on a device that others use, where the request accepts such devices and asks for more."""
+    if request.accept_in_use is None or slot.blocked not in (DeviceState.IN_USE, DeviceState.STALE):
+        return ""
+    left = "an unknown part" if slot.left_mib is None else format_memory(slot.left_mib)
+    return f" ({left} left of it, less than {format_memory(request.accept_in_use)})"
+
+
+def _frees(view: View, request: Request, now: float) -> str | None:
+    """Which job that holds suitable devices reaches its time limit first."""
+    useful = useful_devices(view, request)
+    ends = []
+    for allocation in view.allocations.values():
+        job = view.jobs.get(allocation.job_id)
+        if job is None or job.spec.time_limit_s is None:
+            continue
+        count = sum(uuid in useful for uuid in allocation.placement.uuids)
+        if count:
+            start = job.started_at if job.started_at is not None else allocation.created_at
+            ends.append((start + job.spec.time_limit_s, job.sequence, job, count))
+    if not ends:
+        return None
+    end, _, job, count = min(ends, key=lambda item: item[:2])
+    return f"{job_called(job)} gives back {count} within {format_duration(end - now)} (its time limit)"

@@ -1,0 +1,31 @@
+"""What the jobs of one view can expect, worked out when it is first asked for: places in line, starts, quotas."""
+
+from functools import cached_property
+
+from corral.core.model.jobs.job import Job
+from corral.core.model.view import View
+from corral.core.scheduling.forecast import ExpectedStart, Foresight, MakePlanner, foresee
+from corral.core.scheduling.planner import Planner
+
+
+class Outlook:
+    """A view at one time (Unix seconds), with what follows from it. Not thread-safe, as planners are not."""
+
+    def __init__(self, view: View, now: float, planner: MakePlanner = Planner) -> None:
+        self.view = view
+        self.now = now
+        self._make_planner = planner
+
+    @cached_property
+    def planner(self) -> Planner:
+        """A planner over the view, to be asked and not to be advanced."""
+        return self._make_planner(self.view)
+
+    @cached_property
+    def foresight(self) -> Foresight:
+        """The expected starts of all that waits."""
+        return foresee(self.view, self.now, planner=self._make_planner)
+
+    def start_of(self, job: Job) -> ExpectedStart:
+        """The expected start of a waiting job, or what it depends on."""
+        return self.foresight.in_full(job.id, held=job.held)

@@ -1,0 +1,197 @@
+"""Placing by looking at each node: the fastest that fits, of equals the fullest, and its most available devices."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from corral.core.model.devices.device_model import model_matches
+from corral.core.model.jobs.job import Request
+from corral.core.model.placing.allocation import Member, Placement
+from corral.core.model.placing.fit import Cause, Fit, Misfit, grants_on
+from corral.core.model.placing.split import Strategy
+from corral.core.model.placing.state import NodeState
+from corral.core.scheduling.placing.filling import WholeDevices, filled, fullness
+from corral.core.scheduling.policy import Prefer
+from corral.core.scheduling.state.draft import Draft, PlacementRequest
+from corral.core.scheduling.state.neighbours import member_resident
+
+DeviceOrder = Callable[[str, Sequence[int]], Sequence[int]]
+"""(node name, slots) -> the slots in the order in which to take them; equals keep their order."""
+
+
+def choose(
+    draft: Draft,
+    wanted: PlacementRequest,
+    prefer: Prefer = Prefer.FULLEST,
+    *,
+    order: DeviceOrder | None = None,
+    wholes: WholeDevices | None = None,
+    among: tuple[str, ...] | None = None,
+) -> Placement | Misfit:
+    """A placement of every member of the request, or the misfit of the nearest node. Does not change the draft.
+
+    Members of a gang are placed one after another, so that each sees what those before it took. `order` says which
+    devices of a node are taken first; by default those with the least free. `wholes` chooses the whole devices of a
+    request that fills devices; by default the most available. `among` are the nodes that are looked at, None for all.
+    """
+    names, request = draft.capacity.names if among is None else among, wanted.request
+    if request.gang_size == 1:
+        found = _member(draft, wanted, names, prefer, order, wholes=wholes)
+        return found if isinstance(found, Misfit) else Placement((found,))
+    if not request.one_node:
+        return _gang(draft, wanted, names, prefer, order)
+    misfits = []
+    if request.prefers or request.rules is not None:
+        names = tuple(sorted(names, key=lambda name: -draft.preference(request, name)))
+    for name in names:
+        placed = _gang(draft, wanted, (name,), prefer, order)
+        if isinstance(placed, Placement):
+            return placed
+        misfits.append(placed)
+    return nearest_misfit(request, misfits)
+
+
+def fits(draft: Draft, wanted: PlacementRequest, among: tuple[str, ...] | None = None) -> bool:
+    """Whether there is such a placement."""
+    return isinstance(choose(draft, wanted, among=among), Placement)
+
+
+def nearest_misfit(request: Request, misfits: Sequence[Misfit]) -> Misfit:
+    """The misfit nearest to fitting: one that waiting can help, with the most available of what is wanted."""
+    if not misfits:
+        return Misfit(Cause.NO_NODE, request.gang_size, 0)
+    return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
+
+
+@lru_cache(maxsize=4096)
+def speed_on(speeds: tuple[tuple[str, float], ...], model: str) -> float:
+    """The relative speed of a job with these speeds on the device model; 1 where they do not name it."""
+    for wish, speed in speeds:
+        if model_matches((wish,), model):
+            return speed
+    return 1.0
+
+
+def _gang(
+    draft: Draft, wanted: PlacementRequest, names: tuple[str, ...], prefer: Prefer, order: DeviceOrder | None
+) -> Placement | Misfit:
+    trial = draft.branch()
+    members: list[Member] = []
+    for _ in range(wanted.request.gang_size):
+        found = _member(trial, wanted, names, prefer, order)
+        if isinstance(found, Misfit):
+            return found
+        members.append(found)
+        trial.take((found,), wanted.until, member_resident(wanted.request))
+        if wanted.request.spread:
+            names = tuple(name for name in names if name != found.node)
+    return Placement(tuple(members))
+
+
+def _member(
+    draft: Draft,
+    wanted: PlacementRequest,
+    names: tuple[str, ...],
+    prefer: Prefer,
+    order: DeviceOrder | None,
+    *,
+    wholes: WholeDevices | None = None,
+) -> Member | Misfit:
+    best: tuple[tuple[float, int, int, bool, tuple[int, ...]], str, tuple[int, ...]] | None = None
+    misfits = []
+    for name in names:
+        answer = draft.fit(name, wanted)
+        if isinstance(answer, Fit):
+            speed, slots = _fastest(draft, wanted, name, answer)
+            if len(slots) >= wanted.request.devices:
+                lent_devices = lent_devices_taken(draft, wanted, name, slots)
+                liked = draft.preference(wanted.request, name)
+                fullest = () if prefer is Prefer.FIRST else fullness(draft, wanted, name, answer, slots)
+                rank = (-speed, lent_devices, -liked, bool(answer.parts_milli), fullest)
+                if best is None or rank < best[0]:
+                    best = (rank, name, slots)
+            else:
+                misfits.append(Misfit(Cause.MODEL, wanted.request.devices, len(slots), never=True, node=name))
+        else:
+            misfits.append(answer if answer.node else replace(answer, node=name))
+    if best is not None:
+        return _take(draft, wanted, best[1], best[2], order=order, wholes=wholes)
+    return nearest_misfit(wanted.request, misfits)
+
+
+def lent_devices_taken(draft: Draft, wanted: PlacementRequest, name: str, slots: tuple[int, ...]) -> int:
+    """How many borrowed devices a member would have to take on that node."""
+    lent_slots = draft.capacity.slots_in_pools(name, wanted.lending_pools)
+    return max(0, wanted.request.devices - sum(index not in lent_slots for index in slots)) if lent_slots else 0
+
+
+def _fastest(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit) -> tuple[float, tuple[int, ...]]:
+    """The speed that the job would have on the node, and the slots to choose from for it; devices of speed 0 left out.
+
+    A job runs at the speed of its slowest device. Of parts of several devices, all are taken.
+    """
+    slots = answer.slots
+    if not wanted.speeds or not wanted.request.devices:
+        return 1.0, slots
+    state = draft.free(name)
+    by_model = {model: speed_on(wanted.speeds, model) for model in {slot.model for slot in state.slots}}
+    if len(by_model) == 1:
+        (speed,) = by_model.values()
+        return speed, slots if speed > 0 else ()
+    speeds = {index: by_model[state.slots[index].model] for index in slots}
+    if answer.parts_milli:
+        slowest = min(speeds.values())
+        return slowest, slots if slowest > 0 else ()
+    able = tuple(sorted((i for i in slots if speeds[i] > 0), key=lambda i: (-speeds[i], i)))
+    if len(able) < wanted.request.devices:
+        return 0.0, able
+    slowest = speeds[able[wanted.request.devices - 1]]
+    return slowest, tuple(i for i in able if speeds[i] >= slowest)
+
+
+def _take(
+    draft: Draft,
+    wanted: PlacementRequest,
+    name: str,
+    slots: tuple[int, ...],
+    *,
+    order: DeviceOrder | None,
+    wholes: WholeDevices | None,
+) -> Member:
+    request = wanted.request
+    if request.split_milli is not None:
+        answer = draft.fit(name, wanted)
+        if isinstance(answer, Fit) and answer.parts_milli:
+            if request.split is Strategy.FILL:
+                answer = filled(draft, wanted, name, answer, wholes)
+            state = draft.state(name, wanted)
+            return member_on(draft, request, name, answer.slots, state=state, parts_milli=answer.parts_milli)
+    if len(slots) > request.devices:
+        left, scores = draft.free(name).slots, draft.capacity.scores(name)
+        last = -1 if request.split_milli is not None else 1  # of equals, a splittable share takes the last slot
+        lent_slots = draft.capacity.slots_in_pools(name, wanted.lending_pools)
+        chosen = sorted(slots, key=lambda i: (left[i].free_milli, -scores[i], last * i))
+        if order is not None:
+            chosen = list(order(name, chosen))
+        chosen.sort(key=lambda i: i in lent_slots)
+        slots = tuple(chosen[: request.devices])
+    return member_on(draft, request, name, tuple(sorted(slots)))
+
+
+def member_on(
+    draft: Draft,
+    request: Request,
+    name: str,
+    slots: tuple[int, ...],
+    *,
+    state: NodeState | None = None,
+    parts_milli: Sequence[int] = (),
+) -> Member:
+    """A member that takes all of these slots of a node, with amounts by what is free there, or by `state`.
+
+    `parts_milli` are the parts of a request that is split, if they are decided.
+    """
+    devices = draft.capacity.node(name).devices
+    uuids = [devices[index].uuid for index in slots]
+    grants = grants_on(request, state or draft.free(name), slots, uuids, parts_milli)
+    return Member(name, grants, request.cpu_milli, request.host_memory_mib, request.disk_mib)

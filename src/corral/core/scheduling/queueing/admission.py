@@ -1,0 +1,299 @@
+"""Whether a job may start at all now, whatever devices are free: holds, dependencies, backoff, limits and quotas."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from corral.core.model.jobs.job import Job, JobKind, Request
+from corral.core.model.placing.allocation import Placement
+from corral.core.model.placing.plan import WaitReason
+from corral.core.model.queues.queue import Limits, Project, Queue, Quota
+from corral.core.model.queues.quota import (
+    NOTHING,
+    SITE,
+    UNLIMITED,
+    QuotaUse,
+    Scope,
+    Used,
+    borrowable_milli,
+    excess,
+    least_device_mib,
+    left_milli,
+    quotas_of,
+    scopes_of,
+)
+from corral.core.model.runs.run_history import HOUR_S
+from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
+from corral.core.scheduling.queueing.demand import Demands
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Why a job may not start yet.
+
+    Attributes:
+        until: when this ends by itself, in Unix seconds.
+        scope: whose quota is exceeded, where several jobs share it.
+        counted: whose running jobs count against it, where the end of some of them would lift it.
+        excess: by how much the quota would be exceeded; this much has to be released first.
+        behind: the job for which the rest of the quota is set aside.
+    """
+
+    reason: WaitReason
+    detail: str
+    until: float | None = None
+    scope: Scope | None = None
+    counted: Scope | None = None
+    excess: Used = NOTHING
+    behind: str | None = None
+
+
+def ineligible(job: Job, now: float) -> Barrier | None:
+    """Why the job is not in its queue yet: a hold, a dependency, a begin time, or the backoff after a failed launch.
+
+    None when it is eligible to be scheduled.
+    """
+    if job.held:
+        return Barrier(WaitReason.HELD, "it is on hold")
+    if job.waits_for:
+        return Barrier(WaitReason.DEPENDENCY, ", ".join(job.waits_for[:3]))
+    if job.eligible_at is not None and job.eligible_at > now:
+        if not job.launches:
+            return Barrier(WaitReason.BEGIN_TIME, "it is not to begin yet", until=job.eligible_at)
+        return Barrier(WaitReason.BACKOFF, f"after {job.attempts} attempts", until=job.eligible_at)
+    return None
+
+
+class KeptQuotas(dict[Scope, tuple[str, float, bool]]):
+    """Shared quotas that are set aside, each for the first job that exceeds it: small jobs would starve it otherwise.
+
+    By scope: the job, when enough will be released for it (Unix seconds), and whether others may pass it.
+    """
+
+    def keep(
+        self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Used]], now: float, *, may_be_passed: bool
+    ) -> None:
+        """Set the quota aside, if it is shared and not set aside yet.
+
+        `ends` are the expected ends of the running jobs, each with what it then releases. Jobs that end before enough
+        is released may still start; if that time is not known, only those that pass, while the job `may_be_passed`.
+        """
+        if barrier.scope is not None and barrier.scope not in self:
+            missing, at = barrier.excess, now
+            for end, used in sorted(ends):
+                if missing.devices <= 0 and missing.milli <= 0 and missing.running <= 0 and missing.memory_mib <= 0:
+                    break
+                missing, at = missing.plus(used, -1), end
+            self[barrier.scope] = (job.id, at, False) if at < inf else (job.id, now, may_be_passed)
+
+    def barrier(self, scopes: Iterable[Scope], until: float, *, passes: bool) -> Barrier | None:
+        """The quota of these scopes that is set aside for another job than one that runs `until` then; None if none."""
+        for scope in scopes:
+            ahead, at, passed = self.get(scope, ("", inf, False))
+            if until > at and not (passed and passes):
+                return Barrier(WaitReason.PRIORITY, f"the quota of {scope.kind} {scope.name}", behind=ahead)
+        return None
+
+
+UsedSeconds = Callable[[Scope, float], float]
+"""(scope, period in seconds) -> GPU-seconds used in the scope during that period up to now."""
+
+
+class Admission:
+    """Checks limits and quotas against what is counted, including the jobs started in this cycle.
+
+    `demands` say what a job counts as; `kept` are the quotas that are set aside in this cycle.
+    """
+
+    def __init__(
+        self, use: QuotaUse, demands: Demands, limits: Limits, projects: Mapping[str, Project], used_s: UsedSeconds
+    ) -> None:
+        self._use = use
+        self.demands = demands
+        self.limits = limits
+        self._projects = projects
+        self._used_s = used_s
+        self._since = QuotaUse(use.queues)
+        self.kept = KeptQuotas()
+
+    def without(self, allocations: Iterable[tuple[Job, Placement]]) -> "Admission":
+        """A copy in which these jobs do not count, to see what would then be allowed."""
+        copy = Admission(self._use, self.demands, self.limits, self._projects, self._used_s)
+        copy._since.used.update(self._since.used)
+        for job, placement in allocations:
+            copy._since.count(job, self.demands.of(job, placement), -1)
+        return copy
+
+    def started(self, job: Job, placement: Placement, sign: int = 1) -> None:
+        """Count a job that starts in this cycle; with `sign` -1, take that back."""
+        self._since.count(job, self.demands.of(job, placement), sign)
+
+    def used(self, scope: Scope) -> Used:
+        """What is counted in the scope's name, the starts of this cycle included."""
+        before, since = self._use.used.get(scope, NOTHING), self._since.used.get(scope)
+        return before if since is None else before.plus(since)
+
+    def barrier(self, job: Job, until: float = inf, *, due: bool = False) -> Barrier | None:
+        """The limit or quota that the job would exceed, with the numbers; None when it may start and run `until` then.
+
+        A job whose promise is `due` may use what is set aside for others.
+        """
+        if self.kept and job.spec.request.devices and not due:
+            passes = self.limits.may_pass(job.spec.time_limit_s)
+            kept = self.kept.barrier(scopes_of(job, self._use.queues), until, passes=passes)
+            if kept is not None:
+                return kept
+        if job.array_id is not None and job.array_limit is not None:
+            live = self.used(Scope("array", job.array_id)).running
+            if live >= job.array_limit:
+                return Barrier(WaitReason.ARRAY_LIMIT, f"{live} of at most {job.array_limit} elements run")
+        most = self.limits.max_running_jobs
+        if most is not None and job.spec.kind is JobKind.RUN and (running := self.used(SITE).running) >= most:
+            return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run", counted=SITE)
+        return self._exceeded(job, self.demands.least(job))
+
+    def exceeded(self, job: Job, placement: Placement) -> Barrier | None:
+        """The quota that the job would exceed with this placement; None when it may start there."""
+        return self._exceeded(job, self.demands.of(job, placement))
+
+    def exceeded_only_there(self, job: Job, placement: Placement) -> Barrier | None:
+        """As `exceeded`, for a job that passed `barrier`: that has checked the least that the job can count as."""
+        return None if self.demands.of(job, placement) == self.demands.least(job) else self.exceeded(job, placement)
+
+    def _exceeded(self, job: Job, more: Used) -> Barrier | None:
+        for scope, quota, lent_milli in self._quotas(job):
+            broken = self._broken(scope, quota, more, lent_milli)
+            if broken is not None:
+                shared = scope if scope.kind in ("queue", "project") and quota.gpu_hours is None else None
+                over = excess(self.used(scope).plus(more), quota, lent_milli)
+                return Barrier(WaitReason.LIMIT, broken, scope=shared, counted=scope, excess=over)
+        return None
+
+    def shortfall(self, job: Job) -> dict[Scope, Used] | None:
+        """How much must be released by jobs of each scope before no limit keeps the job from starting.
+
+        None where that would not help: GPU-hours are used up, or its array is to run no more elements.
+        """
+        more = self.demands.least(job)
+        found: dict[Scope, Used] = {}
+        limit = None if job.array_id is None else job.array_limit
+        if limit is not None and self.used(Scope("array", job.array_id or "")).running >= limit:
+            return None
+        most = self.limits.max_running_jobs
+        if most is not None and job.spec.kind is JobKind.RUN and (over := self.used(SITE).running + 1 - most) > 0:
+            found[SITE] = Used(running=over)
+        for scope, quota, lent_milli in self._quotas(job):
+            if more.devices and self._hours_used(scope, quota) is not None:
+                return None
+            running, devices, milli, mib = excess(self.used(scope).plus(more), quota, lent_milli)
+            # What the job takes none of is no limit for it, even where it is exceeded.
+            missing = Used(running, devices * bool(more.devices), milli * bool(more.milli), mib * bool(more.memory_mib))
+            if missing != NOTHING:
+                found[scope] = missing
+        return found
+
+    def scopes_of(self, job: Job) -> tuple[Scope, ...]:
+        """Everybody whose use the job counts to."""
+        return tuple(scopes_of(job, self._use.queues))
+
+    def limited(self, job: Job) -> bool:
+        """Whether any limit or quota applies to the job, whether or not it is exceeded now."""
+        if job.array_limit is not None or self.limits.max_running_jobs is not None:
+            return True
+        return any(quota != UNLIMITED for _, quota, _ in self._quotas(job))
+
+    def request_within(self, job: Job) -> Request:
+        """The job's request, restricted to devices on which it stays within every quota.
+
+        A fixed amount of memory counts as a smaller part of a larger device.
+        """
+        request = job.spec.request
+        if request.memory_mib is None or (request.split_milli or 0) > MILLI_PER_DEVICE:
+            return request
+        rooms = [
+            quota.share_milli + lent_milli - self.used(scope).milli
+            for scope, quota, lent_milli in self._quotas(job)
+            if quota.share_milli is not None
+        ]
+        if not rooms:
+            return request
+        most_milli = min(rooms) // (request.gang_size * request.devices)
+        if most_milli >= MILLI_PER_DEVICE:
+            return request
+        least_mib = least_device_mib(request.memory_mib, most_milli)
+        return replace(request, min_memory_mib=max(request.min_memory_mib or 0, least_mib))
+
+    def loan_milli(self, job: Job, placement: Placement) -> int:
+        """How far above its own quota the job's queue is once the job has started there, in milli-GPU."""
+        queue = self._use.queues.get(job.spec.queue)
+        if queue is None or queue.quota.share_milli is None:
+            return 0
+        used = self.used(Scope("queue", queue.name)).milli + self.demands.of(job, placement).milli
+        return max(0, used - queue.quota.share_milli)
+
+    def left_milli(self, *, user: str, project: str, queue: str) -> int | None:
+        """How many milli-GPU one more job of this user, project and queue may have, in whole quanta; None: no limit."""
+        device_mib = self.demands.device_mib()
+        rooms = [
+            0
+            if self._hours_used(scope, quota) is not None
+            else left_milli(self.used(scope), quota, lent_milli, device_mib=device_mib)
+            for scope, quota, lent_milli in self._quotas_of(user, project, queue)
+        ]
+        return min((room for room in rooms if room is not None), default=None)
+
+    def _quotas(self, job: Job) -> Iterator[tuple[Scope, Quota, int]]:
+        """Every quota that applies to the job, and how many milli-GPU may be borrowed above it now."""
+        return self._quotas_of(job.spec.user, job.spec.project, job.spec.queue)
+
+    def _quotas_of(self, user: str, project: str, queue: str) -> Iterator[tuple[Scope, Quota, int]]:
+        queues = self._use.queues
+        for scope, quota in quotas_of(queues, self._projects, self.limits, user=user, project=project, queue=queue):
+            lent_milli = 0
+            if scope.kind == "queue":
+                lent_milli = borrowable_milli(queues, queues[scope.name], self.used)
+            yield scope, quota, lent_milli
+
+    def _broken(self, scope: Scope, quota: Quota, more: Used, lent_milli: int) -> str | None:
+        if quota == UNLIMITED:
+            return None
+        used = self.used(scope)
+        who = f"{scope.kind} {scope.name}"
+        if quota.running is not None and used.running + more.running > quota.running:
+            return f"{who} runs {used.running} of at most {count_of(quota.running, 'job')}"
+        if quota.devices is not None and more.devices and used.devices + more.devices > quota.devices:
+            return _over(who, str(used.devices), str(more.devices), count_of(quota.devices, "GPU"))
+        if quota.share_milli is not None and more.milli and used.milli + more.milli > quota.share_milli + lent_milli:
+            most = f"{format_share(quota.share_milli)} GPUs"
+            if quota.borrow_milli:
+                most += f", with {format_share(lent_milli)} to borrow now"
+            return _over(who, format_share(used.milli), format_share(more.milli), most)
+        if more.devices and (used_h := self._hours_used(scope, quota)) is not None:
+            period = format_duration(quota.period_s)
+            return f"{who} used {used_h:.1f} of at most {quota.gpu_hours:g} GPU-hours in the last {period}"
+        if quota.memory_mib is not None and more.memory_mib and used.memory_mib + more.memory_mib > quota.memory_mib:
+            return _over(
+                who, format_memory(used.memory_mib), format_memory(more.memory_mib), format_memory(quota.memory_mib)
+            )
+        return None
+
+    def _hours_used(self, scope: Scope, quota: Quota) -> float | None:
+        """The GPU-hours that were used, where they are all that the quota allows; else None."""
+        if quota.gpu_hours is None or quota.period_s is None:
+            return None
+        used_h = self._used_s(scope, quota.period_s) / HOUR_S
+        return used_h if used_h >= quota.gpu_hours else None
+
+
+def _over(who: str, used: str, more: str, most: str) -> str:
+    return f"{who} uses {used} of at most {most}, and this job asks for {more} more"
+
+
+def weighted_usage(admission: Admission, queues: Mapping[str, Queue]) -> Callable[[str], float]:
+    """GPUs per weight that a queue uses now; the queue with the lowest number goes first."""
+
+    def holding(name: str) -> float:
+        queue = queues.get(name)
+        return admission.used(Scope("queue", name)).milli / MILLI_PER_DEVICE / (1.0 if queue is None else queue.weight)
+
+    return holding

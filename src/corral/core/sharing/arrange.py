@@ -1,0 +1,123 @@
+"""How a site shares its devices: the means of each, and MIG slices that are allocated like devices of their own."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from corral.core.model.devices.device import Device, Node, VirtualLayer
+from corral.core.model.devices.device_model import model_matches
+from corral.core.model.devices.means import Means
+from corral.vendors.registry import vendor_of
+
+T = TypeVar("T")
+
+ANY = "*"
+"""The rule for every device that no other rule names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """The site's rules.
+
+    Attributes:
+        rules: (which, means) pairs; `which` is a UUID, an index, words of a model's name, or ANY. A UUID counts more
+            than an index, that more than a model, that more than ANY; of equals the first counts.
+        layers: (which, layer) pairs of the same kind: what makes virtual GPUs of devices.
+        one_user: whether an MPS device serves one Unix user at a time.
+        unfit: why MPS cannot run on a device, for a person, None when it can.
+    """
+
+    rules: tuple[tuple[str, Means], ...] = ()
+    layers: tuple[tuple[str, VirtualLayer], ...] = ()
+    one_user: Callable[[Device], bool] = lambda _: True
+    unfit: Callable[[Node, Device], str | None] = lambda node, device: vendor_of(device).unfit(node, device)
+
+    def node(self, node: Node) -> Node:
+        """The node with the means of each device set, and each slice added as a device.
+
+        A device on which MPS cannot run, although the site asks for it, is exclusive instead, so that no jobs share it
+        without the protection that the site expects (`refusals` says why).
+        """
+        devices = [self._device(node, device) for device in node.devices]
+        return replace(node, devices=(*devices, *_slices(devices)))
+
+    def refusals(self, node: Node) -> tuple[str, ...]:
+        """Why devices are not shared as the site asks, and how they are instead: one sentence for each reason."""
+        alike: dict[tuple[str, bool], list[str]] = {}
+        for device in node.devices:
+            if device.parent_uuid is None and self.means_asked(device) is Means.MPS:
+                why = self.unfit(node, device)
+                if why is not None:
+                    alike.setdefault((why, device.mig_enabled is True), []).append(str(device.index))
+        return tuple(
+            f"GPU {', '.join(indices)}: {why}; {_instead(len(indices), sliced=sliced)}"
+            for (why, sliced), indices in alike.items()
+        )
+
+    def means_asked(self, device: Device) -> Means:
+        """What the rules say of a device; None where none names it."""
+        return _rule_of(self.rules, device) or Means.TIMESLICE
+
+    def _device(self, node: Node, device: Device) -> Device:
+        device = replace(device, virtual=_rule_of(self.layers, device))
+        if device.mig_enabled:
+            return replace(device, means=Means.MIG)
+        means = self.means_asked(device)
+        if means is Means.MIG or (means is Means.MPS and self.unfit(node, device) is not None):
+            means = Means.EXCLUSIVE
+        return replace(device, means=means, one_user=means is Means.MPS and self.one_user(device))
+
+
+def idle_rules(names: Iterable[str], devices: Sequence[Device]) -> tuple[str, ...]:
+    """The names in rules that match none of these devices, in order; slices follow the rule of their device."""
+    whole = [device for device in devices if device.parent_uuid is None]
+    known = {ANY, *(name for device in whole for name in (device.uuid, str(device.index)))}
+    return tuple(
+        which for which in names if which not in known and not any(_is_model(which, device) for device in whole)
+    )
+
+
+def _rule_of(rules: Sequence[tuple[str, T]], device: Device) -> T | None:
+    by_which = dict(reversed(rules))
+    for name in (device.uuid, str(device.index)):
+        if name in by_which:
+            return by_which[name]
+    models = (which for which, _ in rules if which != ANY)
+    model = next((which for which in models if _is_model(which, device)), ANY)
+    return by_which.get(model)
+
+
+def _instead(count: int, *, sliced: bool) -> str:
+    """How devices on which MPS cannot run are shared instead."""
+    if sliced:
+        return "only slices are allocated"
+    return "it is allocated whole" if count == 1 else "they are allocated whole"
+
+
+def _is_model(which: str, device: Device) -> bool:
+    return not which.isdigit() and model_matches((which,), device.model)
+
+
+def _slices(devices: Sequence[Device]) -> list[Device]:
+    """The partitions of sliced devices as devices, with indices after the last one."""
+    index = max((device.index for device in devices), default=-1)
+    slices = []
+    for device in devices:
+        for partition in device.partitions:
+            index += 1
+            slices.append(
+                replace(
+                    device,
+                    uuid=partition.uuid,
+                    index=index,
+                    memory_mib=partition.memory_mib,
+                    partitions=(),
+                    files=partition.files,
+                    links=(),
+                    power_limit_mw=None,
+                    mig_profile=partition.profile,
+                    parent_uuid=device.uuid,
+                    slice_milli=vendor_of(device).slice_milli(partition.profile, partition.memory_mib, device),
+                )
+            )
+    return slices

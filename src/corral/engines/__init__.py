@@ -1,0 +1,4 @@
+"""Where nodes come from, besides this host and mock clusters.
+
+Start with `kubernetes`.
+"""

@@ -1,0 +1,203 @@
+"""Reads the request of a pod that others made, or says why Corral cannot serve the pod."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.job import Request
+from corral.core.model.jobs.pod_ref import PodRef
+from corral.engines.kubernetes.binding.volumes import claims_of
+from corral.engines.kubernetes.cluster.amounts import Amounts, requests_of
+from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources, gpus_of
+from corral.engines.kubernetes.cluster.objects import annotations, labels, mapping, sequence
+from corral.engines.kubernetes.cluster.objects import owner as owner_of
+from corral.engines.kubernetes.cluster.quantities import BadQuantity
+from corral.engines.kubernetes.inventory.pod_placement import placement_rules
+
+Json = Mapping[str, Any]
+
+MIB = 1 << 20
+MOST_WORDS = 20
+MOST_WORD_LENGTH = 200
+MOST_DIGITS = 18
+
+QUEUE, PRIORITY, PROJECT = "corral.dev/queue", "corral.dev/priority", "corral.dev/project"
+GANG, GANG_SIZE = "corral.dev/gang", "corral.dev/gang-size"
+QUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue")
+"""Labels of other schedulers by which a pod names its queue."""
+
+JOBSET = "jobset.sigs.k8s.io/jobset-name"
+POD_GROUP, POD_GROUP_SIZE = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
+_PARTS = ("gpu-fraction", "gpu-memory", "gpu-fraction-num-devices")
+"""Annotations of KAI that ask for a part of a GPU."""
+
+_UNDERSTOOD = frozenset(
+    {
+        *("activeDeadlineSeconds", "affinity", "automountServiceAccountToken", "containers", "dnsConfig", "dnsPolicy"),
+        *("enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostNetwork", "hostPID", "hostUsers"),
+        *("hostname", "hostnameOverride", "imagePullSecrets", "initContainers", "nodeSelector", "os", "overhead"),
+        *("preemptionPolicy", "priority", "priorityClassName", "readinessGates", "resources", "restartPolicy"),
+        *("runtimeClassName", "schedulerName", "schedulingGates", "securityContext", "serviceAccount"),
+        *("serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain", "tolerations", "volumes"),
+        *("terminationGracePeriodSeconds", "topologySpreadConstraints", "nominatedNodeName"),
+    }
+)
+"""Fields of a pod's specification that are honoured here, or that say nothing about where it may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodGang:
+    """The pods that start together: a name within a namespace, and how many; None if only a JobSet says it."""
+
+    namespace: str
+    name: str
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodAsk:
+    """The request of a pod.
+
+    Attributes:
+        pod: which pod.
+        account: its service account.
+        owner: the object that made it, as "Job/train", or "".
+        request: of one member.
+        command: of its first container, or its image.
+        claims: volume claims whose location must be checked.
+        gang: the pods that start together with it, itself included; None for a pod that starts alone.
+    """
+
+    pod: PodRef
+    account: str
+    owner: str
+    request: Request
+    command: tuple[str, ...]
+    queue: str | None = None
+    project: str | None = None
+    priority: int | None = None
+    time_limit_s: float | None = None
+    claims: tuple[str, ...] = ()
+    gang: PodGang | None = None
+
+
+def is_gated(item: Json) -> bool:
+    """Return whether a scheduling gate blocks the pod."""
+    return bool(sequence(mapping(item.get("spec")).get("schedulingGates")))
+
+
+def read_ask(item: Json) -> PodAsk:
+    """Read the request of a Pod object, which is untrusted. Raises Refused for settings that Corral cannot honour."""
+    metadata, spec = mapping(item.get("metadata")), mapping(item.get("spec"))
+    namespace, name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
+    noted, marked = annotations(metadata), labels(metadata)
+    _refuse_unknown(spec, noted)
+    account = str(spec.get("serviceAccountName") or "default")
+    owner = owner_of(metadata)
+    deadline_s = spec.get("activeDeadlineSeconds")
+    queue = next((marked[label] for label in QUEUE_LABELS if marked.get(label)), None)
+    return PodAsk(
+        PodRef(namespace, name, str(metadata.get("uid") or "")),
+        account,
+        "" if owner is None else str(owner),
+        _request(spec, marked, namespace),
+        _command(spec),
+        queue=noted.get(QUEUE) or queue,
+        project=noted.get(PROJECT) or None,
+        priority=_whole(noted, PRIORITY),
+        time_limit_s=float(deadline_s) if isinstance(deadline_s, int) and deadline_s > 0 else None,
+        claims=claims_of(spec, name),
+        gang=_gang(namespace, noted, marked),
+    )
+
+
+def _refuse_unknown(spec: Json, noted: Mapping[str, str]) -> None:
+    for field in spec:
+        if field not in _UNDERSTOOD:
+            raise Refused(f"{field!s:.60}: Corral does not understand this field; remove it, or use another scheduler")
+    for part in _PARTS:
+        if part in noted:
+            raise Refused(f"{part}: Corral binds pods with whole GPUs alone; ask for {_named()} in its limits")
+    for container in (*sequence(spec.get("containers")), *sequence(spec.get("initContainers"))):
+        if any(port.get("hostPort") for port in sequence(container.get("ports"))):
+            raise Refused(
+                f"hostPort: the container {container.get('name')!s:.60} takes a port of its node, and Corral does not "
+                "know which are taken; use a Service"
+            )
+
+
+def _request(spec: Json, marked: Mapping[str, str], namespace: str) -> Request:
+    try:
+        amounts = requests_of(spec)
+    except (BadQuantity, AttributeError, TypeError) as error:
+        raise Refused(f"resources: {error}", field="resources") from None
+    _refuse_other_resources(amounts)
+    return Request(
+        devices=gpus_of(amounts),
+        vendor=next((vendor.name for resource, vendor in gpu_resources().items() if amounts.of(resource)), None),
+        cpu_milli=amounts.cpu_milli,
+        host_memory_mib=-(-amounts.memory_bytes // MIB),
+        disk_mib=-(-amounts.ephemeral_storage_bytes // MIB),
+        rules=placement_rules(spec, marked, namespace),
+    )
+
+
+def _refuse_other_resources(amounts: Amounts) -> None:
+    # Whole names: a name that begins as that of whole GPUs is something else.
+    others = sorted(name for name in amounts.others if name not in gpu_resources())
+    if others:
+        words = f"ask for {_named()}, CPU, memory and storage"
+        raise Refused(f"resources: Corral does not count {others[0]!s:.80}; {words}")
+    makers = [resource for resource in gpu_resources() if amounts.of(resource)]
+    if len(makers) > 1:
+        raise Refused(f"resources: a pod gets GPUs of one maker; ask for {' or '.join(makers)}", field="resources")
+
+
+def _named() -> str:
+    return " or ".join(gpu_resources())
+
+
+def _command(spec: Json) -> tuple[str, ...]:
+    first: Json = next(iter(sequence(spec.get("containers"))), {})
+    words = [*_words(first.get("command")), *_words(first.get("args"))] or [str(first.get("image") or "pod")]
+    printable = ("".join(c if c.isprintable() else " " for c in word[:MOST_WORD_LENGTH]) for word in words[:MOST_WORDS])
+    return tuple(word or " " for word in printable)
+
+
+def _words(written: object) -> list[str]:
+    return [str(word) for word in written] if isinstance(written, list) else []
+
+
+def _gang(namespace: str, noted: Mapping[str, str], marked: Mapping[str, str]) -> PodGang | None:
+    if noted.get(GANG):
+        size = _whole(noted, GANG_SIZE)
+        if size is None:
+            raise Refused(f"{GANG}: it needs {GANG_SIZE}, how many pods the gang has", field=GANG)
+        return PodGang(namespace, noted[GANG], _positive(size, GANG_SIZE))
+    if GANG_SIZE in noted:
+        raise Refused(f"{GANG_SIZE}: it needs {GANG}, a name for the gang", field=GANG_SIZE)
+    if marked.get(POD_GROUP):
+        size = _whole(noted, POD_GROUP_SIZE)
+        if size is None:
+            raise Refused(f"{POD_GROUP}: it needs the annotation {POD_GROUP_SIZE}", field=POD_GROUP)
+        return PodGang(namespace, marked[POD_GROUP], _positive(size, POD_GROUP_SIZE))
+    if marked.get(JOBSET):
+        return PodGang(namespace, marked[JOBSET], None)
+    return None
+
+
+def _positive(size: int, field: str) -> int:
+    if not 1 <= size <= 10_000:
+        raise Refused(f"{field}: {size} is no size of a gang; it is from 1 to 10000", field=field)
+    return size
+
+
+def _whole(noted: Mapping[str, str], name: str) -> int | None:
+    written = noted.get(name)
+    if written is None:
+        return None
+    digits = written.strip().removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS):
+        raise Refused(f"{name}: {written!r:.40} is not a whole number of at most {MOST_DIGITS} digits", field=name)
+    return int(written)

@@ -1,0 +1,89 @@
+"""The pods that name Corral as their scheduler, as the watch reports them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.pod_ref import PodRef
+from corral.engines.kubernetes.binding.pod_ask import PodAsk, is_gated, read_ask
+from corral.engines.kubernetes.cluster.cache import Cache
+from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
+from corral.engines.kubernetes.cluster.objects import mapping
+from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
+from corral.untrusted import Unread, guarded
+
+SCHEDULER = "corral"
+"""The `schedulerName` of pods that Corral binds, unless the site chooses another."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodOfOthers:
+    """A pod that others made and that Corral binds.
+
+    Attributes:
+        facts: the facts that are read of any pod.
+        gated: a scheduling gate blocks it.
+        ask: its request; None if Corral cannot serve it, and once it is on a node.
+        refusal: why Corral cannot serve it; None if it can.
+    """
+
+    facts: PodFacts
+    gated: bool
+    ask: PodAsk | None
+    refusal: str | None = None
+
+    @property
+    def ref(self) -> PodRef:
+        """Which pod it is."""
+        return PodRef(self.facts.namespace, self.facts.name, self.facts.uid)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the pod waits to be bound."""
+        facts = self.facts
+        return facts.node is None and facts.deleting_at_s is None and not facts.ended and not self.gated
+
+    @property
+    def gone(self) -> bool:
+        """Whether its deletion was requested, or it has ended."""
+        return self.facts.deleting_at_s is not None or self.facts.ended
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """Whether it ended without being deleted."""
+        return self.facts.phase == "Succeeded" or (self.facts.ended and self.facts.deleting_at_s is None)
+
+    def mark(self, name: str) -> str | None:
+        """Return an annotation that was written with the binding, or None for an unbound pod."""
+        return self.facts.annotations.get(name) if self.facts.node is not None else None
+
+
+def keep(item: Mapping[str, Any], scheduler: str) -> PodOfOthers | None:
+    """Return the facts kept of a Pod object, or None if it names another scheduler."""
+    return read(item) if mapping(item.get("spec")).get("schedulerName") == scheduler else None
+
+
+def read(item: Mapping[str, Any]) -> PodOfOthers:
+    """Read a Pod object, whatever its scheduler is."""
+    facts = read_pod(item)
+    if facts.node is not None:
+        return PodOfOthers(facts, gated=False, ask=None)
+    ask = guarded(f"pod {facts.namespace}/{facts.name}", partial(_ask_of, item))
+    if isinstance(ask, PodAsk):
+        return PodOfOthers(facts, is_gated(item), ask)
+    return PodOfOthers(facts, is_gated(item), None, f"what it asks for {ask}" if isinstance(ask, Unread) else ask)
+
+
+def _ask_of(item: Mapping[str, Any]) -> PodAsk | str:
+    """Return the request of a pod, or why Corral cannot serve it."""
+    try:
+        return read_ask(item)
+    except Refused as refused:
+        return str(refused)
+
+
+def pods_of_others(pods: ObjectWatch, *, scheduler: str = SCHEDULER) -> Cache[PodOfOthers]:
+    """Return a cache of the pods with this `schedulerName`."""
+    return pods.cache(partial(keep, scheduler=scheduler))

@@ -1,0 +1,38 @@
+"""The resources by which nodes offer whole GPUs and pods ask for them: one of each vendor."""
+
+from collections.abc import Mapping
+from functools import cache
+
+from corral.core.model.devices.device import FIRST_VENDOR
+from corral.engines.kubernetes.cluster.amounts import Amounts
+from corral.engines.kubernetes.cluster.node_facts import NodeFacts
+from corral.vendors.registry import vendor_named, vendors
+from corral.vendors.vendor import GpuLabels, Vendor
+
+
+@cache
+def gpu_resources() -> Mapping[str, Vendor]:
+    """The vendor of each resource of whole GPUs, by its name, which is also the key of the taint of such nodes."""
+    return {vendor.kubernetes.gpu: vendor for vendor in vendors().values()}
+
+
+def gpus_of(amounts: Amounts) -> int:
+    """How many whole GPUs, of any vendor."""
+    return sum(amounts.of(resource) for resource in gpu_resources()) if amounts.others else 0
+
+
+def gpu_resource(vendor: str | None) -> str:
+    """The resource of a vendor's GPUs; of the first one's where none is named."""
+    return vendor_named(vendor or FIRST_VENDOR).kubernetes.gpu
+
+
+def vendor_of_node(facts: NodeFacts) -> Vendor:
+    """Whose GPUs a node has: a node that offers those of two is taken for one with the first ones alone."""
+    others = {**facts.allocatable.others, **facts.capacity.others}
+    offered = (vendor for resource, vendor in gpu_resources().items() if others.get(resource))
+    return next(offered, vendor_named(FIRST_VENDOR))
+
+
+def gpu_labels(facts: NodeFacts) -> GpuLabels:
+    """What a node's labels say of its GPUs."""
+    return vendor_of_node(facts).kubernetes.read_labels(facts.labels)

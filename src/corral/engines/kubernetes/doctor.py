@@ -1,0 +1,326 @@
+"""The checks of `corral doctor --engine kubernetes`: the cluster, our rights, nodes with GPUs, readings, pods,
+services.
+
+Each check asks the cluster once and changes nothing. A problem comes with the command that mends it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from corral.core.model.errors import CorralError
+from corral.core.model.units import count_of
+from corral.engines.kubernetes.binding.lease_record import lease_name, read_lease
+from corral.engines.kubernetes.binding.notices import NOT_QUEUED
+from corral.engines.kubernetes.binding.pods_of_others import SCHEDULER
+from corral.engines.kubernetes.cluster.client import Cluster, Selection
+from corral.engines.kubernetes.cluster.errors import MissingRight, NoSuchObject
+from corral.engines.kubernetes.cluster.gpu_resources import gpu_resources, gpus_of
+from corral.engines.kubernetes.cluster.node_facts import read_node
+from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
+from corral.engines.kubernetes.cluster.resource import (
+    CONFIG_MAPS,
+    EVENTS,
+    LEASES,
+    NODES,
+    OWN_NAMESPACE,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+)
+from corral.engines.kubernetes.cluster.rights import (
+    BINDING,
+    COMMANDS_IN_JOBS,
+    RUNNING_JOBS,
+    SEEING,
+    ServerRight,
+    missing_rights,
+    namespace_is_missing,
+)
+from corral.engines.kubernetes.inventory.pods_elsewhere import PodElsewhere, other_scheduler, warning_of
+from corral.engines.kubernetes.inventory.readings.cluster_readings import EXPORTERS_ALONE, ReadingSources
+from corral.engines.kubernetes.services.cluster_gpus import ClusterGpus, list_gpus
+from corral.engines.kubernetes.services.controllers import CONTROLLERS
+from corral.engines.kubernetes.services.deployed_services import DeployedService
+from corral.engines.kubernetes.services.idle_nodes import NodeGpus
+from corral.engines.kubernetes.services.service_kinds import KINDS
+from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
+
+SEEING_GPUS = "to know GPUs"
+
+RIGHTS: Mapping[str, Sequence[ServerRight]] = {
+    SEEING_GPUS: SEEING,
+    "to run jobs": RUNNING_JOBS,
+    "to run commands inside jobs": COMMANDS_IN_JOBS,
+    "to bind pods of others": BINDING,
+    "to hold GPUs": [ServerRight(verb, CONFIG_MAPS, namespace=OWN_NAMESPACE) for verb in ("get", "create", "patch")],
+    "to tell why pods of jobs do not begin": [ServerRight("list", EVENTS)],
+    # Secrets, too, are mounted; but few sites will let a server read these.
+    "to find volumes missing when jobs are submitted": [
+        ServerRight("get", one) for one in (PERSISTENT_VOLUME_CLAIMS, CONFIG_MAPS)
+    ],
+    "to read dcgm-exporter": [ServerRight("get", PODS, "proxy", everywhere=True)],
+}
+"""The rights that Corral can use, by purpose."""
+
+
+SHOWN = 3
+"""The most names shown of each kind; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHere:
+    """The facts about the server of this home that the checks need.
+
+    Attributes:
+        scheduler: the scheduler name whose pods it binds.
+        tag: the tag on its pods; None if no server has run yet.
+    """
+
+    scheduler: str = SCHEDULER
+    tag: str | None = None
+
+
+NO_SERVER = ServerHere()
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A cluster as the checks look at it.
+
+    Attributes:
+        gpus: its nodes and pods; None if they may not be listed.
+    """
+
+    cluster: Cluster
+    gpus: ClusterGpus | None
+    nodes: Sequence[NodeGpus] = field(default=())
+    here: ServerHere = NO_SERVER
+
+
+Check = Callable[[Examined], CheckResult]
+
+
+def examine(
+    cluster: Cluster, sources: ReadingSources = EXPORTERS_ALONE, here: ServerHere = NO_SERVER
+) -> Iterator[CheckResult]:
+    """Yield the result of each check. If the cluster does not answer, yield only that."""
+    try:
+        major, minor = cluster.version()
+    except CorralError as error:
+        yield CheckResult("cluster", FAILURE, str(error), "check it with: kubectl cluster-info")
+        return
+    yield CheckResult("cluster", OK, f"{cluster} is Kubernetes {major}.{minor}")
+    try:
+        gpus: ClusterGpus | None = list_gpus(cluster, sources)
+    except MissingRight:
+        gpus = None  # told by the check of rights
+    except CorralError as error:
+        yield CheckResult("cluster", FAILURE, str(error))
+        return
+    examined = Examined(cluster, gpus, () if gpus is None else gpus.nodes(), here)
+    checks: dict[str, Check] = {"namespace": _namespace, "rights": _rights}
+    if gpus is not None:
+        checks |= {"nodes": _nodes, "slices": _slices, "taints": _taints, "readings": _readings, "pods": _pods}
+        checks |= {"schedulers": _schedulers}
+    checks |= {"binding": _binding, "queued": _queued, "services": _operators, "deployed": _services}
+    for about, check in checks.items():
+        try:
+            yield check(examined)
+        except CorralError as error:
+            yield CheckResult(about, WARNING, str(error))
+
+
+def _namespace(examined: Examined) -> CheckResult:
+    name = examined.cluster.namespace
+    if namespace_is_missing(examined.cluster):
+        advice = f"kubectl create namespace {name}, or name another with --namespace"
+        return CheckResult("namespace", FAILURE, f"there is no namespace {name}, where jobs and services are", advice)
+    return CheckResult("namespace", OK, f"jobs and services are in {name}")
+
+
+def _rights(examined: Examined) -> CheckResult:
+    cluster = examined.cluster
+    missing = {purpose: lacking for purpose, rights in RIGHTS.items() if (lacking := missing_rights(cluster, rights))}
+    if not missing:
+        return CheckResult("rights", OK, f"all {sum(map(len, RIGHTS.values()))} that Corral uses")
+    told = "; ".join(
+        f"{purpose}: {', '.join(_with_namespace(right, cluster) for right in rights)}"
+        for purpose, rights in missing.items()
+    )
+    state = FAILURE if SEEING_GPUS in missing else WARNING
+    advice = "bind the ClusterRole of docs/kubernetes.md to this user; what you do not use may be missing"
+    return CheckResult("rights", state, f"missing {told}", advice)
+
+
+def _with_namespace(right: ServerRight, cluster: Cluster) -> str:
+    namespace = right.scope(cluster)
+    return str(right) if namespace is None else f"{right} in {namespace}"
+
+
+def _nodes(examined: Examined) -> CheckResult:
+    nodes = examined.nodes
+    if not nodes:
+        gpu, vendor = next(iter(gpu_resources().items()))
+        advice = f"install {vendor.kubernetes.plugin}; see: kubectl describe nodes | grep {gpu}"
+        return CheckResult("nodes", FAILURE, f"no node offers {' or '.join(gpu_resources())}", advice)
+    total, allocatable = sum(one.total_gpus for one in nodes), sum(one.allocatable_gpus for one in nodes)
+    idle = sum(max(0, one.allocatable_gpus - one.requested_gpus) for one in nodes if one.unusable is None)
+    found = f"{count_of(len(nodes), 'node')} with {count_of(total, 'GPU')}, {idle} of which no pod has asked for"
+    if allocatable < total:
+        sick = [one.node_name for one in nodes if one.allocatable_gpus < one.total_gpus]
+        advice = f"look at the device plugin's log and dmesg there; kubectl describe node {sick[0]}"
+        return CheckResult("nodes", WARNING, f"{found}; unhealthy ones on {_some(sick)}", advice)
+    return CheckResult("nodes", OK, found)
+
+
+def _slices(examined: Examined) -> CheckResult:
+    """Resources of GPUs' makers other than whole GPUs, which the planner knows nothing of."""
+    whole, domains = gpu_resources(), tuple(vendor.kubernetes.domain for vendor in gpu_resources().values())
+    of_kind: dict[str, list[str]] = {}
+    for node in map(read_node, examined.cluster.list(NODES)):
+        for resource, count in node.allocatable.others.items():
+            if count and resource not in whole and resource.startswith(domains):
+                of_kind.setdefault(resource, []).append(node.name)
+    if not of_kind:
+        return CheckResult("slices", OK, f"all devices are offered as {' or '.join(whole)}")
+    found = "; ".join(f"{resource} of {_some(nodes)}" for resource, nodes in sorted(of_kind.items()))
+    advice = f"Corral gives out {' or '.join(whole)} alone, which slices are with the strategy single"
+    return CheckResult("slices", WARNING, f"no job or pod of Corral's gets {found}", advice)
+
+
+def _taints(examined: Examined) -> CheckResult:
+    closed = [one for one in examined.nodes if one.unusable is not None]
+    if not closed:
+        return CheckResult("taints", OK, "services may be put on every node with GPUs")
+    found = "; ".join(f"{one.node_name}: {one.unusable}" for one in closed[:SHOWN]) + _more(len(closed))
+    advice = f"if that is not meant: kubectl describe node {closed[0].node_name} | grep -A 5 Taints"
+    state = FAILURE if len(closed) == len(examined.nodes) else WARNING
+    return CheckResult("taints", state, f"no service is put on {found}", advice)
+
+
+def _readings(examined: Examined) -> CheckResult:
+    assert examined.gpus is not None
+    unmetered = [one.node_name for one in examined.nodes if not one.readings]
+    remarks = "".join(f"; {remark}" for remark in examined.gpus.readings.remarks)
+    if not unmetered:
+        return CheckResult("readings", OK, f"of every node{remarks}")
+    found = f"none of {_some(unmetered)}, so what their GPUs do is not known, only what pods ask for{remarks}"
+    advice = (
+        "run dcgm-exporter on every node with GPUs (NVIDIA's GPU operator does), or name a Prometheus that scrapes it"
+    )
+    return CheckResult("readings", WARNING, found, advice)
+
+
+def _pods(examined: Examined) -> CheckResult:
+    assert examined.gpus is not None
+    having = [pod for pod in examined.gpus.pods if pod.node is not None and not pod.ended]
+    waiting = [pod for pod in examined.gpus.pods if pod.node is None and not pod.ended]
+    held = sum(gpus_of(pod.requests) for pod in having)
+    found = f"{count_of(len(having), 'pod')} with {count_of(held, 'GPU')}"
+    if not waiting:
+        return CheckResult("pods", OK, found)
+    first = waiting[0]
+    waits = f"{count_of(len(waiting), 'pod')} with GPUs waiting, first {first.namespace}/{first.name}: {_why(first)}"
+    return CheckResult("pods", WARNING, f"{found}; {waits}", f"kubectl -n {first.namespace} describe pod {first.name}")
+
+
+def _binding(examined: Examined) -> CheckResult:
+    """Which server binds pods that name Corral as their scheduler."""
+    here, pods = examined.here, f"pods with schedulerName {examined.here.scheduler}"
+    try:
+        record = read_lease(examined.cluster.get(LEASES, lease_name(here.scheduler), OWN_NAMESPACE))
+    except NoSuchObject:
+        record = None
+    if record is None or not record.holder:
+        return CheckResult("binding", OK, f"no server binds {pods} now", "corral up --engine kubernetes")
+    if here.tag is None or record.tag == here.tag:
+        whose = "" if here.tag is None else ", that of this home"
+        return CheckResult("binding", OK, f"{pods} are bound by {record}{whose}")
+    advice = f"`corral down` there, or another kubernetes: scheduler_name here; {record.where} renewed it last at"
+    found = f"{pods} are bound by {record}, and not by the server of this home, which takes over when that has ended"
+    return CheckResult("binding", WARNING, found, f"{advice} {record.renewed_at}")
+
+
+def _schedulers(examined: Examined) -> CheckResult:
+    """Check whether other schedulers give out GPUs of the same nodes."""
+    assert examined.gpus is not None
+    here = examined.here
+    found = [
+        PodElsewhere(who, (pod.namespace, pod.name), waits=pod.node is None)
+        for pod in examined.gpus.pods
+        if not pod.ended
+        and gpus_of(pod.requests)
+        and (who := other_scheduler(pod.scheduler, pod.labels, here.scheduler, here.tag)) is not None
+    ]
+    warning = warning_of(found, here.scheduler)
+    if warning is None:
+        return CheckResult("schedulers", OK, "no other scheduler gives out GPUs")
+    told, _, advice = warning.partition(". Two schedulers")
+    return CheckResult("schedulers", WARNING, told, f"two schedulers{advice}")
+
+
+def _queued(examined: Examined) -> CheckResult:
+    """Pods that name Corral as their scheduler, and of which its server has made no job: they are in no listing."""
+    pending = Selection(fields="status.phase=Pending")
+    pods = [pod for item in examined.cluster.list(PODS, pending) if (pod := read_pod(item)).node is None]
+    refused = [
+        (pod, one.message or "")
+        for pod in pods
+        if (one := pod.condition("PodScheduled")) is not None and one.reason == NOT_QUEUED
+    ]
+    if not refused:
+        return CheckResult("queued", OK, "Corral has refused no pod with it as its scheduler")
+    told = "; ".join(f"{pod.namespace}/{pod.name}: {why}" for pod, why in refused[:SHOWN]) + _more(len(refused))
+    first = refused[0][0]
+    advice = f"correct what made it, or: kubectl -n {first.namespace} delete pod {first.name}"
+    return CheckResult("queued", WARNING, f"{count_of(len(refused), 'pod')} in no queue of Corral: {told}", advice)
+
+
+def _why(pod: PodFacts) -> str:
+    scheduled = pod.condition("PodScheduled")
+    told = None if scheduled is None else scheduled.message
+    return told or f"its scheduler ({pod.scheduler}) has said nothing yet"
+
+
+def _operators(examined: Examined) -> CheckResult:
+    installed = [
+        KINDS[via].title
+        for via, controller in CONTROLLERS.items()
+        if controller(examined.cluster).installed(examined.cluster.namespace)
+    ]
+    found = f"{' and '.join(installed)} installed" if installed else "neither OME nor KServe is installed"
+    return CheckResult("services", OK, found, "" if installed else "only `corral deploy` needs one of them")
+
+
+def _services(examined: Examined) -> CheckResult:
+    """Check whether each service runs on the node chosen for it, and is ready."""
+    cluster = examined.cluster
+    controllers = [one for kind in CONTROLLERS.values() if (one := kind(cluster)).installed(cluster.namespace)]
+    rows = [row for one in controllers for row in one.deployments(cluster.namespace)]
+    pods = () if examined.gpus is None else examined.gpus.pods
+    troubled = [(row, why) for row in rows if (why := _trouble(row, pods)) is not None]
+    if not troubled:
+        return CheckResult("deployed", OK, f"{count_of(len(rows), 'service')} in namespace {cluster.namespace}")
+    row = troubled[0][0]
+    found = "; ".join(f"{one.name}: {why}" for one, why in troubled[:SHOWN]) + _more(len(troubled))
+    advice = f"kubectl -n {row.namespace} describe pods -l {KINDS[row.via].pod_label}={row.name}"
+    return CheckResult("deployed", WARNING, found, advice)
+
+
+def _trouble(row: DeployedService, pods: Sequence[PodFacts]) -> str | None:
+    if row.node is not None and row.affinity is None:
+        return f"it was to run on {row.node}, and its affinity is gone"
+    label = KINDS[row.via].pod_label
+    own = [pod for pod in pods if pod.namespace == row.namespace and pod.labels.get(label) == row.name]
+    elsewhere = sorted({pod.node for pod in own if pod.node is not None and row.node not in (None, pod.node)})
+    if elsewhere:
+        how = "is not applied" if row.affinity == "required" else "is only preferred"
+        return f"it was to run on {row.node} and runs on {', '.join(elsewhere)}: the affinity {how}"
+    return None if row.state.state == "ready" else f"{row.state.state}: {row.state.why}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + _more(len(names))
+
+
+def _more(count: int) -> str:
+    return f" and {count - SHOWN} more" if count > SHOWN else ""

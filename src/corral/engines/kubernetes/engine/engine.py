@@ -1,0 +1,196 @@
+"""The nodes of a Kubernetes cluster as a server's nodes, on which jobs run as pods."""
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+
+from corral.clock import SystemClock
+from corral.config import Settings
+from corral.core.control.watching.patrol import Patrol
+from corral.core.model.home import Home
+from corral.core.ports.engine import EngineTraits, Joined, Left
+from corral.core.ports.node import NodeAgent
+from corral.core.ports.pod_jobs import PodJobs
+from corral.engines.kubernetes.binding.pod_binding import PodBinding
+from corral.engines.kubernetes.binding.serving_lease import candidate
+from corral.engines.kubernetes.cluster.client import Cluster
+from corral.engines.kubernetes.cluster.node_facts import read_node
+from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
+from corral.engines.kubernetes.cluster.resource import NODES, PODS
+from corral.engines.kubernetes.cluster.rights import require_namespace, require_rights
+from corral.engines.kubernetes.engine.cluster_feed import ClusterFeed
+from corral.engines.kubernetes.engine.cluster_health import ClusterHealth
+from corral.engines.kubernetes.engine.cluster_launches import ClusterLaunches
+from corral.engines.kubernetes.engine.gpu_readings import LEAST_INTERVAL_S, GpuReadings
+from corral.engines.kubernetes.engine.node_agent import DEFAULT_RUNTIME, ClusterNodeAgent
+from corral.engines.kubernetes.engine.node_book import NodeBook
+from corral.engines.kubernetes.engine.other_schedulers import OtherSchedulers
+from corral.engines.kubernetes.engine.runtimes import ClusterRuntime
+from corral.engines.kubernetes.inventory.occupants import keep_occupant
+from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
+from corral.engines.kubernetes.pods.pod_patrol import INTERVAL_S, PodPatrol
+from corral.engines.kubernetes.pods.runtime import PodRuntime
+from corral.engines.kubernetes.pods.server_tag import names_of_server
+from corral.engines.kubernetes.pods.site import PodSite
+from corral.engines.kubernetes.pods.volume_objects import absence
+
+log = logging.getLogger(__name__)
+
+BINDING_RUNTIME = "binding"
+"""The runtime of launches that bind pods of others."""
+
+THREADS = 16
+"""The number of parallel calls to the API server for work on nodes, and the same number for questions to nodes."""
+
+SYNC_S = 60.0
+"""The server does not start if no page of nodes or pods comes for this long before the first listing is complete."""
+
+
+def make_engine(home: Home, settings: Settings, clock: SystemClock) -> "KubernetesEngine":
+    """The engine of the cluster that the settings name; asks it nothing yet. Raises Refused for a bad kubeconfig."""
+    named = settings.kubernetes
+    cluster = Cluster.connect(named.kubeconfig, named.context, named.namespace)
+    return KubernetesEngine(cluster, home, settings, clock)
+
+
+class KubernetesEngine:
+    """Implements `corral.core.ports.engine.NodeEngine`.
+
+    All calls go to one API server, so its nodes share threads and a feed.
+    """
+
+    def __init__(self, cluster: Cluster, home: Home, settings: Settings, clock: SystemClock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._book = NodeBook(clock)
+        self._nodes, self._pods = ObjectWatch(cluster, NODES), ObjectWatch(cluster, PODS)
+        self._nodes.cache(read_node).subscribe(self._book.nodes_changed)
+        self._pods.cache(keep_occupant).subscribe(self._book.occupants_changed)
+        site, names = _pod_site(cluster, settings), names_of_server(home.cluster_tag_file)
+        self._own_pods = pods = PodRuntime(
+            cluster,
+            names,
+            site,
+            clock,
+            self._book.launch_changed,
+            pods=self._pods,
+            logs=home.logs,
+            kill_grace_s=settings.kill_grace_s,
+            log_max_bytes=settings.log_max_mib << 20,
+        )
+        pod_patrol = PodPatrol(pods, kill_grace_s=settings.kill_grace_s)
+        self._binding = PodBinding(
+            cluster,
+            self._pods,
+            candidate(names.tag, home.root),
+            self._book.launch_changed,
+            scheduler=settings.kubernetes.scheduler_name,
+            users=dict(settings.kubernetes.pod_users),
+        )
+        self._runtimes: Mapping[str, ClusterRuntime] = {DEFAULT_RUNTIME: pods, BINDING_RUNTIME: self._binding.runtime}
+        self._records = ClusterLaunches(
+            self._runtimes, lambda job_id: BINDING_RUNTIME if self._binding.has(job_id) else None
+        )
+        self._others = OtherSchedulers(
+            cluster, self._pods, self._book, clock, scheduler=settings.kubernetes.scheduler_name, tag=names.tag
+        )
+        health = ClusterHealth(cluster, self._nodes, self._pods)
+        self.traits = EngineTraits(
+            "kubernetes",
+            feed=ClusterFeed(self._book, clock, members=self._tell_members, trouble=health.trouble),
+            max_threads=THREADS,
+            least_sample_interval_s=LEAST_INTERVAL_S,
+            containers=site,
+        )
+        readings = _gpu_readings(cluster, self._book, settings, clock)
+        self._patrols = (
+            Patrol("pod-patrol", pod_patrol.look, INTERVAL_S),
+            # Jobs run and start without readings.
+            Patrol("gpu-readings", readings.look, readings.interval_s, vital=False, at_once=True),
+        )
+        self._members: frozenset[str] = frozenset()
+        self._watchers: tuple[Joined, Left] | None = None
+
+    def log_path(self, node: str, job_id: str, rank: int) -> str | None:
+        """Logs are read from the cluster."""
+        return None
+
+    def start(self) -> Mapping[str, NodeAgent]:
+        require_rights(self._cluster)
+        require_namespace(self._cluster)
+        for watch in (self._nodes, self._pods):
+            watch.start()
+        for watch in (self._nodes, self._pods):
+            watch.wait_until_synced(SYNC_S)
+        self._binding.open()
+        self._others.warn()
+        for patrol in self._patrols:
+            patrol.start()
+        self._members = self._book.names()
+        log.info("%s has %d nodes", self._cluster, len(self._members))
+        return {name: self._agent(name) for name in sorted(self._members)}
+
+    def on_record(self) -> tuple[str, ...]:
+        # The marks on pods of others do not count: their owners could write the highest number there and exhaust the
+        # numbers.
+        return tuple(one.launch_id for one in self._own_pods.on_record())
+
+    def at_work(self) -> tuple[str, ...]:
+        made = (f"the pod of job {launch}" for launch in self.on_record())
+        bound = (f"the pod {pod}, which it has bound" for pod in self._binding.runtime.running_by_their_marks())
+        return (*made, *bound)
+
+    def departed(self, node: str) -> NodeAgent | None:
+        return self._agent(node, departed=True)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        return tuple(one for one in (self._binding.why_not, self._others.warning()) if one is not None)
+
+    def attend(self, jobs: PodJobs) -> None:
+        self._binding.attend(jobs)
+
+    def watch(self, joined: Joined, left: Left) -> None:
+        self._watchers = joined, left
+        self._binding.begin()
+
+    def close(self) -> None:
+        self._binding.close()
+        for patrol in self._patrols:
+            patrol.close()
+        for runtime in self._runtimes.values():
+            runtime.close()
+        # The feed may wait for changes: wake it. It reports nothing any more.
+        self._book.wake()
+        for watch in (self._nodes, self._pods):
+            watch.stop()
+        self._cluster.close()
+
+    def _tell_members(self, now: frozenset[str]) -> None:
+        """Report the nodes that came and went since the last report; for the feed's thread."""
+        if self._watchers is None:
+            return
+        joined, left = self._watchers
+        for name in sorted(self._members - now):
+            left(name)
+        for name in sorted(now - self._members):
+            joined(name, self._agent(name))
+        self._members = now
+
+    def _agent(self, name: str, *, departed: bool = False) -> ClusterNodeAgent:
+        return ClusterNodeAgent(
+            name, self._book, self._runtimes, self._records, self._clock, look=self._others.look, departed=departed
+        )
+
+
+def _pod_site(cluster: Cluster, settings: Settings) -> PodSite:
+    named = settings.kubernetes
+    return PodSite(
+        named.image, named.host_paths, named.service_accounts, named.privileged_templates, partial(absence, cluster)
+    )
+
+
+def _gpu_readings(cluster: Cluster, book: NodeBook, settings: Settings, clock: SystemClock) -> GpuReadings:
+    named = settings.kubernetes
+    sources = ReadingSources(named.prometheus_url, exec_nvidia_smi=named.exec_nvidia_smi)
+    return GpuReadings(cluster, book, sources, clock, max(LEAST_INTERVAL_S, settings.sample_interval_s))

@@ -1,0 +1,326 @@
+"""The known state of each node of a cluster: facts from the caches, and the slots of jobs. Does no I/O."""
+
+import math
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from corral.clock import Clock
+from corral.core.model.runs.launch import Launch
+from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
+from corral.engines.kubernetes.cluster.node_facts import NodeFacts
+from corral.engines.kubernetes.cluster.watch_state import Change
+from corral.engines.kubernetes.inventory.devices import slot_count, slot_of_id
+from corral.engines.kubernetes.inventory.occupants import Occupant, PodName
+from corral.engines.kubernetes.inventory.readings.cluster_readings import GpuContainer, is_exporter
+from corral.engines.kubernetes.inventory.readings.gpu_reading import NO_READINGS, GpuReading, NodeReadings
+from corral.engines.kubernetes.inventory.seen_node import SeenNode, see_node, silence_of, with_readings
+
+CHOSEN_S = 10.0
+"""Devices chosen for a start are not shown as those of other pods for this long. Only the display uses it."""
+
+AHEAD_S = 5.0
+"""A pod that was read on a node counts for this long before its watch reports it. It may have gone meanwhile."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """The resources of a launch on its node: its slots, and its pod, existing or planned."""
+
+    slots: tuple[int, ...]
+    pod: PodName
+
+
+@dataclass(slots=True)
+class _KnownNode:
+    facts: NodeFacts | None = None
+    occupants: dict[PodName, Occupant] = field(default_factory=dict)
+    held: dict[str, _Held] = field(default_factory=dict)
+    chosen: dict[int, float] = field(default_factory=dict)
+    """Slots that are about to be held, and until when that counts, by the monotonic clock."""
+    ahead: dict[PodName, tuple[Occupant, float]] = field(default_factory=dict)
+    """Pods of others that were read before the watch reported them, and until when they count."""
+    others_came_s: float = -math.inf
+    """The time at which the last pod of others came."""
+    read: NodeReadings = NO_READINGS
+    seen: SeenNode | None = None
+    changed: bool = True
+    """Whether anything but the readings has changed since the last view of the node."""
+
+    def is_own(self, pod: PodName) -> bool:
+        """Return whether a launch has this pod."""
+        return any(held.pod == pod for held in self.held.values())
+
+    def others(self) -> list[Occupant]:
+        """The pods on it that are no launch's."""
+        own = {held.pod for held in self.held.values()}
+        ahead = (one for one, _ in self.ahead.values())
+        return [one for one in (*self.occupants.values(), *ahead) if one.key not in own]
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """The changes since the last call: nodes that changed, and launches by node."""
+
+    nodes: Collection[str]
+    launches: dict[str, tuple[str, ...]]
+
+
+class NodeBook:
+    """The nodes of one cluster. Safe from any thread. Every call but `wait` returns at once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._nodes: dict[str, _KnownNode] = {}
+        self._dirty: dict[str, None] = {}
+        self._launches: dict[str, dict[str, None]] = {}
+        self._places: dict[str, str] = {}
+        """The node of each launch that holds something."""
+        self._with_ahead: set[str] = set()
+        """Nodes with pods that were read before the watch reported them."""
+
+    # From the caches
+
+    def nodes_changed(self, changes: Iterable[Change[NodeFacts]]) -> None:
+        """Nodes came, changed or went."""
+        with self._changed:
+            for old, new in changes:
+                told = new or old
+                assert told is not None, "a change has an object before or after it"
+                self._known(told.name).facts = new
+                self._touch(told.name)
+                self._drop_if_empty(told.name)
+
+    def occupants_changed(self, changes: Iterable[Change[Occupant]]) -> None:
+        """Pods came to nodes, changed there, or left them."""
+        with self._changed:
+            for old, new in changes:
+                if old is not None:
+                    self._known(old.node).occupants.pop(old.key, None)
+                    self._touch(old.node)
+                    self._drop_if_empty(old.node)
+                if new is not None:
+                    self._known(new.node).occupants[new.key] = new
+                    self._touch(new.node)
+                for told in (old, new):
+                    if told is not None and (known := self._nodes.get(told.node)) is not None:
+                        known.ahead.pop(told.key, None)
+                        if old is None and not known.is_own(told.key):
+                            known.others_came_s = self._clock.monotonic()
+
+    def readings_taken(self, found: Mapping[str, Sequence[GpuReading]], taken_at: float, oldest: float) -> None:
+        """These were read at that time (Unix seconds), by node. Readings from before `oldest` are none any more."""
+        with self._changed:
+            for name, known in self._nodes.items():
+                gpus = found.get(name)
+                if gpus:
+                    known.read = NodeReadings(taken_at, tuple(gpus))
+                elif known.read.gpus and known.read.taken_at < oldest:
+                    known.read = NO_READINGS
+                else:
+                    continue
+                self._tell(name)
+
+    def launch_changed(self, launch_id: str) -> None:
+        """The report of a launch may be new."""
+        with self._changed:
+            node = self._places.get(launch_id)
+            if node is not None:
+                self._launches.setdefault(node, {})[launch_id] = None
+                self._changed.notify_all()
+
+    def note_ahead(self, node: str, read: Iterable[Occupant]) -> None:
+        """Record pods that are on a node now, although the watch may not have reported them yet."""
+        until_s = self._clock.monotonic() + AHEAD_S
+        with self._changed:
+            known = self._known(node)
+            new = [one for one in read if one.key not in known.occupants and not known.is_own(one.key)]
+            known.ahead |= {one.key: (one, until_s) for one in new}
+            if new:
+                self._with_ahead.add(node)
+                self._touch(node)
+
+    def others_came_since(self, node: str, since_s: float) -> bool:
+        """Return whether a pod of others has come to a node since a time of the monotonic clock."""
+        with self._changed:
+            known = self._nodes.get(node)
+            return known is not None and known.others_came_s > since_s
+
+    def overbooked(self, node: str) -> int:
+        """Return by how many GPUs the jobs and the pods of others exceed the healthy GPUs of a node."""
+        with self._changed:
+            known = self._nodes.get(node)
+            if known is None or known.facts is None:
+                return 0
+            held = sum(len(held.slots) for held in known.held.values())
+            return held + sum(one.gpus for one in known.others()) - gpus_of(known.facts.allocatable)
+
+    # The slots of jobs
+
+    def choose(self, node: str, slots: Iterable[int]) -> None:
+        """These slots are about to be given to a job."""
+        until_s = self._clock.monotonic() + CHOSEN_S
+        with self._changed:
+            known = self._known(node)
+            known.chosen.update(dict.fromkeys(slots, until_s))
+            known.changed = True
+
+    def hold(self, launch: Launch, pod: PodName) -> None:
+        """The launch has its devices, and this is its pod."""
+        slots = tuple(slot_of_id(use.device.uuid) for use in launch.uses)
+        with self._changed:
+            known = self._known(launch.node)
+            known.held[launch.id] = _Held(slots, pod)
+            for slot in slots:
+                known.chosen.pop(slot, None)
+            self._places[launch.id] = launch.node
+            self._touch(launch.node)
+
+    def release(self, launch_id: str) -> None:
+        """The launch has nothing any more."""
+        with self._changed:
+            node = self._places.pop(launch_id, None)
+            if node is not None:
+                self._known(node).held.pop(launch_id, None)
+                self._touch(node)
+
+    def hold_alone(self, node: str, launches: Collection[Launch]) -> None:
+        """Launches that have something of the node, and are not among these, have nothing any more."""
+        kept = {launch.id for launch in launches}
+        with self._changed:
+            gone = [launch_id for launch_id in self._known(node).held if launch_id not in kept]
+        for launch_id in gone:
+            self.release(launch_id)
+
+    # The known state
+
+    def wait(self, timeout_s: float) -> Happened:
+        """Wait for changes, or until the time is up. Each change is returned once."""
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._dirty or self._launches), timeout_s)
+            self._drop_what_is_not_told()
+            dirty, self._dirty = self._dirty, {}
+            launches, self._launches = self._launches, {}
+        return Happened(tuple(dirty), {node: tuple(ids) for node, ids in launches.items()})
+
+    def tell_again(self, happened: Happened) -> None:
+        """Put back changes that could not be reported."""
+        with self._changed:
+            self._dirty.update(dict.fromkeys(happened.nodes))
+            for node, ids in happened.launches.items():
+                self._launches.setdefault(node, {}).update(dict.fromkeys(ids))
+
+    def wake(self) -> None:
+        """Wake the waiting thread."""
+        with self._changed:
+            self._dirty.setdefault("", None)
+            self._changed.notify_all()
+
+    def names(self) -> frozenset[str]:
+        """The nodes that the cluster has now."""
+        with self._changed:
+            return frozenset(name for name, known in self._nodes.items() if known.facts is not None)
+
+    def gpu_nodes(self) -> list[NodeFacts]:
+        """The nodes that have GPUs now."""
+        with self._changed:
+            return [known.facts for known in self._nodes.values() if known.facts and slot_count(known.facts)]
+
+    def exporters(self) -> dict[str, PodName]:
+        """Return the dcgm-exporter pod of each node that has one. It must belong to a DaemonSet: any pod can have any
+        label.
+        """
+        with self._changed:
+            return {
+                name: pod
+                for name, known in self._nodes.items()
+                for pod, one in known.occupants.items()
+                if is_exporter(one.tags) and (one.pod.owner or "").startswith("DaemonSet/")
+            }
+
+    def gpu_containers(self) -> list[GpuContainer]:
+        """The containers that run, of pods with GPUs."""
+        with self._changed:
+            return [
+                GpuContainer(name, *pod, container)
+                for name, known in self._nodes.items()
+                for pod, one in known.occupants.items()
+                for container in one.running
+            ]
+
+    def unattributed(self) -> dict[str, tuple[GpuReading, ...]]:
+        """Return the readings of nodes on which no reading could be matched to a device."""
+        with self._changed:
+            return {
+                name: known.read.gpus
+                for name, known in self._nodes.items()
+                if known.read.gpus and known.seen and not any(sample.metered for sample in known.seen.samples)
+            }
+
+    def silences(self) -> dict[str, str | None]:
+        """Return for each node why nothing can start there, or None."""
+        with self._changed:
+            return {name: silence_of(known.facts) for name, known in self._nodes.items() if known.facts is not None}
+
+    def silence(self, node: str) -> str | None:
+        """Why nothing can start on a node, None if it can."""
+        with self._changed:
+            known = self._nodes.get(node)
+            if known is None or known.facts is None:
+                return f"the cluster has no node {node} any more"
+            return silence_of(known.facts)
+
+    def see(self, node: str) -> SeenNode | None:
+        """Return the current state of the node, or None if the cluster has no node of that name."""
+        now, now_s = self._clock.now(), self._clock.monotonic()
+        with self._changed:
+            known = self._nodes.get(node)
+            if known is None or known.facts is None:
+                return None
+            if known.seen is None or known.changed:
+                known.seen, known.changed = _seen(known, known.facts, now, now_s), False
+            if known.seen.read is not known.read:
+                known.seen = with_readings(known.seen, known.read, now)
+            return known.seen
+
+    def _drop_what_is_not_told(self) -> None:
+        now_s = self._clock.monotonic()
+        for name in tuple(self._with_ahead):
+            known = self._known(name)
+            kept = {key: one for key, one in known.ahead.items() if one[1] > now_s}
+            if len(kept) < len(known.ahead):
+                known.ahead = kept
+                self._touch(name)
+            if not kept:
+                self._with_ahead.discard(name)
+                self._drop_if_empty(name)
+
+    def _known(self, node: str) -> _KnownNode:
+        known = self._nodes.get(node)
+        if known is None:
+            known = self._nodes[node] = _KnownNode()
+        return known
+
+    def _drop_if_empty(self, node: str) -> None:
+        known = self._nodes[node]
+        if known.facts is None and not known.occupants and not known.held and not known.ahead:
+            del self._nodes[node]
+
+    def _touch(self, node: str) -> None:
+        """Something but its readings is new of a node."""
+        self._nodes[node].changed = True
+        self._tell(node)
+
+    def _tell(self, node: str) -> None:
+        self._dirty[node] = None
+        self._changed.notify_all()
+
+
+def _seen(known: _KnownNode, facts: NodeFacts, now: float, now_s: float) -> SeenNode:
+    """The node by everything but its readings; `now` is in Unix seconds, `now_s` by the monotonic clock."""
+    own = {held.pod: held.slots for held in known.held.values()}
+    slots = {slot for held in known.held.values() for slot in held.slots}
+    chosen = {slot for slot, until_s in known.chosen.items() if until_s > now_s}
+    others = known.others()
+    return see_node(facts, others, slots, known.seen, now, chosen=chosen, own=own)

@@ -1,0 +1,98 @@
+"""The resources that a pod takes of a node until it has ended."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from sys import intern
+from typing import Any
+
+from corral.core.model.devices.device import HoldingPod
+from corral.core.model.placing.placement_rules import NAMESPACE_TAG, Labels, Selector
+from corral.engines.kubernetes.cluster.amounts import Amounts
+from corral.engines.kubernetes.cluster.gpu_resources import gpus_of
+from corral.engines.kubernetes.cluster.objects import labels, mapping, owner, sequence, text, time_s
+from corral.engines.kubernetes.cluster.pod_facts import ENDED, read_requests
+from corral.engines.kubernetes.inventory.pod_placement import repelled_by
+from corral.untrusted import Unread, guarded
+
+PodName = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupant:
+    """A pod that is bound to a node and has not ended.
+
+    Attributes:
+        gpus: the number of devices that it takes.
+        requests: all resources that it takes, as Kubernetes counts them.
+        tags: its labels and its namespace, for rules about pods on the same node.
+        apart: selectors of the pods that it keeps off its node.
+        running: its containers that run, if it has devices.
+        unreadable: why its requests cannot be read; it then counts as taking the whole node. None if they can.
+    """
+
+    uid: str
+    node: str
+    pod: HoldingPod
+    requests: Amounts
+    tags: Labels
+    apart: tuple[Selector, ...] = ()
+    unreadable: str | None = None
+    running: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> PodName:
+        """Its namespace and its name."""
+        return self.pod.namespace, self.pod.name
+
+    @property
+    def gpus(self) -> int:
+        """How many devices it takes."""
+        return gpus_of(self.requests)
+
+
+def keep_occupant(item: Mapping[str, Any]) -> Occupant | None:
+    """Return the occupant of a Pod object, or None if the pod has no node yet or has ended."""
+    metadata, spec, status = (mapping(item.get(part)) for part in ("metadata", "spec", "status"))
+    # Most pods of a cluster that has run for long have ended: they are not read further.
+    if status.get("phase") in ENDED or not (node := text(spec.get("nodeName"))):
+        return None
+    namespace, marked, controller = intern(str(metadata.get("namespace") or "")), labels(metadata), owner(metadata)
+    name = str(metadata.get("name") or "")
+    requests, unreadable = read_requests(spec, f"{namespace}/{name}")
+    apart: tuple[Selector, ...] | Unread = ()
+    if spec.get("affinity"):
+        apart = guarded(f"the affinity of pod {namespace}/{name}", partial(repelled_by, spec, marked, namespace))
+    if isinstance(apart, Unread):
+        # It is unknown which pods it keeps off: its node counts as full.
+        apart, unreadable = (), f"its affinity {apart}"
+    return Occupant(
+        uid=str(metadata.get("uid") or ""),
+        node=intern(node),
+        pod=HoldingPod(
+            namespace,
+            name,
+            None if controller is None else intern(str(controller)),
+            time_s(metadata.get("creationTimestamp")),
+        ),
+        requests=requests,
+        tags=_shared(tuple(sorted({**marked, NAMESPACE_TAG: namespace}.items()))),
+        apart=apart,
+        unreadable=unreadable,
+        running=_running(status) if gpus_of(requests) else (),
+    )
+
+
+def _running(status: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(
+        intern(str(one.get("name") or ""))
+        for one in sequence(status.get("containerStatuses"))
+        if "running" in mapping(one.get("state")) and "terminated" not in mapping(one.get("state"))
+    )
+
+
+@lru_cache(maxsize=10_000)
+def _shared(tags: Labels) -> Labels:
+    """Return one shared value for equal labels: pods of one controller have the same."""
+    return tags

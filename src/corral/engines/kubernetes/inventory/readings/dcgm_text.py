@@ -1,0 +1,136 @@
+"""Reads GPU readings from answers of dcgm-exporter (Prometheus' text format), or of a Prometheus that scrapes it.
+Pure.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from corral.engines.kubernetes.inventory.occupants import PodName
+from corral.engines.kubernetes.inventory.readings.gpu_reading import MOST_GPUS, GpuReading, measured
+
+UTILIZATION, USED, FREE, RESERVED, TEMPERATURE = (
+    "DCGM_FI_DEV_GPU_UTIL",
+    "DCGM_FI_DEV_FB_USED",
+    "DCGM_FI_DEV_FB_FREE",
+    "DCGM_FI_DEV_FB_RESERVED",
+    "DCGM_FI_DEV_GPU_TEMP",
+)
+FIELDS = (UTILIZATION, USED, FREE, RESERVED, TEMPERATURE)
+"""The fields that are read: percent, MiB three times, degrees Celsius."""
+
+_NODE_LABELS = ("node", "kubernetes_node", "hostname", "Hostname")
+"""Labels that name the node: first those that a scrape adds, then those of the exporter."""
+
+_LABELS_READ = (
+    *_NODE_LABELS,
+    *("gpu", "GPU_I_ID", "UUID", "uuid", "exported_namespace", "exported_pod", "namespace", "pod"),
+)
+
+_LINE = re.compile(r"(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})?\s+(?P<value>\S+)(?:\s+-?\d+)?\s*")
+_LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
+_ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
+
+Labels = Mapping[str, str]
+
+
+class _Sample(NamedTuple):
+    node: str
+    field: str
+    labels: Labels
+    value: str
+
+
+def readings_of_exporter(text: str) -> tuple[GpuReading, ...]:
+    """Return the GPUs of the one node whose exporter answered with `text`. Invalid lines are skipped."""
+    return tuple(_readings(_samples_of_exporter(text)).get("", {}).values())
+
+
+def query_of(field: str) -> str:
+    """Return the Prometheus query for one field of all GPUs, without the labels that are not read."""
+    return f"max by ({', '.join(_LABELS_READ)}) ({field})"
+
+
+def readings_of_queries(answers: Iterable[tuple[str, Any]]) -> dict[str, tuple[GpuReading, ...]]:
+    """Return the GPUs by node name, from pairs of a field and Prometheus' answer to `query_of` it.
+
+    Series without a node are left out. Anything that is not a valid answer gives nothing.
+    """
+    samples = (sample for field, answer in answers for sample in _samples_of_query(field, answer))
+    return {node: tuple(gpus.values()) for node, gpus in _readings(samples).items()}
+
+
+def _samples_of_query(field: str, answer: Any) -> Iterator[_Sample]:
+    data = answer.get("data") if isinstance(answer, dict) else None
+    rows = data.get("result") if isinstance(data, dict) else None
+    for row in rows if isinstance(rows, list) else ():
+        labels, value = (row.get("metric"), row.get("value")) if isinstance(row, dict) else (None, None)
+        if isinstance(labels, dict) and isinstance(value, list) and len(value) == 2:
+            told = {key: label for key, label in labels.items() if isinstance(label, str)}
+            if told.get("__name__", field) == field and (node := _node_of(told)):
+                yield _Sample(node, field, told, str(value[1]))
+
+
+def _samples_of_exporter(text: str) -> Iterator[_Sample]:
+    for line in text.splitlines():
+        if line.startswith(FIELDS) and (parts := _LINE.fullmatch(line)):
+            labels = {name: _unescaped(value) for name, value in _LABEL.findall(parts["labels"] or "")}
+            yield _Sample("", parts["name"], labels, parts["value"])
+
+
+def _unescaped(value: str) -> str:
+    return re.sub(r"\\.", lambda match: _ESCAPES.get(match[0], match[0]), value)
+
+
+def _node_of(labels: Labels) -> str:
+    """The node as a scrape's own labels say it, then as the exporter does."""
+    return next((labels[key] for key in _NODE_LABELS if labels.get(key)), "")
+
+
+def _readings(samples: Iterable[_Sample]) -> dict[str, dict[int, GpuReading]]:
+    """Readings by node and index. A slice is a part of a GPU: left out."""
+    values: dict[str, dict[int, dict[str, float | None]]] = {}
+    uuids: dict[tuple[str, int], str | None] = {}
+    pods: dict[tuple[str, int], set[PodName | None]] = {}
+    for node, field, labels, value in samples:
+        index = labels.get("gpu", "")
+        if field not in FIELDS or labels.get("GPU_I_ID") or not index.isascii() or not index.isdigit():
+            continue
+        number = int(index[:9])
+        if number < MOST_GPUS:
+            values.setdefault(node, {}).setdefault(number, {})[field] = measured(value)
+            uuids[node, number] = labels.get("UUID") or labels.get("uuid")
+            pods.setdefault((node, number), set()).add(_pod_of(labels))
+    return {
+        node: {
+            number: _reading(number, uuids[node, number], pods[node, number], gpus[number]) for number in sorted(gpus)
+        }
+        for node, gpus in values.items()
+    }
+
+
+def _pod_of(labels: Labels) -> PodName | None:
+    """Return the pod that has the GPU. A scrape replaces `pod` by the exporter's own and keeps the original as
+    `exported_pod`.
+    """
+    for prefix in ("exported_", ""):
+        namespace, name = labels.get(f"{prefix}namespace"), labels.get(f"{prefix}pod")
+        if namespace and name:
+            return namespace, name
+    return None
+
+
+def _reading(
+    number: int, uuid: str | None, pods: Collection[PodName | None], values: Mapping[str, float | None]
+) -> GpuReading:
+    used, free = values.get(USED), values.get(FREE)
+    utilization = values.get(UTILIZATION)
+    return GpuReading(
+        number,
+        uuid,
+        utilization if utilization is not None and utilization <= 100 else None,
+        None if used is None else round(used),
+        None if used is None or free is None else round(used + free + (values.get(RESERVED) or 0.0)),
+        values.get(TEMPERATURE),
+        next(iter(pods)) if len(pods) == 1 else None,
+    )

@@ -1,0 +1,223 @@
+"""A node of a cluster in terms of the model: its devices, the pods of others on it, and the state of each device.
+Pure.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from corral.core.model.devices.device import DeviceSample, HoldingPod, HostUse, Node
+from corral.core.model.placing.placement_rules import HOSTNAME_LABEL, Labels, Resident
+from corral.engines.kubernetes.cluster.amounts import Amounts
+from corral.engines.kubernetes.cluster.gpu_resources import gpu_labels
+from corral.engines.kubernetes.cluster.node_facts import NodeFacts
+from corral.engines.kubernetes.inventory.devices import devices_of, sick_count, slot_count
+from corral.engines.kubernetes.inventory.occupants import Occupant, PodName
+from corral.engines.kubernetes.inventory.readings.gpu_reading import NO_READINGS, GpuReading, NodeReadings
+from corral.engines.kubernetes.inventory.readings.slot_readings import readings_by_slot
+from corral.engines.kubernetes.inventory.slots import PodClaim, SlotUse, assign
+
+MIB = 1024 * 1024
+
+NOTHING_HELD: Mapping[PodName, Collection[int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class SeenNode:
+    """The state of one node at one moment.
+
+    Attributes:
+        facts: the facts from the cluster.
+        node: its inventory.
+        use: the use of its slots.
+        holders: the slots of each pod that has some, to match readings by. None if slots are slices or
+            shares of GPUs, to which readings of whole GPUs do not apply.
+        samples: one of each device: its pod, its health, and its reading, if any.
+        read: the readings in the samples.
+    """
+
+    facts: NodeFacts
+    node: Node
+    use: SlotUse
+    holders: Mapping[PodName, Collection[int]] | None
+    samples: tuple[DeviceSample, ...]
+    read: NodeReadings = NO_READINGS
+
+
+def see_node(
+    facts: NodeFacts,
+    others: Iterable[Occupant],
+    held: Collection[int],
+    before: SeenNode | None,
+    now: float,
+    *,
+    chosen: Collection[int] = (),
+    own: Mapping[PodName, Collection[int]] = NOTHING_HELD,
+) -> SeenNode:
+    """Return the node without readings: `with_readings` adds them.
+
+    Args:
+        facts: the node.
+        others: the pods on it that belong to no job.
+        held: the slots of jobs.
+        before: the last state of the node.
+        now: Unix seconds.
+        chosen: the slots that jobs are about to get.
+        own: the slots that jobs have, by their pods.
+    """
+    # A device of a job stays listed, even if the node no longer reports it.
+    slots = max(slot_count(facts), max(held, default=-1) + 1)
+    sick = sick_count(facts) + slots - slot_count(facts)
+    ordered = sorted(others, key=lambda one: (one.pod.created_at or 0.0, one.pod.namespace, one.pod.name))
+    claims = [PodClaim(one.uid, slots if one.unreadable is not None else one.gpus) for one in ordered]
+    use = assign(slots, held, claims, sick, SlotUse() if before is None else before.use, chosen=chosen)
+    same = before is not None and before.facts is facts and len(before.node.devices) == slots
+    bare = before.node if before is not None and same else _bare_node(facts, slots)
+    node = replace(
+        bare,
+        taken=_taken(facts.allocatable, ordered),
+        most_members=max(0, facts.allocatable.pods - len(ordered)),
+        others=tuple(Resident(one.tags, one.apart, foreign=True) for one in ordered),
+    )
+    pods = {one.uid: one.pod for one in ordered}
+    holders = None if _in_parts(facts) else _holders(use, pods, own)
+    return SeenNode(facts, node, use, holders, _samples(node, pods, use, now))
+
+
+def with_readings(seen: SeenNode, read: NodeReadings, now: float) -> SeenNode:
+    """Return the node with these readings in place of the earlier ones.
+
+    Readings change every few seconds on all nodes at once, so this only touches the parts that depend on them.
+
+    Args:
+        seen: the node, with any readings or none.
+        read: the readings of its GPUs.
+        now: the time of samples that lose their reading, Unix seconds.
+    """
+    by_slot: Mapping[int, GpuReading] = {}
+    if read.gpus and seen.holders is not None:
+        by_slot = readings_by_slot(len(seen.samples), seen.holders, read.gpus)
+    samples = tuple(
+        _metered(sample, by_slot[slot], read.taken_at) if slot in by_slot else _unmetered(sample, now)
+        for slot, sample in enumerate(seen.samples)
+    )
+    return SeenNode(seen.facts, seen.node, seen.use, seen.holders, samples, read)
+
+
+def silence_of(facts: NodeFacts) -> str | None:
+    """Why nothing can start on a node, a sentence without its full stop; None if its kubelet is there."""
+    if facts.unreadable is not None:
+        return f"node {facts.name} cannot be used: {facts.unreadable}"
+    if facts.ready is True:
+        return None
+    return f"node {facts.name} is not ready" + (f": {facts.not_ready_why}" if facts.not_ready_why else "")
+
+
+def _bare_node(facts: NodeFacts, slots: int) -> Node:
+    """The node without what runs on it."""
+    total, found = facts.allocatable, gpu_labels(facts)
+    return Node(
+        name=facts.name,
+        devices=devices_of(facts, slots),
+        cpu_milli=total.cpu_milli,
+        memory_mib=total.memory_bytes // MIB,
+        disk_mib=total.ephemeral_storage_bytes // MIB,
+        labels=_labels(facts),
+        driver_version=found.driver_version,
+        cuda_version=found.cuda_version,
+        cordoned=_cordon(facts),
+        boot_id=facts.boot_id,
+        taints=facts.taints,
+    )
+
+
+def _taken(total: Amounts, others: Sequence[Occupant]) -> HostUse:
+    if any(one.unreadable is not None for one in others):
+        return HostUse(total.cpu_milli, total.memory_bytes // MIB, total.ephemeral_storage_bytes // MIB)
+    return HostUse(
+        sum(one.requests.cpu_milli for one in others),
+        _mib(sum(one.requests.memory_bytes for one in others)),
+        _mib(sum(one.requests.ephemeral_storage_bytes for one in others)),
+    )
+
+
+def _mib(size_bytes: int) -> int:
+    """Return a size in whole MiB, rounded up: a MiB that is partly taken is not free."""
+    return -(-size_bytes // MIB)
+
+
+def _labels(facts: NodeFacts) -> Labels:
+    """Return the node's own labels and no others: its kubelet compares them again with a pod's selectors.
+
+    The hostname label is left out if it equals the name, so that the planner sees otherwise equal nodes as equal.
+    """
+    kept = {key: value for key, value in facts.labels.items() if (key, value) != (HOSTNAME_LABEL, facts.name)}
+    return _shared(tuple(sorted(kept.items())))
+
+
+@lru_cache(maxsize=1_000)
+def _shared(labels: Labels) -> Labels:
+    """Return one shared value for equal labels."""
+    return labels
+
+
+def _cordon(facts: NodeFacts) -> str | None:
+    if not facts.unschedulable:
+        return None
+    return f"cordoned in Kubernetes; kubectl uncordon {facts.name} lets jobs start there again"
+
+
+def _in_parts(facts: NodeFacts) -> bool:
+    """Whether its slots are slices or shares of GPUs, of which readings of whole GPUs say nothing."""
+    found = gpu_labels(facts)
+    return found.profile is not None or found.shared_by is not None
+
+
+def _holders(
+    use: SlotUse, pods: Mapping[str, HoldingPod], own: Mapping[PodName, Collection[int]]
+) -> Mapping[PodName, Collection[int]]:
+    holders = {name: set(of_pod) for name, of_pod in own.items()}
+    for slot, uid in use.pods.items():
+        if (pod := pods.get(uid)) is not None:
+            holders.setdefault((pod.namespace, pod.name), set()).add(slot)
+    return holders
+
+
+def _metered(sample: DeviceSample, reading: GpuReading, taken_at: float) -> DeviceSample:
+    """Return the cluster's facts of a sample, with a reading."""
+    used, total = reading.memory_used_mib, reading.memory_total_mib
+    return DeviceSample(
+        sample.uuid,
+        taken_at,
+        utilization_pct=None if reading.utilization_pct is None else round(reading.utilization_pct),
+        memory_used_mib=used,
+        memory_free_mib=None if used is None or total is None else max(0, total - used),
+        memory_total_mib=total,
+        temperature_c=None if reading.temperature_c is None else round(reading.temperature_c),
+        pod=sample.pod,
+        illness=sample.illness,
+        counted=True,
+    )
+
+
+def _unmetered(sample: DeviceSample, now: float) -> DeviceSample:
+    """Return the cluster's facts of a sample, without a reading."""
+    if not sample.metered:
+        return sample
+    return DeviceSample(sample.uuid, now, metered=False, pod=sample.pod, illness=sample.illness, counted=True)
+
+
+def _samples(node: Node, pods: Mapping[str, HoldingPod], use: SlotUse, now: float) -> tuple[DeviceSample, ...]:
+    healthy, slots = len(node.devices) - len(use.sick), len(node.devices)
+    illness = f"only {healthy} of {slots} GPUs of node {node.name} are healthy, and its cluster does not tell which"
+    return tuple(
+        DeviceSample(
+            device.uuid,
+            now,
+            metered=False,
+            pod=pods.get(use.pods.get(device.index, "")),
+            illness=illness if device.index in use.sick else None,
+            counted=True,
+        )
+        for device in node.devices
+    )

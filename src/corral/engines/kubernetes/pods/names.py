@@ -1,0 +1,87 @@
+"""Names and labels of pods and services of jobs. They are deterministic, so that nothing runs twice."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from corral.core.model.runs.launch import launch_id, member_of
+
+PREFIX = "corral.dev/"
+SERVER = PREFIX + "server"
+ALLOCATION = PREFIX + "allocation"
+RANK = PREFIX + "rank"
+TOMBSTONE = PREFIX + "tombstone"
+"""The labels of a pod: its server, its gang and its member. A pod with the last label only keeps its name from
+reuse.
+"""
+
+LAUNCH = PREFIX + "launch"
+MEMBERS = PREFIX + "members"
+NODE = PREFIX + "node"
+CHECKPOINT_GRACE = PREFIX + "checkpoint-grace-s"
+ENDING = PREFIX + "ending"
+REASON = PREFIX + "reason"
+"""Annotations: the launch, its number of members, its node, and its time to save its work. Once Corral ends it, also
+the phase that it ends in and why.
+"""
+
+FINALIZER = PREFIX + "report"
+"""Keeps a pod that was deleted until its end is in the ledger."""
+
+DESCRIBED = ("user", "project", "queue", "job", "job-name")
+"""Attributes of a job on its pods: as a label for selection, and in full as an annotation."""
+
+_TAG = re.compile(r"[a-z0-9]{4,12}", re.ASCII)
+_NO_LABEL = re.compile(r"[^-A-Za-z0-9_.]+", re.ASCII)
+_LABEL_LENGTH = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that one server gives in its cluster. `tag` distinguishes it from other servers and stays with the
+    ledger.
+    """
+
+    tag: str
+
+    def __post_init__(self) -> None:
+        if _TAG.fullmatch(self.tag) is None:
+            raise ValueError(f"{self.tag!r} is no tag: 4 to 12 small letters and digits")
+
+    def marks(self, labels: Mapping[str, object]) -> bool:
+        """Return whether a pod with these labels belongs to this server."""
+        return labels.get(SERVER) == self.tag
+
+    def pod(self, launch: str) -> str:
+        """The name of a launch's pod, and its hostname: at most 63 characters. No two launches have the same.
+
+        17_3.2-1 is element 3 of job 17, its second allocation, rank 1: corral-TAG-17e3-2-1.
+        """
+        allocation_id, rank = member_of(launch)
+        return f"{self.service(allocation_id)}-{rank}"
+
+    def service(self, allocation_id: str) -> str:
+        """The name of the service by which the members of a gang find each other."""
+        name = f"corral-{self.tag}-{allocation_id.replace('_', 'e').replace('.', '-')}"
+        if len(name) <= _LABEL_LENGTH - 8:
+            return name
+        # Numbers of twenty digits; no ledger comes that far, but a name must not be cut to that of another.
+        return f"corral-{self.tag}-{hashlib.sha256(allocation_id.encode()).hexdigest()[:32]}"
+
+    def address(self, allocation_id: str, namespace: str) -> str:
+        """Return the address of the rank 0 member of a gang in the cluster's DNS."""
+        first = self.pod(launch_id(allocation_id, 0))
+        return f"{first}.{self.service(allocation_id)}.{namespace}.svc"
+
+
+def label_value(text: str) -> str:
+    """Return the text as the value of a label: invalid characters become "-", and a long text is cut.
+
+    A changed text gets a hash, so that two users never get the same value.
+    """
+    cut = _NO_LABEL.sub("-", text)[:_LABEL_LENGTH].strip("-_.")
+    if cut == text:
+        return cut
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{cut[: _LABEL_LENGTH - 9].rstrip('-_.')}-{digest}" if cut else f"x-{digest}"

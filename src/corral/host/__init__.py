@@ -1,0 +1,4 @@
+"""What is done on a host: its node agent, runtimes that start work, and readings of devices.
+
+Start with `node.local`.
+"""

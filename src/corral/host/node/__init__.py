@@ -1,0 +1,4 @@
+"""Everything that is done on a host. Start reading at `local.py`: it puts the parts together.
+
+Control knows this room through `corral.core.ports.node.NodeAgent` alone.
+"""

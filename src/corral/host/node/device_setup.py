@@ -1,0 +1,166 @@
+"""Makes devices ready for their tenants, and releases them after the last tenant."""
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+from corral.core.model.devices.device import Device, Node
+from corral.core.model.devices.means import Means
+from corral.core.model.errors import BackendFailed, CorralError
+from corral.core.model.runs.launch import DeviceUse, Launch
+from corral.host.node.worker_queues import WorkerQueues
+from corral.vendors.sharing_driver import SharingDriver
+
+log = logging.getLogger(__name__)
+
+Then = Callable[[CorralError | None], None]
+"""Called once all devices of a launch are ready, or with the failure."""
+
+DriverOf = Callable[[Device, int], SharingDriver]
+"""Returns the driver for a job with this many milli-GPU of a device."""
+
+
+class DeviceSetup:
+    """Prepares devices through the drivers of their means. Safe from any thread.
+
+    Drivers that run a vendor's programs work on threads of their own, in order for each device. So a device that is
+    being released is made ready for its next tenant afterwards.
+    """
+
+    def __init__(self, driver_of: DriverOf, inventory: Callable[[], Node | None]) -> None:
+        self._driver_of = driver_of
+        self._inventory = inventory
+        self._queues = WorkerQueues()
+        self._lock = threading.Lock()
+        self._tenants: dict[str, dict[str, DeviceUse]] = {}
+        """By launch, then by device."""
+
+    def close(self) -> None:
+        """End the threads; devices stay as they are."""
+        self._queues.close()
+
+    def enter(self, launch: Launch, then: Then) -> None:
+        """Make the devices of a launch ready, then call `then`: at once if no program is needed.
+
+        A device that is gone, or whose driver does not take the newcomer, is a failure.
+        """
+        failure: CorralError | None = self._refusal(launch.uses)
+        if failure is None:
+            with self._lock:
+                self._tenants[launch.id] = {use.device.uuid: use for use in launch.uses}
+        slow = [use for use in launch.uses if self._driver(use).slow]
+        for use in launch.uses:
+            if failure is None and use not in slow:
+                failure = _failure_of(partial(self._driver(use).prepare, use.device))
+        if failure is not None or not slow:
+            then(failure)
+            return
+        countdown = _Countdown(len(slow), then)
+        for use in slow:
+            self._queues.put(use.device.uuid, partial(self._prepare, use, countdown))
+
+    def _refusal(self, uses: Sequence[DeviceUse]) -> BackendFailed | None:
+        node = self._inventory()
+        known = {} if node is None else {device.uuid for device in node.devices}
+        for use in uses:
+            if node is None or use.device.uuid not in known:
+                return BackendFailed(f"{use.device.uuid} is gone; the job will be placed on another device")
+            refused = self._driver(use).refusal(node, use.whole or use.device, use.tenants, use.newcomer)
+            if refused is not None:
+                return BackendFailed(f"{refused}; another device is looked for")
+        return None
+
+    def _prepare(self, use: DeviceUse, countdown: "_Countdown") -> None:
+        countdown.done(_failure_of(partial(self._driver(use).prepare, use.device)))
+
+    def environment(self, launch: Launch) -> dict[str, str]:
+        """Variables that the means of sharing adds for a launch. Raises Refused if a limit cannot be named."""
+        variables: dict[str, str] = {}
+        for use in launch.uses:
+            variables.update(self._driver(use).environment(use.device, use.newcomer))
+        return variables
+
+    def leave(self, launch_id: str) -> None:
+        """A launch is over: its devices without a tenant are released."""
+        with self._lock:
+            uses = self._tenants.pop(launch_id, {})
+            in_use = self._in_use()
+            for uuid, use in uses.items():
+                if uuid not in in_use:
+                    self._release(use.device, self._driver(use))
+
+    def restore(self, launches: Collection[Launch]) -> None:
+        """Take over the devices that a former agent prepared for these launches, and release devices without
+        tenants.
+        """
+        with self._lock:
+            before = {uuid: use for uses in self._tenants.values() for uuid, use in uses.items()}
+            self._tenants = {launch.id: {use.device.uuid: use for use in launch.uses} for launch in launches}
+            in_use = self._in_use()
+            for uuid, use in before.items():
+                if uuid not in in_use:
+                    self._release(use.device, self._driver(use))
+            node = self._inventory()
+            for device in () if node is None else node.devices:
+                if device.uuid not in in_use and device.uuid not in before and device.means is Means.MPS:
+                    self._release(device, self._driver_of(device, 0))
+
+    def clients(self, means: Means) -> dict[str, tuple[Device, tuple[str, ...]]]:
+        """The devices that launches share by this means, each with their ids."""
+        found: dict[str, tuple[Device, tuple[str, ...]]] = {}
+        with self._lock:
+            for launch_id, uses in self._tenants.items():
+                for uuid, use in uses.items():
+                    if use.device.held_by(use.newcomer.grant.share_milli) is means:
+                        found[uuid] = use.device, (*found.get(uuid, (None, ()))[1], launch_id)
+        return found
+
+    def allocated_milli(self) -> dict[str, int]:
+        """Milli-GPU that launches have of each device, by UUID."""
+        allocated: dict[str, int] = {}
+        with self._lock:
+            for uses in self._tenants.values():
+                for uuid, use in uses.items():
+                    allocated[uuid] = allocated.get(uuid, 0) + use.newcomer.grant.share_milli
+        return allocated
+
+    def _in_use(self) -> set[str]:
+        return {uuid for uses in self._tenants.values() for uuid in uses}
+
+    def _driver(self, use: DeviceUse) -> SharingDriver:
+        return self._driver_of(use.device, use.newcomer.grant.share_milli)
+
+    def _release(self, device: Device, driver: SharingDriver) -> None:
+        if driver.slow:
+            self._queues.put(device.uuid, partial(driver.release, device))
+            return
+        failure = _failure_of(partial(driver.release, device))
+        if failure is not None:
+            log.warning("%s", failure)
+
+
+class _Countdown:
+    """Counts the devices of a launch that are being made ready; the last one calls `then`, with the first failure."""
+
+    def __init__(self, count: int, then: Then) -> None:
+        self._left = count
+        self._then = then
+        self._failure: CorralError | None = None
+        self._lock = threading.Lock()
+
+    def done(self, failure: CorralError | None) -> None:
+        with self._lock:
+            self._left -= 1
+            self._failure = self._failure or failure
+            last = self._left == 0
+        if last:
+            self._then(self._failure)
+
+
+def _failure_of(step: Callable[[], None]) -> CorralError | None:
+    try:
+        step()
+    except CorralError as error:
+        return error
+    return None

@@ -1,0 +1,4 @@
+"""Files of users and jobs on this node.
+
+Start with `file_inspector`.
+"""

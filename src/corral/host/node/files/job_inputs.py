@@ -1,0 +1,73 @@
+"""Passes input for launches on this host to their supervisors."""
+
+import base64
+import binascii
+import os
+import socket
+from pathlib import Path
+
+from corral.core.model.errors import BackendFailed, Refused
+from corral.core.model.jobs.terminal import MOST_CELLS, TerminalSize
+from corral.core.ports.node import InputTaken
+from corral.host.runtimes.process.output.job_input import (
+    ANSWER_BYTES,
+    LARGEST_OFFSET,
+    PORTION_BYTES,
+    SOCKET,
+    read_answer,
+    resize_request,
+    write_request,
+)
+
+ANSWER_WITHIN_S = 1.0
+"""A supervisor answers within a millisecond, unless its job has stopped it."""
+
+
+class JobInputs:
+    """The launches of a home, as far as they take input. Nothing is kept here, and no call waits for a program."""
+
+    def __init__(self, launches: Path) -> None:
+        self._launches = launches
+
+    def write(self, launch_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
+        """As `corral.core.ports.node.NodeAgent.write_input`. Raises Refused, BackendFailed."""
+        try:
+            portion = base64.b64decode(data, validate=True)
+        except binascii.Error:
+            raise Refused("data: it is not base64", field="data") from None
+        if len(portion) > PORTION_BYTES or not 0 <= offset <= LARGEST_OFFSET:
+            raise Refused(f"{len(portion)} bytes from byte {offset} on are no portion of input", field="data")
+        answer = self._ask(launch_id, write_request(offset, portion, end=end))
+        return None if answer is None else InputTaken(*answer)
+
+    def resize(self, launch_id: str, size: TerminalSize) -> None:
+        """As `corral.core.ports.node.NodeAgent.resize_terminal`. Raises Refused, BackendFailed."""
+        if not (0 < size.rows <= MOST_CELLS and 0 < size.columns <= MOST_CELLS):
+            raise Refused(f"{size.rows} rows and {size.columns} columns are no size of a terminal", field="size")
+        self._ask(launch_id, resize_request(size.rows, size.columns))
+
+    def _ask(self, launch_id: str, request: bytes) -> tuple[int, bool] | None:
+        """Return the supervisor's answer, or None if there is none to ask. Raises BackendFailed if it does not
+        answer.
+        """
+        try:
+            directory = os.open(self._launches / launch_id, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        # The socket is connected: the kernel accepts answers from no other.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+            asking.settimeout(ANSWER_WITHIN_S)
+            try:
+                # An address of its own, which the kernel chooses.
+                asking.bind("")
+                # Through the descriptor, for a path may be longer than a socket's.
+                asking.connect(f"/proc/self/fd/{directory}/{SOCKET}")
+                asking.send(request)
+                return read_answer(asking.recv(ANSWER_BYTES))
+            except (FileNotFoundError, ConnectionRefusedError, ConnectionResetError):
+                return None
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or str(error)
+                raise BackendFailed(f"launch {launch_id} does not take its input now: {why}") from None
+            finally:
+                os.close(directory)

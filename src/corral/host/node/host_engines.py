@@ -1,0 +1,103 @@
+"""The engines that need nothing but this host: its own devices, or the nodes of a mock cluster."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from corral.clock import SystemClock
+from corral.config import Settings
+from corral.core.model.home import Home
+from corral.core.ports.engine import EngineTraits, Joined, Left, NodeEngine
+from corral.core.ports.node import NodeAgent
+from corral.core.ports.pod_jobs import PodJobs
+from corral.host.node.local import LocalNode, docker_site
+from corral.host.runtimes.docker.presence import no_docker
+from corral.host.runtimes.docker.site import DockerSite
+from corral.host.runtimes.process.runtime import CONTAINER
+from corral.host.telemetry.host import host_node
+from corral.host.telemetry.mock_cluster import read_mock_cluster
+
+log = logging.getLogger(__name__)
+
+
+def find_host_engine(
+    home: Home,
+    settings: Settings,
+    clock: SystemClock,
+    mock: Path | None,
+    allocations: Mapping[str, Iterable[str]],
+) -> NodeEngine:
+    """This host, with its devices or those of a mock file, or the nodes of that file. Raises Refused for a bad file.
+
+    `allocations` are the ids of those that the ledger has on each node.
+    """
+    if mock is not None and read_mock_cluster(mock).named:
+        # A server of one host needs no code that spawns agents and speaks to them.
+        from corral.host.node.mock.mock_nodes import MockNodes
+
+        return MockNodes(home, mock, _containers(settings))
+    return _ThisHost(home, settings, clock, mock, former_name(home, allocations))
+
+
+def _containers(settings: Settings) -> DockerSite:
+    """Return the rules for jobs in containers. All nodes are on this host and share its Docker."""
+    return replace(docker_site(settings), no_docker=no_docker)
+
+
+def former_name(home: Home, allocations: Mapping[str, Iterable[str]]) -> str | None:
+    """Return the name that this host had when it started jobs that still run; None if it is the present name.
+
+    A host may be renamed while they run, as by DHCP. Their records are then below this home, though the ledger has them
+    on a node of another name: under the new name they would count as lost.
+    """
+    name = host_node().name
+    others = [other for other, ids in allocations.items() if any(_on_record(home, one) for one in ids)]
+    if name in allocations or len(others) != 1:
+        return None
+    log.warning("this host is now called %s; its node stays %s, under which its jobs run", name, others[0])
+    return others[0]
+
+
+def _on_record(home: Home, launch_id: str) -> bool:
+    return any((home.launches / name).exists() for name in (launch_id, CONTAINER + launch_id))
+
+
+class _ThisHost:
+    """Implements `corral.core.ports.engine.NodeEngine`: one node, in this process."""
+
+    remarks = ()
+
+    def __init__(self, home: Home, settings: Settings, clock: SystemClock, mock: Path | None, name: str | None) -> None:
+        self._home = home
+        self._node = LocalNode(home, settings, clock, mock=mock, name=name)
+        source = self._node.source
+        self.traits = EngineTraits(source, here=source != "mock", containers=_containers(settings))
+
+    def log_path(self, node: str, job_id: str, rank: int) -> str | None:
+        return str(self._home.log_of(job_id, rank))
+
+    def start(self) -> Mapping[str, NodeAgent]:
+        found = self._node.news(0, 0.0).node
+        return {host_node().name if found is None else found.name: self._node}
+
+    def on_record(self) -> tuple[str, ...]:
+        """None: its home is the server's."""
+        return ()
+
+    def at_work(self) -> tuple[str, ...]:
+        """None: its home is the server's."""
+        return ()
+
+    def departed(self, node: str) -> NodeAgent | None:
+        """It never leaves."""
+        return None
+
+    def attend(self, jobs: PodJobs) -> None:
+        """Do nothing: there are no pods here."""
+
+    def watch(self, joined: Joined, left: Left) -> None:
+        """Do nothing: this host neither comes nor goes."""
+
+    def close(self) -> None:
+        self._node.close()

@@ -1,0 +1,133 @@
+"""Commands that run inside launches of this host, and the time of the last question about each."""
+
+import base64
+import binascii
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from corral.core.model.errors import BackendFailed, Refused
+from corral.core.model.jobs.terminal import MOST_CELLS, TerminalSize
+from corral.core.ports.node import ExecOutput, InputTaken
+from corral.core.ports.runtime import Execution, InnerCommand
+from corral.host.runtimes.process.output.job_input import LARGEST_OFFSET, PORTION_BYTES
+
+log = logging.getLogger(__name__)
+
+UNHEARD_S = 10.0
+"""A command without questions for this long is ended: the server is gone, and the user's connection with it."""
+
+MOST = 64
+"""The most commands that run on a host at once: each has a process and some descriptors."""
+
+_LOOK_S = 1.0
+
+
+class NodeExecutions:
+    """The commands, by the ids that the server made up. Safe from any thread; nothing is kept on disk."""
+
+    def __init__(self, execute: Callable[[str, InnerCommand], Execution]) -> None:
+        self._execute = execute
+        self._lock = threading.Lock()
+        # One at a time for a launch, whose supervisor has one socket; few locks serve all launches.
+        self._doors = tuple(threading.Lock() for _ in range(MOST))
+        self._known: dict[str, Execution | None] = {}
+        self._heard_at: dict[str, float] = {}
+        self._closed = threading.Event()
+        self._watch: threading.Thread | None = None
+
+    def begin(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
+        """As `corral.core.ports.node.NodeAgent.begin_exec`."""
+        with self._lock:
+            if exec_id in self._known:
+                return
+            if len(self._known) >= MOST:
+                raise BackendFailed(f"{MOST} commands run inside jobs on this node, which is the most; try again later")
+            self._known[exec_id], self._heard_at[exec_id] = None, time.monotonic()
+        try:
+            with self._doors[hash(launch_id) % MOST]:
+                execution = self._execute(launch_id, command)
+        except BaseException:
+            with self._lock:
+                self._drop(exec_id)
+            raise
+        with self._lock:
+            wanted = exec_id in self._known and not self._closed.is_set()
+            if wanted:
+                self._known[exec_id], self._heard_at[exec_id] = execution, time.monotonic()
+                self._watch_them()
+        if not wanted:
+            execution.close()
+            raise BackendFailed("the command was ended before it had begun")
+
+    def write(self, exec_id: str, offset: int, data: str, *, end: bool) -> InputTaken | None:
+        """As `corral.core.ports.node.NodeAgent.write_exec`. Raises Refused."""
+        try:
+            portion = base64.b64decode(data, validate=True)
+        except binascii.Error:
+            raise Refused("data: it is not base64", field="data") from None
+        if len(portion) > PORTION_BYTES or not 0 <= offset <= LARGEST_OFFSET:
+            raise Refused(f"{len(portion)} bytes from byte {offset} on are no portion of input", field="data")
+        execution = self._find(exec_id)
+        return None if execution is None else InputTaken(*execution.write(offset, portion, end=end))
+
+    def resize(self, exec_id: str, size: TerminalSize) -> None:
+        """As `corral.core.ports.node.NodeAgent.resize_exec`. Raises Refused."""
+        if not (0 < size.rows <= MOST_CELLS and 0 < size.columns <= MOST_CELLS):
+            raise Refused(f"{size.rows} rows and {size.columns} columns are no size of a terminal", field="size")
+        if (execution := self._find(exec_id)) is not None:
+            execution.resize(size)
+
+    def read(self, exec_id: str, after: int) -> ExecOutput | None:
+        """As `corral.core.ports.node.NodeAgent.read_exec`."""
+        execution = self._find(exec_id)
+        if execution is None:
+            return None
+        piece = execution.read(after)
+        stdout, stderr = (base64.b64encode(data).decode() for data in (piece.stdout, piece.stderr))
+        return ExecOutput(piece.sequence, stdout, stderr, piece.exit_code, piece.message)
+
+    def end(self, exec_id: str) -> None:
+        """As `corral.core.ports.node.NodeAgent.end_exec`."""
+        with self._lock:
+            execution = self._drop(exec_id)
+        if execution is not None:
+            execution.close()
+
+    def close(self) -> None:
+        """End them all."""
+        self._closed.set()
+        for exec_id in tuple(self._known):
+            self.end(exec_id)
+
+    def _find(self, exec_id: str) -> Execution | None:
+        with self._lock:
+            execution = self._known.get(exec_id)
+            if execution is not None:
+                self._heard_at[exec_id] = time.monotonic()
+            return execution
+
+    def _drop(self, exec_id: str) -> Execution | None:
+        self._heard_at.pop(exec_id, None)
+        return self._known.pop(exec_id, None)
+
+    def _watch_them(self) -> None:
+        if self._watch is None:
+            self._watch = threading.Thread(target=self._end_unheard, name="executions", daemon=True)
+            self._watch.start()
+
+    def _end_unheard(self) -> None:
+        """While there are commands, end those without questions."""
+        while not self._closed.wait(_LOOK_S):
+            with self._lock:
+                before = time.monotonic() - UNHEARD_S
+                # The caller of a command that has not begun yet still waits for its start.
+                begun = {exec_id for exec_id, execution in self._known.items() if execution is not None}
+                gone = [one for one, heard_at in self._heard_at.items() if one in begun and heard_at < before]
+                if not self._known:
+                    self._watch = None
+                    return
+            for exec_id in gone:
+                log.info("command %s inside a job is ended: nobody has asked after it for %g s", exec_id, UNHEARD_S)
+                self.end(exec_id)

@@ -1,0 +1,329 @@
+"""The launches of this host: started once their devices are ready, stopped, reported, forgotten."""
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from corral.core.model.errors import BackendFailed, Conflict, CorralError, Refused
+from corral.core.model.jobs.checkpoint_signal import CheckpointSignal
+from corral.core.model.jobs.job import Job, JobKind, ProcessIdentity
+from corral.core.model.runs.launch import (
+    Launch,
+    LaunchPhase,
+    LaunchReport,
+    Origin,
+    failed_launch,
+    job_of,
+    with_time_limit,
+)
+from corral.core.ports.runtime import Execution, InnerCommand, Runtime
+from corral.host.runtimes.process.ending.killing import signal_listed
+from corral.host.runtimes.process.runtime import CONTAINER
+
+log = logging.getLogger(__name__)
+
+DEFAULT_RUNTIME = "process"
+"""The runtime that keeps records on disk: an unknown launch counts as one of its."""
+
+MakeReady = Callable[[Launch, Callable[[CorralError | None], None]], None]
+"""Makes the devices of a launch ready, then calls the function, with the failure if there was one."""
+
+Complete = Callable[[Launch], Launch]
+"""Writes down a launch's resources and adds facts that only its node knows. Raises BackendFailed, Refused."""
+
+
+class HeardLaunches:
+    """Launches of which a runtime has reported an event. Each had a record then, which it may have lost since."""
+
+    def __init__(self, on_change: Callable[[str], None]) -> None:
+        self._on_change = on_change
+        self._launch_ids: set[str] = set()
+
+    def add(self, launch_id: str) -> None:
+        """Take in an event of a runtime about this launch."""
+        self._launch_ids.add(launch_id)
+        self._on_change(launch_id)
+
+    def discard(self, launch_id: str) -> None:
+        """The launch is over."""
+        self._launch_ids.discard(launch_id)
+
+    def __contains__(self, launch_id: str) -> bool:
+        return launch_id in self._launch_ids
+
+
+class NodeLaunches:
+    """The launches of one host, by the names of their runtimes. Safe from any thread.
+
+    `on_change(launch_id)` is called when the report of a launch may have changed. A launch that cannot be started is
+    declared lost, and its report says why.
+    """
+
+    def __init__(
+        self,
+        runtimes: Mapping[str, Runtime],
+        *,
+        make_ready: MakeReady,
+        complete: Complete,
+        on_change: Callable[[str], None],
+        heard: "HeardLaunches",
+    ) -> None:
+        self._runtimes = runtimes
+        self._make_ready = make_ready
+        self._complete = complete
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._known: dict[str, Launch] = {}
+        self._asked: set[str] = set()
+        """Launches that were asked for since this agent started."""
+        self._preparing: set[str] = set()
+        self._failed: dict[str, LaunchReport] = {}
+        self._claimed: set[str] = set()
+        """Launches that a supervisor is known to have had; without a record, it was lost."""
+        self._stopped_for: dict[str, str] = {}
+        """Why launches were stopped that no server has asked to stop."""
+        self._heard = heard
+
+    def launch(self, launch: Launch) -> None:
+        """Start it, unless that was asked before. Raises Refused for a runtime that is not here."""
+        if launch.runtime not in self._runtimes:
+            raise Refused(f"there is no runtime {launch.runtime!r} here", field="runtime")
+        with self._lock:
+            if launch.id in self._asked:
+                return
+            self._asked.add(launch.id)
+            self._known[launch.id] = launch
+            self._preparing.add(launch.id)
+        self._make_ready(launch, lambda failure: self._start(launch, failure))
+
+    def _start(self, launch: Launch, failure: CorralError | None) -> None:
+        try:
+            if failure is not None:
+                raise failure
+            complete = self._complete(launch)
+            with self._lock:
+                # Otherwise it was given up while its devices were made ready, and would never be looked for.
+                known = self._known.get(launch.id)
+                if known is not None:
+                    # Its time limit may have been changed meanwhile.
+                    self._runtimes[launch.runtime].launch(replace(complete, job=known.job))
+        except CorralError as error:
+            self._fail(launch, error)
+        with self._lock:
+            self._preparing.discard(launch.id)
+        if launch.id in self._failed:
+            self._on_change(launch.id)
+
+    def _fail(self, launch: Launch, error: CorralError) -> None:
+        never_runs = True
+        # If even that fails, no supervisor was asked to run it, so none can claim it.
+        with contextlib.suppress(BackendFailed):
+            never_runs = self._runtimes[launch.runtime].declare_lost(launch.id)
+        if never_runs:
+            self._failed[launch.id] = failed_launch(launch.id, error)
+
+    def stop(self, launch_id: str) -> None:
+        """End it; a launch that is not claimed yet never runs. Raises BackendFailed."""
+        runtime = self._runtime_of(launch_id)
+        known = runtime.report(launch_id).phase is not LaunchPhase.UNKNOWN
+        if known or not runtime.declare_lost(launch_id, ran=launch_id in self._claimed):
+            runtime.stop(launch_id)
+        self._on_change(launch_id)
+
+    def signal(self, launch_id: str, name: str) -> None:
+        """Send a signal such as "B:USR1" to the processes that it is meant for. Raises Refused for an invalid
+        signal.
+        """
+        try:
+            sent = CheckpointSignal.parse(name)
+            number = signal.Signals[f"SIG{sent.name}"]
+        except (KeyError, ValueError):
+            raise Refused(f"{name!r:.20} is not a signal", field="name") from None
+        runtime = self._runtime_of(launch_id)
+
+        def meant() -> Collection[int]:
+            return sent.among(runtime.pids(launch_id), runtime.main_pids(launch_id))
+
+        signal_listed(meant(), meant, number)
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        """Run a command inside a launch. Raises Conflict if it does not run, Refused, BackendFailed."""
+        phase = self.report(launch_id).phase
+        if phase is not LaunchPhase.RUNNING:
+            raise Conflict(f"launch {launch_id} is {phase}, and only what runs takes a command")
+        return self._runtime_of(launch_id).execute(launch_id, command)
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """Hold it to another time limit, also if it is yet to be started. Raises BackendFailed."""
+        with self._lock:
+            known = self._known.get(launch_id)
+            if known is not None:
+                self._known[launch_id] = with_time_limit(known, time_limit_s)
+            runtime = self._runtime_of(launch_id)
+        runtime.set_time_limit(launch_id, time_limit_s)
+
+    def report(self, launch_id: str) -> LaunchReport:
+        """Return its report; a launch whose record cannot be read is UNKNOWN, with the reason."""
+        if launch_id in self._failed:
+            return self._failed[launch_id]
+        try:
+            report = self._of_runtime(launch_id)
+        except BackendFailed as error:
+            return LaunchReport(launch_id, LaunchPhase.UNKNOWN, reason=str(error))
+        if report.phase is LaunchPhase.UNKNOWN and launch_id in self._preparing:
+            return replace(report, phase=LaunchPhase.PREPARING)
+        if report.phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
+            self._claimed.add(launch_id)
+        if report.phase is LaunchPhase.EXITED and launch_id in self._stopped_for:
+            return replace(report, reason=report.reason or self._stopped_for[launch_id])
+        return report
+
+    def _of_runtime(self, launch_id: str) -> LaunchReport:
+        """The runtime's report; a launch that something was heard of and that has no record ran, and lost it."""
+        runtime = self._runtime_of(launch_id)
+        report = runtime.report(launch_id)
+        lost = report.phase is LaunchPhase.UNKNOWN and report.reason is None and launch_id in self._heard
+        if not lost or launch_id not in self._known:
+            return report
+        runtime.declare_lost(launch_id, ran=True)
+        return runtime.report(launch_id)
+
+    def declare_lost(self, launch_id: str, *, ran: bool) -> bool:
+        """As `corral.core.ports.runtime.Runtime.declare_lost`."""
+        never_ran = self._runtime_of(launch_id).declare_lost(launch_id, ran=ran)
+        self._on_change(launch_id)
+        return never_ran
+
+    def forget(self, launch_id: str) -> Callable[[], None]:
+        """Forget a launch that is over and in the ledger. Return a function that removes its records, for a quiet time.
+
+        The function may raise BackendFailed.
+        """
+        with self._lock:
+            launch = self._known.pop(launch_id, None)
+            self._asked.discard(launch_id)
+            self._preparing.discard(launch_id)
+            self._claimed.discard(launch_id)
+            self._failed.pop(launch_id, None)
+            self._stopped_for.pop(launch_id, None)
+            self._heard.discard(launch_id)
+        own = None if launch is None else self._runtimes.get(launch.runtime)
+        return partial(self._remove_records, launch_id, tuple(self._runtimes.values()) if own is None else (own,))
+
+    @staticmethod
+    def _remove_records(launch_id: str, runtimes: Collection[Runtime]) -> None:
+        """Remove the records that these runtimes keep of a launch that is over."""
+        for runtime in runtimes:
+            if runtime.report(launch_id).phase.over:
+                runtime.forget(launch_id)
+
+    def restore(self, allocated: Collection[Launch]) -> dict[str, Runtime]:
+        """Replace the known launches by these. Return recorded launches that are not among them, with their runtimes.
+
+        An allocated launch that was never claimed is declared lost. Watches, which are kept in memory, begin again.
+        """
+        with self._lock:
+            self._known = {launch.id: launch for launch in allocated}
+            self._asked &= self._known.keys()
+            self._preparing &= self._known.keys()
+            self._claimed &= self._known.keys()
+            self._failed = {name: why for name, why in self._failed.items() if name in self._known}
+            self._claimed |= {launch.id for launch in allocated if launch.job.started_at is not None}
+        for launch in allocated:
+            _attempt(partial(self._take_over, launch))
+        unknown: dict[str, Runtime] = {}
+        for runtime in self._runtimes.values():
+            unknown |= {name: runtime for name in runtime.launches() if name not in self._known}
+        return dict(sorted(unknown.items()))
+
+    def _take_over(self, launch: Launch) -> None:
+        runtime, limit_s = self._runtime_of(launch.id), launch.job.spec.time_limit_s
+        if launch.id not in self._asked:
+            if launch.job.spec.kind is not JobKind.RUN:
+                runtime.launch(launch)
+            elif runtime.report(launch.id).phase is LaunchPhase.UNKNOWN:
+                runtime.declare_lost(launch.id, ran=launch.id in self._claimed)
+        if limit_s is not None:
+            # The limit may differ from that at the launch, and no agent may have been running to learn of the change.
+            runtime.set_time_limit(launch.id, limit_s)
+
+    def origins(self) -> tuple[Origin, ...]:
+        """Return the marks of the processes of each job here, the oldest job first."""
+        known = dict(self._known)
+        recorded = {name: None for runtime in self._runtimes.values() for name in runtime.launches()}
+        return tuple(
+            Origin(
+                job_of(name),
+                self._runtime_of(name).lineage(name),
+                _uid_of(known[name].job) if name in known else None,
+            )
+            for name in (*known, *(name for name in recorded if name not in known))
+        )
+
+    def running(self, launch_ids: Collection[str]) -> tuple[str, ...]:
+        """Return those of these launches that run."""
+        return tuple(name for name in launch_ids if self.report(name).phase is LaunchPhase.RUNNING)
+
+    def stop_all(self, reason: str) -> tuple[str, ...]:
+        """Have everything end that has not, for this reason; the ids of those launches."""
+        names = {*self._known, *(name for runtime in self._runtimes.values() for name in runtime.launches())}
+        live = tuple(name for name in sorted(names) if not self.report(name).phase.over)
+        for name in live:
+            self._stopped_for[name] = reason
+            _attempt(partial(self.stop, name))
+        return live
+
+    def kill_all(self, alive: Callable[[ProcessIdentity], bool]) -> None:
+        """Kill every process that Corral started here, supervisors first, as a host does that loses its power."""
+        runtime, containers = self._runtimes[DEFAULT_RUNTIME], self._runtimes.get("container")
+        with_containers = () if containers is None else containers.launches()
+        for name in (*runtime.launches(), *(CONTAINER + launch_id for launch_id in with_containers)):
+            _kill(partial(_of_launch, runtime, name, alive))
+        if containers is not None:
+            # Their processes descend from Docker, not from the runners.
+            for launch_id in with_containers:
+                _kill(partial(containers.pids, launch_id))
+
+    def close(self) -> None:
+        """Stop watching. The work runs on."""
+        for runtime in self._runtimes.values():
+            runtime.close()
+
+    def _runtime_of(self, launch_id: str) -> Runtime:
+        launch = self._known.get(launch_id)
+        return self._runtimes[DEFAULT_RUNTIME if launch is None else launch.runtime]
+
+
+def _of_launch(runtime: Runtime, launch_id: str, alive: Callable[[ProcessIdentity], bool]) -> list[int]:
+    """The launch's supervisor, while it lives, before its job's processes."""
+    supervisor = runtime.lineage(launch_id).root
+    first = [supervisor.pid] if supervisor is not None and alive(supervisor) else []
+    return [*first, *runtime.pids(launch_id)]
+
+
+def _kill(list_them: Callable[[], Iterable[int]]) -> None:
+    signal_listed(list_them(), list_them, signal.SIGKILL)
+
+
+def _uid_of(job: Job) -> int | None:
+    """Return the user of the job's processes that Corral or a session starts; None for an adopted process."""
+    match job.spec.kind:
+        case JobKind.ADOPT:
+            return None
+        case JobKind.RESERVE:
+            return os.geteuid() if job.spec.uid is None else job.spec.uid
+        case JobKind.RUN:
+            # Only root can run a job as another user.
+            return os.geteuid() or job.spec.uid or 0
+
+
+def _attempt(step: Callable[[], None]) -> None:
+    try:
+        step()
+    except CorralError as error:
+        log.error("%s", error)

@@ -1,0 +1,4 @@
+"""Mock clusters: agents of nodes that do not exist.
+
+Start with `mock_nodes`.
+"""

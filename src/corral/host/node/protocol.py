@@ -1,0 +1,150 @@
+"""The protocol between server and agent: frames of JSON, and the calls of `corral.core.ports.node.NodeAgent`.
+
+A frame is its length, four bytes with the highest first, and that many bytes of JSON. The agent greets a new connection
+with `{"corral-agent": VERSION, "node": NAME}`, or with an error. Then one call follows the other: `{"call": "stop",
+"arguments": {"launch_id": "4.1"}}` is answered with `{"result": ...}` or with `{"error": "Refused", "message": ...,
+"field": ...}`, named by the class that is raised again on the other side.
+"""
+
+import inspect
+import json
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from corral.core.model import errors
+from corral.core.model.errors import BackendFailed, CorralError, Refused
+from corral.core.ports.node import NodeAgent
+from corral.wire import from_plain, to_plain
+
+VERSION = 1
+"""The version of the protocol: it grows with changes that an older side would misunderstand."""
+
+GREETING = "corral-agent"
+
+MAX_FRAME_BYTES = 64 * 1024 * 1024
+"""Thousands of launches with their environments."""
+
+_LENGTH = struct.Struct(">I")
+_READ_BYTES = 256 * 1024
+
+_ERRORS: Mapping[str, type[CorralError]] = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, CorralError)
+}
+
+
+class BadFrame(Exception):
+    """The received bytes are no frame of this protocol; the connection is no longer usable."""
+
+
+class Closed(Exception):
+    """The other side has closed the connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One call, with the readers of its arguments and its result, by the type hints of the port."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    result: Any
+
+    def plain_arguments(self, *values: Any) -> dict[str, Any]:
+        """The arguments, in their order, as plain data."""
+        return {name: to_plain(value) for name, value in zip(self.parameters, values, strict=True)}
+
+    def read_arguments(self, plain: Any) -> dict[str, Any]:
+        """The arguments that were sent. Raises Refused."""
+        if not isinstance(plain, dict) or plain.keys() != self.parameters.keys():
+            raise Refused(f"{self.name} takes {', '.join(self.parameters) or 'nothing'}", field="arguments")
+        return {name: from_plain(kind, plain[name], field=name) for name, kind in self.parameters.items()}
+
+    def read_result(self, plain: Any) -> Any:
+        """The result that was sent. Raises Refused."""
+        return None if self.result is type(None) else from_plain(self.result, plain, field="result")
+
+
+def _method(name: str, function: Callable[..., Any]) -> Method:
+    hints = get_type_hints(function)
+    parameters = {one: hints[one] for one in inspect.signature(function).parameters if one != "self"}
+    return Method(name, parameters, hints["return"])
+
+
+LOCAL = frozenset({"close"})
+"""Calls that each side handles itself."""
+
+METHODS: Mapping[str, Method] = {
+    name: _method(name, function)
+    for name, function in vars(NodeAgent).items()
+    if inspect.isfunction(function) and not name.startswith("_") and name not in LOCAL
+}
+
+
+def plain_error(error: CorralError) -> dict[str, Any]:
+    """Return an error as an answer. A class that the other side does not know is replaced by its nearest known base
+    class.
+    """
+    name = next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _ERRORS)
+    return {"error": name, "message": str(error), "field": getattr(error, "field", None)}
+
+
+def error_of(answer: Mapping[str, Any]) -> CorralError | None:
+    """Return the error in an answer, or None."""
+    if "error" not in answer:
+        return None
+    kind, message, field = (
+        _ERRORS.get(str(answer["error"]), BackendFailed),
+        str(answer.get("message")),
+        answer.get("field"),
+    )
+    return kind(message, field=field) if issubclass(kind, Refused) else kind(message)
+
+
+def send(connection: socket.socket, message: Mapping[str, Any], until: float | None = None) -> None:
+    """Send a frame. Raises OSError, TimeoutError at `until` (time.monotonic), and BadFrame if it is too large."""
+    data = json.dumps(message, separators=(",", ":")).encode()
+    if len(data) > MAX_FRAME_BYTES:
+        raise BadFrame(f"a message of {len(data)} bytes is larger than the {MAX_FRAME_BYTES} that one may have")
+    connection.settimeout(_left_s(until))
+    connection.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def receive(connection: socket.socket, until: float | None = None) -> dict[str, Any]:
+    """The next frame. Raises Closed, BadFrame, OSError, and TimeoutError at `until` (time.monotonic)."""
+    header = _read(connection, _LENGTH.size, until, may_end=True)
+    (length,) = _LENGTH.unpack(header)
+    if length > MAX_FRAME_BYTES:
+        raise BadFrame(f"a message of {length} bytes was announced, and one may have {MAX_FRAME_BYTES}")
+    try:
+        message = json.loads(_read(connection, length, until))
+    except (ValueError, RecursionError) as error:
+        raise BadFrame(f"a message is no JSON: {error}") from None
+    if not isinstance(message, dict):
+        raise BadFrame("a message is no JSON object")
+    return message
+
+
+def _read(connection: socket.socket, length: int, until: float | None, *, may_end: bool = False) -> bytes:
+    # It grows as bytes come: an announced length alone takes no memory.
+    data = bytearray()
+    while len(data) < length:
+        connection.settimeout(_left_s(until))
+        piece = connection.recv(min(length - len(data), _READ_BYTES))
+        if not piece:
+            if may_end and not data:
+                raise Closed("it has closed the connection")
+            raise BadFrame("a message breaks off")
+        data += piece
+    return bytes(data)
+
+
+def _left_s(until: float | None) -> float | None:
+    if until is None:
+        return None
+    left_s = until - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    return left_s

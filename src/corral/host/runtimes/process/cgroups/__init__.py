@@ -1,0 +1,4 @@
+"""Control groups of jobs.
+
+Start with `job_cgroups`.
+"""

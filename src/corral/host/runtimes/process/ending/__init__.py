@@ -1,0 +1,4 @@
+"""Ending a launch and all that it has started.
+
+Start with `killing`.
+"""

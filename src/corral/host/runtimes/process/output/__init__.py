@@ -1,0 +1,4 @@
+"""The output and the input of jobs.
+
+Start with `joblog`.
+"""

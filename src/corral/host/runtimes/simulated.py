@@ -1,0 +1,110 @@
+"""Simulated work: nothing is executed. For simulations through the real control loop, and for tests of it."""
+
+import threading
+from collections.abc import Callable
+
+from corral.clock import Clock
+from corral.core.model.errors import Refused
+from corral.core.model.jobs.phase import Phase
+from corral.core.model.runs.launch import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.core.ports.runtime import Execution, InnerCommand
+
+
+class SimulatedRuntime:
+    """Launches run until `finish` or `stop` ends them, also across restarts of the server that uses it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._reports: dict[str, LaunchReport] = {}
+        self.on_event: Callable[[str], None] = lambda _: None
+        self.ran: list[str] = []
+        """Job ids in the order in which they began to run; one that ran twice is in it twice."""
+        self.time_limits: dict[str, float] = {}
+        """The limits that launches were given after they had begun."""
+
+    def launch(self, launch: Launch) -> None:
+        """The work runs at once, unless the launch is known already."""
+        with self._lock:
+            if launch.id in self._reports:
+                return
+            self.ran.append(launch.job.id)
+            self._reports[launch.id] = LaunchReport(launch.id, LaunchPhase.RUNNING, started_at=self._clock.now())
+        self.on_event(launch.id)
+
+    def finish(self, launch_id: str, exit_code: int = 0) -> None:
+        """The work ends by itself; nothing when it has ended already."""
+        self._end(launch_id, Phase.SUCCEEDED if exit_code == 0 else Phase.FAILED, exit_code)
+
+    def stop(self, launch_id: str) -> None:
+        """The work ends on SIGTERM."""
+        self._end(launch_id, Phase.CANCELLED, 143)
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """The work ends if it has run longer; later nothing keeps the limit."""
+        report = self.report(launch_id)
+        if report.started_at is not None and self._clock.now() - report.started_at >= time_limit_s:
+            self._end(launch_id, Phase.TIMED_OUT, 143)
+        self.time_limits[launch_id] = time_limit_s
+
+    def die(self, launch_id: str) -> None:
+        """The work is gone, and nobody can say how it ended."""
+        with self._lock:
+            self._reports[launch_id] = LaunchReport(launch_id, LaunchPhase.DEAD)
+        self.on_event(launch_id)
+
+    def _end(self, launch_id: str, ending: Phase, exit_code: int) -> None:
+        with self._lock:
+            before = self._reports.get(launch_id)
+            if before is None or before.phase is not LaunchPhase.RUNNING:
+                return
+            self._reports[launch_id] = LaunchReport(
+                launch_id,
+                LaunchPhase.EXITED,
+                started_at=before.started_at,
+                ended_at=self._clock.now(),
+                exit_code=exit_code,
+                signal=15 if ending is Phase.CANCELLED else None,
+                ending=ending,
+            )
+        self.on_event(launch_id)
+
+    def report(self, launch_id: str) -> LaunchReport:
+        """Running, ended, or unknown."""
+        with self._lock:
+            return self._reports.get(launch_id, LaunchReport(launch_id, LaunchPhase.UNKNOWN))
+
+    def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
+        """Make sure that this launch never runs. False when it runs or ran."""
+        phase = LaunchPhase.DEAD if ran else LaunchPhase.DECLARED_LOST
+        with self._lock:
+            known = self._reports.setdefault(launch_id, LaunchReport(launch_id, phase))
+            return known.phase is LaunchPhase.DECLARED_LOST
+
+    def launches(self) -> tuple[str, ...]:
+        """Launches not forgotten."""
+        with self._lock:
+            return tuple(sorted(self._reports))
+
+    def forget(self, launch_id: str) -> None:
+        """Drop a launch that ended."""
+        with self._lock:
+            self._reports.pop(launch_id, None)
+
+    def pids(self, launch_id: str) -> frozenset[int]:
+        """Nothing really runs."""
+        return frozenset()
+
+    def main_pids(self, launch_id: str) -> frozenset[int]:
+        """Nothing really runs."""
+        return frozenset()
+
+    def lineage(self, launch_id: str) -> Lineage:
+        """Nothing really runs."""
+        return Lineage()
+
+    def execute(self, launch_id: str, command: InnerCommand) -> Execution:
+        raise Refused("work that only seems to run takes no command")
+
+    def close(self) -> None:
+        """Nothing is held open."""

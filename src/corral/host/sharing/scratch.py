@@ -1,0 +1,303 @@
+"""A scratch root: one `resource.txt` per running job, some gone or damaged by the time they are read.
+
+A job's directory is its user's, who may put anything in the place of anything at any moment. So every step is taken
+from the descriptor of the last, follows no symbolic link, waits for no pipe, and does not go into another file system:
+one of the user's own need never answer.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from corral.core.model.errors import BackendFailed, Refused
+from corral.core.model.printable import printable
+from corral.host.sharing.emptying import empty, is_mounted_below
+from corral.host.sharing.resource_txt import BadText, ResourceFile, parse, render
+from corral.untrusted import Unread, guarded
+
+_NAME, _SCRIPT, _FRESH = "resource.txt", "script", "resource.new"
+_FOR_ALL_TO_ENTER = 0o755
+_MOST_BYTES = 1024 * 1024
+_INFO_BYTES = 1024
+_MOST_WORDS = 1000
+_KERNEL = re.compile(r"\d+(_\d+)?")
+"""What Corral's own are called: by their jobs' ids."""
+_ASIDE = re.compile(r"\.\d+(_\d+)?\.\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class BadFile:
+    """A file that was skipped, and why."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return printable(f"{self.path}: {self.reason}"[:_MOST_WORDS])[:_MOST_WORDS]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The readable files by kernel id, and those that were skipped; both in order of kernel id."""
+
+    files: Mapping[str, ResourceFile]
+    bad: tuple[BadFile, ...]
+
+
+def scan(root: Path, *, mounts: bool = False) -> Scan:
+    """Read `<root>/<kernel>/config/resource.txt` of every kernel; with `mounts` also on file systems mounted there.
+
+    A kernel without the file has just ended and is passed over; any other trouble is reported by name and hides
+    nothing else. Raises Refused when the root itself cannot be read.
+    """
+    try:
+        kernels = sorted(entry.name for entry in root.iterdir())
+    except OSError as error:
+        raise Refused(f"{root}: cannot be scanned: {error.strerror}; name a scratch root", field="--scan") from None
+    files: dict[str, ResourceFile] = {}
+    bad: list[BadFile] = []
+    for kernel in kernels:
+        path = root / kernel / "config" / "resource.txt"
+        try:
+            with _opened(root, kernel, mounts=mounts) as config:
+                text = _read(config, mounts=mounts)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            bad.append(BadFile(path, f"cannot be read: {error.strerror}"))
+            continue
+        parsed = guarded(str(path), partial(parse, text)) if isinstance(text, str) else text
+        if isinstance(parsed, BadText):
+            bad.append(BadFile(path, parsed.reason))
+        elif isinstance(parsed, Unread):
+            bad.append(BadFile(path, parsed.why))
+        else:
+            files[kernel] = parsed
+    return Scan(files, tuple(bad))
+
+
+def put(
+    root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | None = None, script: str | None = None
+) -> None:
+    """Write a kernel's file so that a reader finds all of it or none.
+
+    The kernel's directory is made if need be and given to `owner` (uid, gid); `config` and the files in it, the copy of
+    a `script` too, stay this process's, readable for all. The root is made again where somebody removed it under the
+    running server. Raises BackendFailed when the disk refuses, or the owner has put something else in the file's place.
+    """
+    home = root / kernel
+    try:
+        if not root.is_dir():
+            root.mkdir()
+            root.chmod(0o755 if os.geteuid() == 0 else 0o700)
+        fresh = _make(home)
+        # Nobody else has been in a fresh one, so there is nothing to look out for; it is given away when all is done.
+        with _descriptor(root) as top, _descriptor(kernel, top, mounts=fresh) as above:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir("config", _FOR_ALL_TO_ENTER, dir_fd=above)
+            with _descriptor("config", above, mounts=fresh) as config:
+                found = os.fstat(config)
+                if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != _FOR_ALL_TO_ENTER:
+                    # Whatever this process's umask left of the mode.
+                    os.chmod(f"/proc/self/fd/{config}", _FOR_ALL_TO_ENTER)
+                if not fresh:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(_FRESH, dir_fd=config)
+                _write(config, _NAME, render(file).encode())
+                if script is not None:
+                    _write(config, _SCRIPT, script.encode(errors="surrogateescape"))
+            if owner is not None and (fresh or os.fstat(above).st_uid == os.geteuid()):
+                os.chown(f"/proc/self/fd/{above}", *owner)
+    except OSError as error:
+        raise BackendFailed(f"{home / 'config' / _NAME} cannot be written: {error.strerror}") from error
+
+
+def _make(home: Path) -> bool:
+    """Make a kernel's directory; whether it was not there."""
+    try:
+        home.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _write(config: int, name: str, data: bytes) -> None:
+    fd = os.open(_FRESH, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=config)
+    try:
+        os.fchmod(fd, 0o644)
+        while data:
+            data = data[os.write(fd, data) :]
+    finally:
+        os.close(fd)
+    os.replace(_FRESH, name, src_dir_fd=config, dst_dir_fd=config)
+
+
+def drop(root: Path, kernel: str) -> None:
+    """Remove a kernel's file, and the copy of its script. Raises BackendFailed."""
+    try:
+        with _opened(root, kernel) as config:
+            for name in (_SCRIPT, _NAME):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=config)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise BackendFailed(f"{root / kernel / 'config' / _NAME} cannot be removed: {error.strerror}") from error
+
+
+def set_aside(root: Path, kernel: str) -> str | None:
+    """Take a kernel's directory out of the way; the name that it is to be removed by, None when nothing is left of it.
+
+    Raises BackendFailed.
+    """
+    aside = f".{kernel}.{time.time_ns()}"
+    try:
+        with _descriptor(root) as top:
+            if _removed_bare(top, kernel):
+                return None
+            if is_mounted_below(str(root / kernel)):
+                raise OSError(errno.EXDEV, "another file system is mounted in it")
+            os.rename(kernel, aside, src_dir_fd=top, dst_dir_fd=top)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BackendFailed(f"{root / kernel} cannot be moved aside: {error.strerror}") from error
+    return aside
+
+
+def _removed_bare(top: int, kernel: str) -> bool:
+    """Remove a kernel's directories if nothing is in them."""
+    try:
+        with contextlib.suppress(FileNotFoundError), _descriptor(kernel, top) as home:
+            os.rmdir("config", dir_fd=home)
+        os.rmdir(kernel, dir_fd=top)
+    except OSError:
+        return False
+    return True
+
+
+def remove(root: Path, name: str) -> None:
+    """Remove what was set aside, with all that is in it. Raises BackendFailed."""
+    try:
+        with _descriptor(root) as top:
+            try:
+                with _descriptor(name, top) as home:
+                    _emptied(home)
+                os.rmdir(name, dir_fd=top)
+            except NotADirectoryError:
+                os.unlink(name, dir_fd=top)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BackendFailed(f"{root / name} cannot be removed: {error.strerror}") from error
+    except BackendFailed as failure:
+        raise BackendFailed(f"{root / name} cannot be removed: {failure}") from failure
+
+
+def _emptied(home: int) -> None:
+    """Empty a directory as its owner; also of a `config` that the owner has called otherwise. Raises BackendFailed."""
+    try:
+        empty(home)
+    except BackendFailed:
+        if not _removed_own(home):
+            raise
+        empty(home)
+
+
+def _removed_own(home: int) -> bool:
+    """Remove the directories in it that this process made for resource files; whether there was one.
+
+    Their owner may have renamed them, and cannot remove them. Nobody can have put one of root's here from elsewhere: to
+    move a directory takes the right to write to it. Only what a `config` holds is removed, and only what stays empty.
+    """
+    if os.fstat(home).st_uid == os.geteuid():
+        return False
+    listed = os.open(f"/proc/self/fd/{home}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    found = False
+    try:
+        for name in os.listdir(listed):
+            with contextlib.suppress(OSError), _descriptor(name, listed) as config:
+                if os.fstat(config).st_uid == os.geteuid():
+                    for file in (_NAME, _SCRIPT, _FRESH):
+                        with contextlib.suppress(FileNotFoundError):
+                            os.unlink(file, dir_fd=config)
+                    os.rmdir(name, dir_fd=listed)
+                    found = True
+    finally:
+        os.close(listed)
+    return found
+
+
+def left(root: Path) -> tuple[list[str], list[str]]:
+    """(the kernels that have a directory, what was set aside and not removed), each in order."""
+    try:
+        names = sorted(os.listdir(root))
+    except OSError:
+        return [], []
+    return [name for name in names if _KERNEL.fullmatch(name)], [name for name in names if _ASIDE.fullmatch(name)]
+
+
+@contextlib.contextmanager
+def _opened(root: Path, kernel: str, *, mounts: bool = False) -> Iterator[int]:
+    """The directory that a kernel's file is in. Raises OSError."""
+    with (
+        _descriptor(root) as top,
+        _descriptor(kernel, top, mounts=mounts) as home,
+        _descriptor("config", home, mounts=mounts) as config,
+    ):
+        yield config
+
+
+@contextlib.contextmanager
+def _descriptor(
+    name: str | Path, above: int | None = None, *, mounts: bool = False, kind: int = os.O_DIRECTORY
+) -> Iterator[int]:
+    """The place of a name, in the directory `above` if there is one; it cannot be read through, and asked nobody.
+
+    Raises OSError.
+    """
+    nofollow = 0 if above is None else os.O_NOFOLLOW
+    fd = os.open(name, os.O_PATH | kind | nofollow | os.O_CLOEXEC, dir_fd=above)
+    try:
+        if above is not None and not mounts and _mount_of(fd) != _mount_of(above):
+            raise OSError(errno.EXDEV, "another file system is mounted there")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _mount_of(fd: int) -> bytes:
+    """The mount that a descriptor is on. To ask for the device would be to ask the file system."""
+    info = os.open(f"/proc/self/fdinfo/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return next(line for line in os.read(info, _INFO_BYTES).splitlines() if line.startswith(b"mnt_id:"))
+    finally:
+        os.close(info)
+
+
+def _read(config: int, *, mounts: bool) -> str | BadText:
+    """The text of the file; a link is not followed, for its owner may not be allowed to read what it names."""
+    with _descriptor(_NAME, config, mounts=mounts, kind=0) as found:
+        mode = os.fstat(found).st_mode
+        if stat.S_ISLNK(mode):
+            return BadText("is a symbolic link, which is not followed")
+        if not stat.S_ISREG(mode):
+            return BadText("is not a regular file")
+        fd = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        content = os.read(fd, _MOST_BYTES + 1)
+    finally:
+        os.close(fd)
+    if len(content) > _MOST_BYTES:
+        return BadText(f"is larger than {_MOST_BYTES} bytes, which no resource file is")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return BadText("is not UTF-8 text")

@@ -1,0 +1,248 @@
+"""Who is behind a process on a device: the user, the command, the container and the job."""
+
+import os
+import pwd
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from corral.clock import Clock
+from corral.core.model.devices.device import SERVICE, ContainerOfOthers, DeviceProcess, DeviceSample
+from corral.core.model.runs.launch import Origin
+from corral.host.telemetry.process_memory import MemoryReader, OwnWords
+from corral.host.telemetry.processes import PROC, read_stat, real_uid
+from corral.untrusted import Unread, guarded
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_CACHED_PROCESSES = 1024
+_MAX_ANCESTORS = 1024
+"""So many ancestors are followed; a longer line was made to hide something."""
+_CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
+_OF_USERS = "user.slice"
+"""Below it users may make cgroups, and call them like a container of somebody else's."""
+
+NameContainer = Callable[[str], ContainerOfOthers | None]
+"""What a container is called, by its id, None where that is not known yet. Never waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFacts:
+    """What the host knows of a process without a look at its memory. `name` is the short one that the kernel keeps."""
+
+    uid: int | None
+    user: str | None
+    name: str | None
+    started_at: float
+    cgroup: str | None
+    unified_cgroup: str | None
+    container: str | None
+
+
+class Attribution:
+    """Joins the processes on devices to what the host and Corral know of them.
+
+    A process belongs to the job that it descends from, whatever it says of itself; else to the job in whose cgroup it
+    is. None of that asks its memory, which it can keep from being read. The mark in its environment or an ancestor's
+    (CORRAL_JOB_ID with CORRAL_HOME naming this server's `home`) can be set by anybody. It is believed only of a process
+    of the job's own user, and only where the job has no living supervisor, below which all of its processes would be.
+    `origins` tells the jobs, and what runs for several of them.
+    A pid that the host does not know (it lives in another container) keeps only what the driver said.
+    Of a process that is no job's, `container_named` says what its container is called.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        origins: Callable[[], Sequence[Origin]] = tuple,
+        home: str | None = None,
+        container_named: NameContainer = lambda _: None,
+    ) -> None:
+        self._clock = clock
+        self._origins = origins
+        self._container_named = container_named
+        self._facts: dict[tuple[int, int], ProcessFacts] = {}
+        self._start_ticks: dict[int, int] = {}
+        self._memory = MemoryReader(home)
+        self._words: dict[tuple[int, int], OwnWords] = {}
+
+    def attribute(self, samples: Sequence[DeviceSample]) -> tuple[DeviceSample, ...]:
+        """The samples with their processes joined; a process that was known here and has ended is left out."""
+        if not any(sample.processes for sample in samples):
+            return tuple(samples)
+        jobs = _Jobs(self._origins())
+        return tuple(
+            replace(sample, processes=self._join_all(sample.processes, jobs)) if sample.processes else sample
+            for sample in samples
+        )
+
+    def _join_all(self, processes: Sequence[DeviceProcess], jobs: "_Jobs") -> tuple[DeviceProcess, ...]:
+        joined = (self._joined(process, jobs) for process in processes)
+        return tuple(process for process in joined if process is not None)
+
+    def _joined(self, process: DeviceProcess, jobs: "_Jobs") -> DeviceProcess | None:
+        """The process with what is known of it; as the driver told of it where its user made that unreadable."""
+        found = guarded(f"what the host knows of process {process.pid}", partial(self._join, process, jobs))
+        return process if isinstance(found, Unread) else found
+
+    def _join(self, process: DeviceProcess, jobs: "_Jobs") -> DeviceProcess | None:
+        line = _line_of_descent(process.pid)
+        facts = self._facts_of(*line[0]) if line else None
+        if facts is None:
+            return None if process.pid in self._start_ticks else process
+        if process.user is not None and process.user != facts.user:
+            # A mock describes a process that is not the host's process of that number.
+            return process
+        job_id = jobs.of_line(line) or jobs.of_cgroup(facts.unified_cgroup) or self._marked_job(line, jobs)
+        words = self._words_of(*line[0], facts.uid)
+        return replace(
+            process,
+            user=facts.user,
+            command=(None if words is None else words.command) or facts.name,
+            started_at=facts.started_at,
+            cgroup=facts.cgroup,
+            container=facts.container,
+            job_id=job_id,
+            runs_in=self._container_of(facts) if job_id is None else None,
+        )
+
+    def _container_of(self, facts: ProcessFacts) -> ContainerOfOthers | None:
+        if facts.container is None or _OF_USERS in (facts.cgroup or "").split("/"):
+            return None
+        return self._container_named(facts.container)
+
+    def _marked_job(self, line: Sequence[tuple[int, int]], jobs: "_Jobs") -> str | None:
+        for member in line:
+            facts = self._facts_of(*member)
+            words = None if facts is None else self._words_of(*member, facts.uid)
+            if facts is not None and words is not None and jobs.may_bear_mark(facts.uid, words.marked_job):
+                return words.marked_job
+        return None
+
+    def _facts_of(self, pid: int, start_ticks: int) -> ProcessFacts | None:
+        key = (pid, start_ticks)
+        facts = self._facts.get(key)
+        if facts is None:
+            uptime_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            started_at = self._clock.now() - uptime_s + start_ticks / _TICKS_PER_S
+            facts = _read_facts(pid, started_at)
+            if not _is_still(pid, start_ticks):
+                return None
+            if len(self._facts) >= _CACHED_PROCESSES:
+                self._facts.clear()
+                self._words.clear()
+                self._start_ticks.clear()
+            self._facts[key] = facts
+        self._start_ticks[pid] = start_ticks
+        return facts
+
+    def _words_of(self, pid: int, start_ticks: int, uid: int | None) -> OwnWords | None:
+        """What the process says of itself; None where it can't be read, or not yet."""
+        words = self._words.get((pid, start_ticks))
+        if words is None:
+            words = self._memory.words_of(pid, start_ticks, uid)
+            if words is None or not _is_still(pid, start_ticks):
+                return None
+            self._words[pid, start_ticks] = words
+        return words
+
+
+class _Jobs:
+    """Which job a process is of, by what cannot be forged; what came first wins where two claim the same."""
+
+    def __init__(self, origins: Sequence[Origin]) -> None:
+        self._by_root: dict[tuple[int, int], str] = {}
+        self._by_cgroup: dict[str, str] = {}
+        self._by_id: dict[str, Origin] = {}
+        for origin in origins:
+            lineage = origin.lineage
+            if lineage.root is not None:
+                self._by_root.setdefault((lineage.root.pid, lineage.root.start_ticks), origin.job_id)
+            if lineage.cgroup is not None:
+                self._by_cgroup.setdefault(lineage.cgroup, origin.job_id)
+            self._by_id.setdefault(origin.job_id, origin)
+
+    def of_line(self, line: Sequence[tuple[int, int]]) -> str | None:
+        """The nearest job that the process descends from, else what serves all jobs and it descends from."""
+        found = [self._by_root[member] for member in line if member in self._by_root]
+        return next((job for job in found if job != SERVICE), SERVICE if found else None)
+
+    def of_cgroup(self, path: str | None) -> str | None:
+        """The job in whose cgroup, or in one below it, the process is."""
+        while path:
+            if path in self._by_cgroup:
+                return self._by_cgroup[path]
+            path = path.rpartition("/")[0]
+        return None
+
+    def may_bear_mark(self, uid: int | None, marked_job: str | None) -> bool:
+        """Whether the mark of a user's process that descends from no job may be true."""
+        origin = self._by_id.get(marked_job or "")
+        if origin is None or origin.uid is None or origin.uid != uid:
+            return False
+        root = origin.lineage.root
+        if root is None or not origin.lineage.adopts:
+            return True
+        stat = read_stat(root.pid)
+        return stat is None or stat.dead or stat.start_ticks != root.start_ticks
+
+
+def _line_of_descent(pid: int) -> list[tuple[int, int]]:
+    """The process, its parent, and so on, up to but without init, each as pid and start; () when it is not there."""
+    line: list[tuple[int, int]] = []
+    stat = read_stat(pid)
+    if stat is None or stat.dead:
+        return line
+    while pid > 1 and len(line) < _MAX_ANCESTORS:
+        line.append((pid, stat.start_ticks))
+        parent = read_stat(stat.parent_pid)
+        if parent is None or parent.start_ticks > stat.start_ticks:
+            # The parent has ended since, and its pid is nobody's or that of a younger process.
+            break
+        pid, stat = stat.parent_pid, parent
+    return line
+
+
+def _is_still(pid: int, start_ticks: int) -> bool:
+    """Whether what was read is of this process, and not of another that has got the pid meanwhile."""
+    stat = read_stat(pid)
+    return stat is not None and stat.start_ticks == start_ticks
+
+
+def _read_facts(pid: int, started_at: float) -> ProcessFacts:
+    uid = real_uid(pid)
+    # Each line is HIERARCHY:CONTROLLERS:PATH; hierarchy 0 is the unified one.
+    cgroups = [line.split(":", 2) for line in _read(pid, "cgroup").splitlines() if line.count(":") >= 2]
+    cgroup = cgroups[0][2] if cgroups else None
+    return ProcessFacts(
+        uid=uid,
+        user=None if uid is None else _user_name(uid),
+        name=_read(pid, "comm").strip() or None,
+        started_at=started_at,
+        cgroup=cgroup,
+        unified_cgroup=next((path for number, _, path in cgroups if number == "0"), None),
+        container=container_in(cgroup or ""),
+    )
+
+
+def container_in(cgroup: str) -> str | None:
+    """The id of the innermost container in a cgroup's path (Docker, containerd, Podman and CRI-O: 64 hex digits)."""
+    ids: list[str] = _CONTAINER_ID.findall(cgroup)
+    return ids[-1] if ids else None
+
+
+def _read(pid: int, name: str) -> str:
+    """A file of /proc/PID, "" when it can't be read: the process may be gone, or another user's."""
+    try:
+        return (PROC / str(pid) / name).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,156 @@
+"""From samples to conditions: what a measurement means for handing the device out. Pure: time comes with the call."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from corral.config import Settings
+from corral.core.model.devices.device import (
+    FIRST_VENDOR,
+    Device,
+    DeviceCondition,
+    DeviceProcess,
+    DeviceSample,
+    HoldingPod,
+)
+from corral.vendors.registry import vendor_named
+
+COOL_DOWN_C = 5
+"""A device that was too hot is well again when it is so far below the limit, not when it touches it."""
+
+_UTILIZATION_STEP_PCT = 10
+_MEMORY_STEP = 0.02
+"""Changes below these, of utilisation and of free memory as a part of the whole, are no news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A device's condition, and since when (monotonic seconds) strangers have held it without using it."""
+
+    condition: DeviceCondition
+    unused_since_s: float | None = None
+
+
+def judge(
+    device: Device,
+    sample: DeviceSample,
+    before: Standing | None,
+    jobs: Collection[str],
+    settings: Settings,
+    *,
+    now_s: float,
+) -> Standing:
+    """The standing that `sample` gives `device`; `jobs` are the ids of those that hold it, `now_s` monotonic seconds.
+
+    A process is a stranger unless it belongs to one of `jobs`: a job that uses a device it was not given is one too.
+    """
+    was = before.condition if before is not None else None
+    unreadable = _unreadable(device, sample)
+    if unreadable is not None:
+        since = was.strangers_since if was is not None else None
+        ill_since = was.ill_since if was is not None and was.unreadable is not None else sample.taken_at
+        return Standing(DeviceCondition(device.uuid, unreadable=unreadable, ill_since=ill_since, strangers_since=since))
+    strangers = tuple(process for process in sample.processes or () if process.job_id not in jobs)
+    unused_since_s = _unused_since(sample, strangers, before, now_s)
+    # A pod keeps what it was given, whatever it does with it.
+    stale = sample.pod is None and unused_since_s is not None and now_s - unused_since_s >= settings.stale_after_s
+    ill_before = was is not None and was.unhealthy is not None
+    unhealthy = illness(sample, settings.max_temperature_c, ill_before=ill_before, vendor=device.vendor)
+    ill_since = was.ill_since if was is not None and was.unhealthy is not None else sample.taken_at
+    condition = DeviceCondition(
+        uuid=device.uuid,
+        unhealthy=unhealthy,
+        ill_since=None if unhealthy is None else ill_since,
+        strangers=strangers,
+        strangers_since=_strangers_since(strangers, sample.pod, was, sample.taken_at),
+        stale=stale,
+        lendable=sample.pod is None and (settings.accept_in_use or (settings.lend_stale and stale)),
+        # Which of a cluster's devices a pod gets is not for us to choose, so what is read of one decides nothing.
+        memory_free_mib=None if sample.counted else sample.memory_free_mib,
+        utilization_pct=None if sample.counted else sample.utilization_pct,
+        pod=sample.pod,
+    )
+    return Standing(condition, unused_since_s)
+
+
+def is_news(before: DeviceCondition | None, after: DeviceCondition, memory_mib: int | None) -> bool:
+    """Whether `after` says anything that matters beyond `before`, for a device of `memory_mib`."""
+    if before is None or _gist(before) != _gist(after):
+        return True
+    step_mib = round(_MEMORY_STEP * (memory_mib or 0))
+    return _differ(before.utilization_pct, after.utilization_pct, _UTILIZATION_STEP_PCT) or _differ(
+        before.memory_free_mib, after.memory_free_mib, step_mib
+    )
+
+
+def _unreadable(device: Device, sample: DeviceSample) -> str | None:
+    """Why the device can't be trusted to be as free as it looks. Power and temperature do not matter for that."""
+    if sample.fault is not None or sample.counted or not sample.metered:
+        return sample.fault
+    if sample.processes is None:
+        return "the driver does not list its processes, so who uses it is not known"
+    if sample.memory_free_mib is None or sample.memory_total_mib is None:
+        return "its memory use cannot be read"
+    if sample.utilization_pct is None and not device.mig_enabled:
+        return "its utilisation cannot be read"
+    return None
+
+
+def _strangers_since(
+    strangers: tuple[DeviceProcess, ...], pod: HoldingPod | None, was: DeviceCondition | None, taken_at: float
+) -> float | None:
+    """When strangers came: as first seen, or for those found at the first look, when the oldest of them started."""
+    if pod is not None:
+        known_s = taken_at if pod.created_at is None else min(pod.created_at, taken_at)
+        return known_s if was is None or was.pod != pod or was.strangers_since is None else was.strangers_since
+    if not strangers:
+        return None
+    if was is None:
+        return min((process.started_at for process in strangers if process.started_at is not None), default=taken_at)
+    others_now = was.strangers and not {p.pid for p in was.strangers} & {p.pid for p in strangers}
+    return taken_at if was.strangers_since is None or others_now else was.strangers_since
+
+
+def _unused_since(
+    sample: DeviceSample, strangers: tuple[DeviceProcess, ...], before: Standing | None, now_s: float
+) -> float | None:
+    if not strangers or sample.utilization_pct != 0:
+        return None
+    if before is None or before.unused_since_s is None:
+        return now_s
+    newcomers = {process.pid for process in strangers} - {process.pid for process in before.condition.strangers}
+    return now_s if newcomers else before.unused_since_s
+
+
+def _gist(condition: DeviceCondition) -> tuple[object, ...]:
+    return (
+        condition.unreadable,
+        condition.unhealthy is None,
+        condition.strangers_since,
+        condition.stale,
+        condition.lendable,
+        condition.pod,
+        tuple((process.pid, process.started_at, process.job_id, process.runs_in) for process in condition.strangers),
+    )
+
+
+def _differ(before: int | None, after: int | None, step: int) -> bool:
+    if before is None or after is None:
+        return before is not after
+    return abs(after - before) > step
+
+
+def illness(
+    sample: DeviceSample, max_temperature_c: int, *, ill_before: bool, vendor: str = FIRST_VENDOR
+) -> str | None:
+    """Why the device is taken for sick, None when it is well. What could not be read is no illness."""
+    if sample.illness is not None:
+        return sample.illness
+    if sample.ecc_errors:
+        return (
+            f"{sample.ecc_errors} memory errors beyond correction since the driver was loaded; "
+            f"reset it: {vendor_named(vendor).signs.reset(sample.uuid)}"
+        )
+    limit_c = max_temperature_c - (COOL_DOWN_C if ill_before else 0)
+    if sample.temperature_c is not None and sample.temperature_c > limit_c:
+        return f"it is at {sample.temperature_c}°C, and {limit_c}°C is the most allowed"
+    return None

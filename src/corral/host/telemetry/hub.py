@@ -1,0 +1,304 @@
+"""The hub: hears all nodes, each on a thread of its own or all by one feed, and knows of each whether it answers."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from corral.clock import Clock
+from corral.config import Settings
+from corral.core.model.devices.device import DeviceCondition, DeviceSample
+from corral.core.model.errors import CorralError
+from corral.core.model.fact import ConditionObserved, Observation
+from corral.core.model.view import View
+from corral.core.ports.engine import FeedNews, NodeFeed
+from corral.core.ports.node import News, NodeAgent
+from corral.core.ports.telemetry import NodeContact, NodeListener
+from corral.host.telemetry.node_silence import WatchedNode
+
+logger = logging.getLogger(__name__)
+
+ASK_AGAIN_S = 1.0
+"""The pause after an agent did not answer."""
+
+_HEARD_LOOK_S = 0.005
+"""At its start the hub looks so often who was heard."""
+
+_LOOKS_PER_SILENCE = 20
+"""How often a node's silence is looked at, within the time after which it counts."""
+
+
+class Hub:
+    """Implements `corral.core.ports.telemetry.NodeTelemetry` for any number of nodes.
+
+    It asks each agent for news, again and again, or a feed for those of all; what matters of them goes to `observe`,
+    which must return at once. An agent that does not answer holds up nobody but its own thread.
+    """
+
+    def __init__(
+        self,
+        agents: Mapping[str, NodeAgent],
+        clock: Clock,
+        settings: Settings,
+        *,
+        view: Callable[[], View],
+        observe: Callable[[Sequence[Observation]], None],
+        feed: NodeFeed | None = None,
+    ) -> None:
+        """With a `feed` it asks no agent."""
+        self._clock = clock
+        self._settings = settings
+        self._view = view
+        self._observe = observe
+        self._several = len(agents) > 1
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._feed = (
+            None
+            if feed is None
+            else _FeedLine(feed, self._line_of, self._closing, poll_s=settings.node_silent_after_s / 2)
+        )
+        self._lines = {name: self._line(name, agent) for name, agent in agents.items()}
+        self._places: dict[str, _Line] = {}
+        self._listener: NodeListener | None = None
+        self._watch = threading.Thread(target=self._watch_silence, name="node-silence", daemon=True)
+
+    def expect(self, listener: NodeListener) -> None:
+        """Let the ledger know which nodes there should be. Whoever calls this and not `start` calls `round`, too."""
+        self._listener = listener
+        for line in self._all():
+            line.node.expect()
+
+    def start(self, listener: NodeListener) -> None:
+        """Begin to listen. Returns when every node was heard, or has become silent: then its devices are not known."""
+        self.expect(listener)
+        lines = self._all()
+        for asked in lines if self._feed is None else [self._feed]:
+            asked.start(listener)
+        self._watch.start()
+        deadline = self._clock.monotonic() + self._settings.node_silent_after_s
+        for line in lines:
+            while not line.heard and self._clock.monotonic() < deadline:
+                self._closing.wait(_HEARD_LOOK_S)
+
+    def round(self) -> None:
+        """Ask every agent once for what is new, without waiting, and look who is silent: for who has no threads."""
+        assert self._listener is not None
+        for line in self._all():
+            with suppress(CorralError):
+                line.ask(self._listener, 0.0)
+        self._look()
+
+    def stop(self) -> None:
+        """End the listening; a call to an agent that hangs is left behind."""
+        self._closing.set()
+        for asked in self._all() if self._feed is None else [self._feed]:
+            asked.closed = True
+
+    def add(self, name: str, agent: NodeAgent) -> None:
+        """Listen to one more node."""
+        line = self._line(name, agent)
+        with self._lock:
+            self._lines[name] = line
+        if self._listener is not None:
+            line.node.expect()
+            if self._watch.is_alive() and self._feed is None:
+                line.start(self._listener)
+
+    def remove(self, name: str) -> None:
+        """Listen to this node no more: it has left the cluster, and its jobs are given up."""
+        with self._lock:
+            line = self._lines.pop(name)
+        line.closed = True
+        line.node.leave()
+        if self._listener is not None:
+            self._listener.on_left(name)
+
+    def latest(self) -> dict[str, DeviceSample]:
+        """The last sample of each device by UUID, without those of nodes that do not answer."""
+        found: dict[str, DeviceSample] = {}
+        for line in self._all():
+            found.update(line.node.samples())
+        return found
+
+    def readings(self) -> dict[str, DeviceSample]:
+        """The same of the devices that anything reads: of the others there is no history."""
+        found: dict[str, DeviceSample] = {}
+        for line in self._all():
+            found.update(line.node.readings())
+        return found
+
+    def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[Observation, ...]:
+        """What samples that were asked for mean; a device that no node has is unreadable."""
+        found: dict[str, Observation] = {}
+        by_line: dict[_Line, list[DeviceSample]] = {}
+        for sample in samples:
+            line = self._line_with(sample.uuid)
+            if line is not None:
+                by_line.setdefault(line, []).append(sample)
+        for line, of_node in by_line.items():
+            found.update({each.condition.uuid: each for each in line.node.judged(of_node, before)})
+        nowhere = "there is no such device on any node"
+        return tuple(
+            found.get(sample.uuid) or ConditionObserved(DeviceCondition(sample.uuid, unreadable=nowhere))
+            for sample in samples
+        )
+
+    def readmit(self, node: str, visit: int) -> None:
+        """The node was reconciled since this visit of its began: things may start there."""
+        line = self._line_of(node)
+        if line is not None:
+            line.node.readmit(visit)
+
+    def contacts(self) -> tuple[NodeContact, ...]:
+        """Every node, by name, and whether it answers."""
+        return tuple(line.node.contact() for line in sorted(self._all(), key=lambda line: line.node.name))
+
+    def _line(self, name: str, agent: NodeAgent) -> "_Line":
+        title = name if self._several else None
+        node = WatchedNode(name, self._clock, self._settings, view=self._view, observe=self._observe, title=title)
+        return _Line(node, agent, self._closing, poll_s=self._settings.node_silent_after_s / 2)
+
+    def _line_of(self, node: str) -> "_Line | None":
+        with self._lock:
+            return self._lines.get(node)
+
+    def _line_with(self, uuid: str) -> "_Line | None":
+        """The line of the node that has this device. It is looked for once: there may be thousands of nodes."""
+        line = self._places.get(uuid)
+        if line is None or not line.node.has(uuid) or self._line_of(line.node.name) is not line:
+            line = next((one for one in self._all() if one.node.has(uuid)), None)
+            if line is None:
+                self._places.pop(uuid, None)
+            else:
+                self._places[uuid] = line
+        return line
+
+    def _all(self) -> list["_Line"]:
+        with self._lock:
+            return list(self._lines.values())
+
+    def _watch_silence(self) -> None:
+        while not self._closing.wait(self._settings.node_silent_after_s / _LOOKS_PER_SILENCE):
+            self._look()
+
+    def _look(self) -> None:
+        assert self._listener is not None
+        trouble = None if self._feed is None else self._feed.trouble
+        for line in self._all():
+            if line.node.look(trouble):
+                self._listener.on_gone(line.node.name)
+
+
+class _Line:
+    """Asks one agent for news, again and again on a thread once that is started."""
+
+    def __init__(self, node: WatchedNode, agent: NodeAgent, closing: threading.Event, *, poll_s: float) -> None:
+        """`closing` is the hub's; `closed` ends this line alone."""
+        self.node = node
+        self.heard = False
+        self.closed = False
+        self._closing = closing
+        self._agent = agent
+        self._poll_s = poll_s
+        self._after = 0
+        self._epoch = ""
+
+    def start(self, listener: NodeListener) -> None:
+        """Begin to ask."""
+        name = f"news-{self.node.name}"
+        threading.Thread(target=self._listen, args=(listener,), name=name, daemon=True).start()
+
+    def ask(self, listener: NodeListener, timeout_s: float) -> None:
+        """Ask once, and tell the listener what it concerns. Raises CorralError where there is no answer."""
+        news = self._agent.news(self._after, timeout_s)
+        if self.closed:
+            return
+        restarted, self._epoch = news.epoch != self._epoch, news.epoch
+        if restarted and self._after:
+            # These are the news since a number that the agent gave in an earlier life.
+            self._after = 0
+            return
+        self._after = news.sequence
+        self.take(listener, news)
+
+    def take(self, listener: NodeListener, news: News) -> None:
+        """Take in what the node told, and tell the listener what it concerns."""
+        self.came(listener, self.node.hear(news))
+        if news.launches:
+            listener.on_launches(self.node.name, news.launches)
+        if news.services_lost:
+            listener.on_services_lost(self.node.name, news.services_lost)
+
+    def came(self, listener: NodeListener, visit: int | None) -> None:
+        """The node was heard, and with that began this visit of its, if any."""
+        self.heard = True
+        if visit is not None:
+            listener.on_return(self.node.name, visit)
+
+    def _listen(self, listener: NodeListener) -> None:
+        while not self.closed:
+            try:
+                self.ask(listener, self._poll_s)
+            except CorralError as error:
+                logger.debug("node %s: %s", self.node.name, error)
+                self._closing.wait(ASK_AGAIN_S)
+
+
+class _FeedLine:
+    """Asks a feed for the news of all nodes, again and again on a thread once that is started.
+
+    Attributes:
+        trouble: why it does not answer, a sentence without its full stop; None while it does.
+    """
+
+    def __init__(
+        self, feed: NodeFeed, line_of: Callable[[str], _Line | None], closing: threading.Event, *, poll_s: float
+    ) -> None:
+        self.closed = False
+        self._closing = closing
+        self.trouble: str | None = None
+        self._answered_s = time.monotonic()
+        self._complained = False
+        self._feed = feed
+        self._line_of = line_of
+        self._poll_s = poll_s
+
+    def start(self, listener: NodeListener) -> None:
+        """Begin to ask."""
+        threading.Thread(target=self._listen, args=(listener,), name="news-feed", daemon=True).start()
+
+    def _listen(self, listener: NodeListener) -> None:
+        while not self.closed:
+            try:
+                told = self._feed.news(self._poll_s)
+            except CorralError as error:
+                if self.closed:
+                    return
+                self.trouble = str(error)
+                self._complain()
+                self._closing.wait(ASK_AGAIN_S)
+            else:
+                if self._complained:
+                    logger.info("the nodes are heard again; what runs there is compared with the ledger")
+                self.trouble, self._answered_s, self._complained = None, time.monotonic(), False
+                self._take(told, listener)
+
+    def _complain(self) -> None:
+        """Say it, once it has lasted for a while: a connection that breaks is soon made anew."""
+        if not self._complained and time.monotonic() - self._answered_s >= self._poll_s:
+            self._complained = True
+            logger.warning("nothing starts on any node, and what runs goes on: %s", self.trouble)
+
+    def _take(self, told: FeedNews, listener: NodeListener) -> None:
+        for name, news in told.news.items():
+            if (line := self._line_of(name)) is not None:
+                line.take(listener, news)
+        for name in told.quiet:
+            if (line := self._line_of(name)) is not None:
+                line.came(listener, line.node.hear_nothing_new())
+        for name, reason in told.silent.items():
+            if (line := self._line_of(name)) is not None:
+                line.node.miss(reason)
+                line.heard = True

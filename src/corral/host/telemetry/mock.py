@@ -1,0 +1,157 @@
+"""Devices that a file describes: for trying Corral, for demonstrations and for tests on a machine without any."""
+
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from corral.clock import Clock
+from corral.core.model.devices.device import DeviceSample, Node, Partition
+from corral.core.model.errors import Refused
+from corral.core.model.units import MILLI_PER_DEVICE
+from corral.host.telemetry.host import host_node
+from corral.host.telemetry.mock_cluster import ChangingMockFile, MockNode
+from corral.host.telemetry.mock_file import Load, MockDevice
+
+logger = logging.getLogger(__name__)
+
+_STEP_S = 5
+"""A made-up load holds its value for so long."""
+_BUSY_TEMPERATURE_C = 40
+_BUSY_POWER_MW = 250_000
+_BUSY_MEMORY = 0.6
+_BUSY_BANDWIDTH_PCT = 60
+
+
+class MockSource:
+    """The devices of a `mock-accelerator.toml`, or of one `node` of it, read again whenever it changes.
+
+    A bad edit keeps the devices of the last good one and is logged once. Made-up loads depend on the device and the
+    clock alone, so that the same moment always shows the same readings. `allocated` tells the milli-GPU that jobs have
+    of each device, for devices whose load is "follow-jobs". Raises Refused when the file is bad from the start.
+    """
+
+    name = "mock"
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Clock,
+        *,
+        allocated: Callable[[], Mapping[str, int]] = dict,
+        labels: Mapping[str, str] | None = None,
+        node: str | None = None,
+    ) -> None:
+        self._path = path
+        self._name = node
+        self._clock = clock
+        self._allocated = allocated
+        self._labels = labels
+        self._file = ChangingMockFile(path)
+        self._take(self._file.read().node(node))
+
+    def node(self) -> Node:
+        """This host, with the devices of the file."""
+        self._read_again_if_changed()
+        return self._node
+
+    def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
+        """The described readings and loads at this moment."""
+        self._read_again_if_changed()
+        devices = {mock.device.uuid: mock for mock in self._box.devices}
+        slices = {part.uuid: (mock, part) for mock in self._box.devices for part in mock.device.partitions}
+        allocated = self._allocated()
+        now = self._clock.now()
+        return tuple(
+            _sample(devices[uuid], now, allocated.get(uuid, 0))
+            if uuid in devices
+            else _sample_slice(*slices[uuid], now)
+            if uuid in slices
+            else DeviceSample(uuid, now, fault=f"{self._path} no longer describes it")
+            for uuid in ([*devices, *slices] if uuids is None else uuids)
+        )
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _take(self, described: MockNode) -> None:
+        self._box = box = described.box
+        host = host_node(
+            tuple(mock.device for mock in box.devices),
+            labels={**(self._labels or {}), **dict(described.labels)},
+            driver_version=box.driver_version,
+            cuda_version=box.cuda_version,
+        )
+        self._node = replace(
+            host,
+            name=described.name or host.name,
+            cpu_milli=host.cpu_milli if described.cpu_milli is None else described.cpu_milli,
+            memory_mib=host.memory_mib if described.memory_mib is None else described.memory_mib,
+            disk_mib=described.disk_mib or 0,
+        )
+
+    def _read_again_if_changed(self) -> None:
+        try:
+            if (cluster := self._file.read_if_changed()) is not None:
+                self._take(cluster.node(self._name))
+        except Refused as error:
+            logger.warning("%s; the devices it described before are kept", error)
+
+
+def _sample(mock: MockDevice, now: float, allocated_milli: int) -> DeviceSample:
+    uuid = mock.device.uuid
+    if mock.lost:
+        return DeviceSample(uuid, now, fault="the device is lost: it has fallen off the bus")
+    load = _load(mock, now, allocated_milli)
+    total_mib = mock.device.memory_mib or 0
+    used_mib = mock.memory_used_mib + int((total_mib - mock.memory_used_mib) * _BUSY_MEMORY * load)
+
+    def readable(name: str) -> bool:
+        return name not in mock.unreadable
+
+    return DeviceSample(
+        uuid=uuid,
+        taken_at=now,
+        utilization_pct=min(100, mock.utilization_pct + round(100 * load)) if readable("utilization_pct") else None,
+        memory_used_mib=used_mib if readable("memory_used") else None,
+        memory_free_mib=total_mib - used_mib if readable("memory_used") else None,
+        memory_total_mib=total_mib,
+        temperature_c=mock.temperature_c + round(_BUSY_TEMPERATURE_C * load) if readable("temperature_c") else None,
+        power_mw=mock.power_mw + round(_BUSY_POWER_MW * load) if readable("power_w") else None,
+        processes=mock.processes if readable("processes") else None,
+        ecc_errors=mock.ecc_errors,
+        memory_bandwidth_pct=(
+            min(100, mock.memory_bandwidth_pct + round(_BUSY_BANDWIDTH_PCT * load))
+            if readable("memory_bandwidth_pct")
+            else None
+        ),
+        sm_clock_mhz=mock.sm_clock_mhz if readable("sm_clock_mhz") else None,
+        mem_clock_mhz=mock.mem_clock_mhz if readable("mem_clock_mhz") else None,
+        xid=mock.xid if readable("xid") else None,
+        throttle=mock.throttle if readable("throttle") else None,
+    )
+
+
+def _sample_slice(mock: MockDevice, part: Partition, now: float) -> DeviceSample:
+    """A slice of which nothing is used; a file describes the whole device's readings only."""
+    if mock.lost:
+        return DeviceSample(part.uuid, now, fault="the device it is cut from is lost: it has fallen off the bus")
+    return DeviceSample(
+        part.uuid,
+        now,
+        memory_used_mib=0,
+        memory_free_mib=part.memory_mib,
+        memory_total_mib=part.memory_mib,
+        processes=(),
+    )
+
+
+def _load(mock: MockDevice, now: float, allocated_milli: int) -> float:
+    """How busy the device is beyond what its row says, from 0 to 1."""
+    chance = random.Random(f"{mock.device.uuid}/{int(now // _STEP_S)}").random()
+    if mock.load is Load.RANDOM:
+        return chance
+    if mock.load is Load.FOLLOW_JOBS:
+        return min(1.0, allocated_milli / MILLI_PER_DEVICE) * (0.85 + 0.14 * chance)
+    return 0.0

@@ -1,0 +1,246 @@
+"""One node as the server hears it: its devices, and whether it answers. Time comes from a clock; there is no thread."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from corral.clock import CLOCKS_AGREE_S, Clock
+from corral.config import Settings
+from corral.core.model.devices.device import DeviceProcess, DeviceSample, Silence
+from corral.core.model.fact import ConditionObserved, NodeObserved, NodeRemoved, Observation, SilenceObserved
+from corral.core.model.units import format_duration
+from corral.core.model.view import View
+from corral.core.ports.node import News
+from corral.core.ports.telemetry import Contact, NodeContact
+from corral.host.telemetry.standings import Standings
+from corral.host.telemetry.state_log import StateLog
+
+logger = logging.getLogger(__name__)
+
+
+class WatchedNode:
+    """Judges the news of a node, and tells the ledger what matters of them. Safe between threads.
+
+    The node is ready once it was heard and then readmitted; it is silent `settings.node_silent_after_s` after it was
+    heard last, and gone after `settings.node_gone_after_s`. Until it is ready none of its devices can be read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        settings: Settings,
+        *,
+        view: Callable[[], View],
+        observe: Callable[[Sequence[Observation]], None],
+        title: str | None = None,
+    ) -> None:
+        """`title` is what log lines call its devices' node, None where there is only one node."""
+        self.name = name
+        self._clock = clock
+        self._silent_after_s = settings.node_silent_after_s
+        self._gone_after_s = settings.node_gone_after_s
+        self._view = view
+        self._observe = observe
+        self._lock = threading.Lock()
+        self._standings = Standings(settings)
+        self._state_log = StateLog(title)
+        self._view_before = view()
+        self._epoch: str | None = None
+        self._visit = 0
+        self._contact = Contact.SILENT
+        self._silence: Silence | None = Silence(clock.now(), f"node {name} has not answered yet")
+        self._heard_at: float | None = None
+        self._heard_s = self._gone_from_s = clock.monotonic()
+        self._clock_difference_s = 0.0
+        self._left = False
+        self._silent_alone = True
+
+    def expect(self) -> None:
+        """Let the ledger know that the node should be there, and that nothing was heard of it yet."""
+        with self._lock:
+            self._tell([SilenceObserved(self.name, self._silence)])
+
+    def leave(self) -> None:
+        """The node is not part of the cluster any more; whatever else comes of it is not told."""
+        with self._lock:
+            self._left = True
+            self._observe([NodeRemoved(self.name)])
+
+    def hear(self, news: News) -> int | None:
+        """Take in what the node told. The number of its visit where it has come, or come back; None otherwise."""
+        with self._lock:
+            if self._left:
+                return None
+            visit = self._come(news.epoch)
+            observations: list[Observation] = []
+            if news.node is not None:
+                node = replace(news.node, name=self.name)
+                self._standings.take(node)
+                observations.append(NodeObserved(node))
+            if visit is not None:
+                observations.append(SilenceObserved(self.name, self._silence))
+            if not news.samples and not observations:
+                # News of launches come many times a second under load, and say nothing of devices.
+                return None
+            view = self._view()
+            samples = self._by_own_clock(news.samples, news.now)
+            self._standings.record(samples, (self._view_before, view), self._heard_s)
+            self._view_before = view
+            self._tell(observations)
+            return visit
+
+    def hear_nothing_new(self) -> int | None:
+        """The node answers, and is as it was. The number of its visit where it has come back; None otherwise."""
+        with self._lock:
+            if self._left or self._epoch is None:
+                return None
+            # A view of long ago would keep all that has changed since in memory.
+            self._view_before = self._view()
+            visit = self._come(self._epoch)
+            if visit is not None:
+                self._tell([SilenceObserved(self.name, self._silence)])
+            return visit
+
+    def miss(self, reason: str) -> None:
+        """The node does not answer, for this reason: a sentence without its full stop."""
+        with self._lock:
+            if self._left or self._contact is Contact.GONE:
+                return
+            if self._silence is not None and self._silence.reason == reason:
+                return
+            if self._contact is not Contact.SILENT:
+                self._silent_alone = True
+                logger.warning("node %s is silent: %s. Nothing starts there; what runs goes on", self.name, reason)
+            self._be_silent(self._silent_since(), reason)
+
+    def look(self, feed_trouble: str | None = None) -> bool:
+        """Whether the node has just been found to be gone. Tells of one that has become silent, too.
+
+        `feed_trouble` is why the feed that tells of it does not answer: then the node is silent, and is not taken for
+        gone until it could have been heard for long enough.
+        """
+        with self._lock:
+            if self._left:
+                return False
+            now_s = self._clock.monotonic()
+            if feed_trouble is not None:
+                self._gone_from_s = now_s
+            elif now_s - self._gone_from_s >= self._gone_after_s and self._contact is not Contact.GONE:
+                self._lose(Contact.GONE)
+                return True
+            if now_s - self._heard_s >= self._silent_after_s and self._contact in (Contact.READY, Contact.RETURNING):
+                self._silent_alone = feed_trouble is None
+                if feed_trouble is None:
+                    self._lose(Contact.SILENT)
+                else:
+                    self._be_silent(self._silent_since(), feed_trouble)
+            return False
+
+    def readmit(self, visit: int) -> None:
+        """The node was reconciled since this visit began; an older visit than the last one changes nothing."""
+        with self._lock:
+            if visit == self._visit and self._contact is Contact.RETURNING and not self._left:
+                self._contact, self._silence = Contact.READY, None
+                self._tell([SilenceObserved(self.name, None)])
+
+    def has(self, uuid: str) -> bool:
+        """Whether it has a device of this UUID."""
+        return uuid in self._standings.devices
+
+    def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[ConditionObserved, ...]:
+        """What samples of its devices, which somebody asked for, mean. They are for the caller to tell the ledger."""
+        with self._lock:
+            known = [sample for sample in samples if sample.uuid in self._standings.devices]
+            self._standings.record(known, (before, self._view()), self._clock.monotonic())
+            for sample in known:
+                # When the caller tells the ledger is not known: at the next news it is told again, so the newest lasts.
+                self._standings.tell_again(sample.uuid)
+            conditions = (self._standings.condition(sample.uuid, self._silence) for sample in known)
+            return tuple(ConditionObserved(condition) for condition in conditions)
+
+    def samples(self) -> dict[str, DeviceSample]:
+        """The last sample of each device, none while the node does not answer."""
+        with self._lock:
+            answers = self._contact in (Contact.READY, Contact.RETURNING)
+            return dict(self._standings.samples) if answers else {}
+
+    def readings(self) -> dict[str, DeviceSample]:
+        """The same of the devices that anything reads."""
+        with self._lock:
+            if not self._standings.metered:
+                return {}
+        return {uuid: sample for uuid, sample in self.samples().items() if sample.metered}
+
+    def contact(self) -> NodeContact:
+        """Whether it answers."""
+        with self._lock:
+            return NodeContact(self.name, self._contact, self._heard_at)
+
+    def _come(self, epoch: str) -> int | None:
+        """It was heard. Begins a visit if the node was not there, or its agent was restarted."""
+        self._heard_s = self._gone_from_s = self._clock.monotonic()
+        self._heard_at = self._clock.now()
+        if epoch == self._epoch and self._contact in (Contact.READY, Contact.RETURNING):
+            return None
+        if self._epoch is not None and self._silent_alone:
+            away = "its agent was restarted" if self._contact is Contact.READY else "it answers again"
+            logger.info("node %s: %s; what runs there is compared with the ledger", self.name, away)
+        self._epoch = epoch
+        self._visit += 1
+        self._contact = Contact.RETURNING
+        self._silence = Silence(
+            self._clock.now(),
+            f"node {self.name} has just come; what runs there is compared with the ledger",
+            answers=True,
+        )
+        return self._visit
+
+    def _lose(self, contact: Contact) -> None:
+        since = self._silent_since()
+        shown = time.strftime("%H:%M:%S", time.localtime(self._clock.shown(since)))
+        reason = f"node {self.name} has not answered since {shown}"
+        if contact is Contact.GONE:
+            reason += "; its jobs are given up, and what ran there may still run"
+            after = format_duration(self._gone_after_s)
+            logger.warning("node %s is gone: it has not answered for %s. Its jobs are lost, or run again elsewhere "
+                           "where they may; what they started there may still run", self.name, after)  # fmt: skip
+        else:
+            logger.warning("node %s is silent: it has not answered since %s. Nothing starts there; what runs goes on",
+                           self.name, shown)  # fmt: skip
+        self._be_silent(since, reason, contact)
+
+    def _silent_since(self) -> float:
+        return self._clock.now() - (self._clock.monotonic() - self._heard_s)
+
+    def _be_silent(self, since: float, reason: str, contact: Contact = Contact.SILENT) -> None:
+        self._contact = contact
+        self._silence = Silence(since, reason, gone=contact is Contact.GONE)
+        self._tell([SilenceObserved(self.name, self._silence)])
+
+    def _tell(self, observations: list[Observation]) -> None:
+        news = [*observations, *self._standings.news(self._silence)]
+        if news:
+            self._observe(news)
+        if self._contact is Contact.READY:
+            self._state_log.look(self._standings.devices, self._standings.conditions(), self._clock.monotonic())
+
+    def _by_own_clock(self, samples: Sequence[DeviceSample], sent_at: float) -> Sequence[DeviceSample]:
+        """The samples with the server's times; the difference is kept until it has moved, so that times stand still."""
+        difference_s = self._clock.now() - sent_at
+        if abs(difference_s - self._clock_difference_s) >= CLOCKS_AGREE_S:
+            self._clock_difference_s = difference_s
+        return [_moved(sample, self._clock_difference_s) for sample in samples] if self._clock_difference_s else samples
+
+
+def _moved(sample: DeviceSample, by_s: float) -> DeviceSample:
+    processes = sample.processes
+    if processes is not None:
+        processes = tuple(_process_moved(process, by_s) for process in processes)
+    return replace(sample, taken_at=sample.taken_at + by_s, processes=processes)
+
+
+def _process_moved(process: DeviceProcess, by_s: float) -> DeviceProcess:
+    return process if process.started_at is None else replace(process, started_at=process.started_at + by_s)

@@ -1,0 +1,135 @@
+"""The sampler of one node: asks the source on a thread of its own, and hands on what it found."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from corral.clock import Clock
+from corral.config import Settings
+from corral.core.model.devices.device import DeviceSample, Node
+from corral.core.model.errors import BackendFailed
+from corral.core.ports.telemetry import Source
+from corral.host.telemetry.attribution import Attribution
+from corral.host.telemetry.driver_thread import DriverThread
+from corral.host.telemetry.host import host_node
+
+logger = logging.getLogger(__name__)
+
+_FIRST_LOOK_S = 10.0
+"""A node waits so long at its start for the driver's first answer, for without it there are no devices to ask for."""
+
+Listener = Callable[[Node | None, Sequence[DeviceSample]], None]
+"""Takes the inventory, None where it is as before, and a sample of each device; called after every pass."""
+
+
+class Sampler:
+    """Samples all devices of this host every `settings.sample_interval_s`, and tells the `listener`.
+
+    `arrange` makes of what the source found the node that the site offers: how devices are shared, and their slices
+    as devices. The samples have their processes joined to users and jobs. When the driver hangs, every device has a
+    fault from `settings.stale_sample_s` after its last sample on, until the driver answers again.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        clock: Clock,
+        settings: Settings,
+        *,
+        listener: Listener,
+        attribution: Attribution | None = None,
+        arrange: Callable[[Node], Node] = lambda node: node,
+    ) -> None:
+        self._source = source
+        self._clock = clock
+        self._interval_s = settings.sample_interval_s
+        self._listener = listener
+        self._attribution = attribution or Attribution(clock)
+        self._arrange = arrange
+        self._patience_s = settings.stale_sample_s - settings.sample_interval_s
+        self._driver = DriverThread(self._patience_s)
+        self._attributing = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._logged: str | None = None
+        self._found: Node | None = None
+        self._uuids: tuple[str, ...] = ()
+
+    def start(self) -> None:
+        """Look once, so that the devices are known when this returns, then go on in a thread."""
+        self._look(min(_FIRST_LOOK_S, self._patience_s))
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the sampling; a driver call that hangs is left behind."""
+        self._stopping.set()
+        self._driver.close()
+        if self._thread.is_alive():
+            self._thread.join(timeout=1.0)
+
+    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[DeviceSample, ...]:
+        """Sample these devices now; one that does not answer in time, or is not known, has a fault."""
+        known = [uuid for uuid in uuids if uuid in self._uuids]
+        try:
+            samples = self._driver.run(lambda: self._source.sample(known), timeout_s) if known else ()
+        except Exception as error:
+            samples = self._failed(known, error)
+        unknown = [uuid for uuid in uuids if uuid not in known]
+        return (*self._attributed(samples), *self._at_fault(unknown, "there is no such device on this machine"))
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while True:
+            due = max(due + self._interval_s, time.monotonic())
+            if self._stopping.wait(due - time.monotonic()):
+                return
+            self._look(self._patience_s)
+
+    def _look(self, timeout_s: float) -> None:
+        """One pass over all devices."""
+        node: Node | None
+        try:
+            node, samples = self._driver.run(self._read, timeout_s)
+        except Exception as error:
+            node, samples = None, self._failed(self._uuids, error)
+        changed = self._take(node)
+        known = [sample for sample in samples if sample.uuid in self._uuids]
+        found = self._attributed(known)
+        if not self._stopping.is_set():
+            self._listener(changed, found)
+
+    def _read(self) -> tuple[Node | None, tuple[DeviceSample, ...]]:
+        try:
+            node = self._source.node()
+        except BackendFailed:
+            node = None
+        return node, self._source.sample()
+
+    def _take(self, node: Node | None) -> Node | None:
+        """Take over the inventory; the node that the site offers, None where nothing has changed.
+
+        A host whose driver never answered has no devices, and CPU jobs can run there.
+        """
+        if node is None:
+            node = self._found or host_node()
+        if node == self._found:
+            return None
+        self._found = node
+        arranged = self._arrange(node)
+        self._uuids = tuple(device.uuid for device in arranged.devices)
+        return arranged
+
+    def _attributed(self, samples: Sequence[DeviceSample]) -> tuple[DeviceSample, ...]:
+        with self._attributing:
+            return self._attribution.attribute(samples)
+
+    def _failed(self, uuids: Sequence[str], error: Exception) -> tuple[DeviceSample, ...]:
+        if not isinstance(error, BackendFailed) and repr(error) != self._logged:
+            self._logged = repr(error)
+            logger.error("sampling failed", exc_info=error)
+        return self._at_fault(uuids, str(error) if isinstance(error, BackendFailed) else f"sampling failed: {error}")
+
+    def _at_fault(self, uuids: Sequence[str], fault: str) -> tuple[DeviceSample, ...]:
+        taken_at = self._clock.now()
+        return tuple(DeviceSample(uuid, taken_at, fault=fault) for uuid in uuids)

@@ -1,0 +1,80 @@
+"""What the samples of one node's devices mean for handing them out, and what of it the ledger was told."""
+
+from collections.abc import Sequence
+
+from corral.config import Settings
+from corral.core.model.devices.device import SERVICE, Device, DeviceCondition, DeviceSample, Node, Silence
+from corral.core.model.fact import ConditionObserved
+from corral.core.model.view import View
+from corral.host.telemetry.device_condition import Standing, is_news, judge
+
+
+class Standings:
+    """The devices of one node. Not safe between threads.
+
+    Attributes:
+        devices: by UUID, slices too.
+        samples: the last of each device that was sampled.
+        metered: whether anything ever read one of them.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.devices: dict[str, Device] = {}
+        self.samples: dict[str, DeviceSample] = {}
+        self.metered = False
+        self._standings: dict[str, Standing] = {}
+        self._reported: dict[str, DeviceCondition] = {}
+
+    def take(self, node: Node) -> None:
+        """Take over the inventory; what was known of devices that are no longer there is dropped."""
+        self.devices = {device.uuid: device for device in node.devices}
+        for known in (self.samples, self._standings, self._reported):
+            for uuid in [uuid for uuid in known if uuid not in self.devices]:
+                del known[uuid]
+
+    def record(self, samples: Sequence[DeviceSample], views: Sequence[View], now_s: float) -> None:
+        """Judge the samples by who holds the devices in any of `views`: a job may have come or gone in between."""
+        for sample in samples:
+            device = self.devices.get(sample.uuid)
+            if device is None:
+                continue
+            places = (sample.uuid, *(part.uuid for part in device.partitions))
+            jobs = {job for uuid in places for view in views for job in _jobs_on(view, uuid)}
+            jobs.add(SERVICE)
+            self.samples[sample.uuid] = sample
+            self.metered = self.metered or sample.metered
+            before = self._standings.get(sample.uuid)
+            self._standings[sample.uuid] = judge(device, sample, before, jobs, self._settings, now_s=now_s)
+
+    def conditions(self) -> dict[str, DeviceCondition]:
+        """What the last sample of each device says."""
+        return {uuid: standing.condition for uuid, standing in self._standings.items()}
+
+    def condition(self, uuid: str, silence: Silence | None) -> DeviceCondition:
+        """The condition of a device that the node has; while the node is silent, none of its devices can be read."""
+        standing = self._standings.get(uuid)
+        if silence is None and standing is not None:
+            return standing.condition
+        since = None if standing is None else standing.condition.strangers_since
+        reason = "not sampled yet" if silence is None else silence.reason
+        ill_since = None if silence is None else silence.since
+        return DeviceCondition(uuid, unreadable=reason, ill_since=ill_since, strangers_since=since)
+
+    def news(self, silence: Silence | None) -> list[ConditionObserved]:
+        """The conditions that differ, in a way that matters, from what was told before."""
+        news: list[ConditionObserved] = []
+        for uuid in self._standings:
+            condition = self.condition(uuid, silence)
+            if is_news(self._reported.get(uuid), condition, self.devices[uuid].memory_mib):
+                self._reported[uuid] = condition
+                news.append(ConditionObserved(condition))
+        return news
+
+    def tell_again(self, uuid: str) -> None:
+        """Tell of this device at the next news whatever was told before: who else tells of it may do so later."""
+        self._reported.pop(uuid, None)
+
+
+def _jobs_on(view: View, uuid: str) -> frozenset[str]:
+    return frozenset(view.allocations[allocation_id].job_id for allocation_id in view.holders.get(uuid, ()))

@@ -1,0 +1,94 @@
+"""What an earlier ledger has left in a home: found before a new one is begun, and moved aside for that."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from corral.core.model.errors import Conflict
+from corral.core.model.home import Home
+from corral.host.traces.homes import DIRECTORIES, names
+
+_LEDGER = ("ledger.db", "ledger.db-wal", "ledger.db-shm")
+_DATABASES = ("history.db", "deliveries.db")
+_BESIDE = ("", "-wal", "-shm")
+_OF_ONE_LEDGER = (
+    *_LEDGER,
+    *(name + ending for name in _DATABASES for ending in _BESIDE),
+    *DIRECTORIES,
+    "claims",
+    "nodes",
+    "cluster-tag",
+    "clock.json",
+)
+"""The ledger first: while any of the rest is there nothing begins in its place by itself."""
+
+_UNFINISHED = "earlier-unfinished"
+"""Where all of it is moved, until it has been: a ledger and its log are of use only together."""
+
+_MOST_LISTED = 8
+
+
+def refuse_without_ledger(home: Home) -> None:
+    """For a home whose ledger is missing or empty. Raises Conflict where there was one before.
+
+    A server makes none of this before its ledger is on disk, so one that was killed at its first start leaves nothing.
+    """
+    found = list(_left(home))
+    if not found:
+        return
+    raise Conflict(
+        f"there is no ledger in {home.root} (ledger.db is missing or empty), but one was there before: it has left "
+        f"{_listed(found)}. Put ledger.db back, with ledger.db-wal if there is one, or put a backup in its place "
+        "(docs/install.md, Restore from a backup). `corral up --anew` moves all that aside and begins anew"
+    )
+
+
+def move_aside(home: Home) -> Path | None:
+    """Move what belongs to the ledger of this home into a directory of its own there; None where there is nothing.
+
+    Settings and tokens of the owner stay. Where it was cut short, doing it again goes on with it. Raises OSError.
+    """
+    there = [name for name in _OF_ONE_LEDGER if os.path.lexists(home.root / name)]
+    if not any(name in there for name in _LEDGER) and not list(_left(home)):
+        return None
+    unfinished = home.root / _UNFINISHED
+    if any(os.path.lexists(unfinished / name) for name in there):
+        # Somebody has begun another ledger by hand since then: the two must not be mixed.
+        unfinished.rename(_dated(home))
+    unfinished.mkdir(mode=0o700, exist_ok=True)
+    for name in there:
+        (home.root / name).rename(unfinished / name)
+    return unfinished.rename(_dated(home))
+
+
+def _dated(home: Home) -> Path:
+    return home.root / f"earlier-{time.strftime('%Y-%m-%dT%H-%M-%S', time.gmtime())}.{time.time_ns() % 10**9:09d}"
+
+
+def _left(home: Home) -> Iterator[str]:
+    """What only a ledger that was there can have left, for a person."""
+    with suppress(OSError):
+        if (home.root / "ledger.db-wal").stat().st_size:
+            yield "ledger.db-wal"
+    if os.path.lexists(home.root / _UNFINISHED):
+        yield _UNFINISHED
+    yield from _left_in(home.root, "")
+    for node in names(home.nodes):
+        yield from _left_in(home.nodes / node, f"nodes/{node}/")
+
+
+def _left_in(root: Path, shown: str) -> Iterator[str]:
+    for name in DIRECTORIES:
+        count = len(names(root / name))
+        if count:
+            yield f"{shown}{name} ({count})"
+    for name in ("claims", *_DATABASES):
+        if os.path.lexists(root / name):
+            yield f"{shown}{name}"
+
+
+def _listed(found: list[str]) -> str:
+    shown = found[:_MOST_LISTED]
+    return ", ".join(shown) + (f" and {len(found) - len(shown)} more" if len(found) > len(shown) else "")

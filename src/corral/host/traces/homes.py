@@ -1,0 +1,22 @@
+"""Where the traces of a ledger are: its home, and those of the nodes of a mock cluster."""
+
+import os
+from pathlib import Path
+
+from corral.core.model.home import Home
+
+DIRECTORIES = ("logs", "scratch", "launches", "notifications", "tuners")
+"""Of a home, whose entries are named after jobs."""
+
+
+def homes(home: Home) -> list[Home]:
+    """This one, and those of the nodes of a mock cluster. Raises OSError where they cannot be listed."""
+    return [home, *(Home(home.nodes / name) for name in sorted(names(home.nodes)))]
+
+
+def names(directory: Path) -> list[str]:
+    """What is in a directory; nothing where there is none. Raises OSError where it cannot be read."""
+    try:
+        return os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []

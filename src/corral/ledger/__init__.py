@@ -1,4 +1,0 @@
-"""The truth: tables and a journal, written together in one transaction by one writer.
-
-`corral.ledger.store.open_ledger` opens it, `corral.ledger.fold.check` compares the journal with the tables.
-"""

@@ -1,1 +1,0 @@
-"""Alembic migrations, run by `corral.ledger.schema` on a connection of its own."""

@@ -1,8 +1,0 @@
-"""What Alembic runs: the migrations, on the connection that was handed over, inside its transaction."""
-
-from alembic import context
-
-from corral.ledger.tables import metadata
-
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
-context.run_migrations()

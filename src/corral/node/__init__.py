@@ -1,4 +1,0 @@
-"""Everything that is done on a host. Start reading at `local.py`: it puts the parts together.
-
-Control knows this room through `corral.ports.node.NodeAgent` alone.
-"""

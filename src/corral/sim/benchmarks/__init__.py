@@ -1,0 +1,4 @@
+"""Published traces and benchmarks, run on the production core.
+
+Start with `openb`.
+"""

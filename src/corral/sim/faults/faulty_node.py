@@ -1,0 +1,207 @@
+"""Nodes that fail as real nodes do, and the connection from a server to one of them.
+
+Nothing here waits: a call to a silent node fails at once, and time passes by a clock that is set by hand.
+"""
+
+import random
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from corral.clock import Clock
+from corral.core.model.devices.device import DeviceSample, Node
+from corral.core.model.errors import NodeUnreachable
+from corral.core.model.runs.launch import Launch, LaunchPhase
+from corral.core.ports.node import Reconciled
+from corral.host.node.mock.simulated_node import SimulatedNode
+from corral.host.node.protocol import METHODS
+from corral.host.runtimes.simulated import SimulatedRuntime
+from corral.sim.faults.witness import Witness
+
+LINGER = 0.3
+"""The fraction of launches that ignore an order to end and must be killed."""
+
+IN_HAND = ("launch", "stop", "declare_lost", "forget")
+"""Calls that an agent may have received as it was stopped, and carries out when it goes on."""
+
+
+class WitnessedRuntime(SimulatedRuntime):
+    """Simulated work that reports to a witness. Some of it ends only late.
+
+    Attributes:
+        lingers: whether some of it ends late, at present.
+        is_late: whether present launches were ordered before the node fell silent.
+    """
+
+    def __init__(self, node: str, clock: Clock, witness: Witness) -> None:
+        super().__init__(clock)
+        self._node = node
+        self._witness = witness
+        self._lingering: set[str] = set()
+        self.lingers = True
+        self.is_late = False
+
+    def launch(self, launch: Launch) -> None:
+        is_new = self.report(launch.id).phase is LaunchPhase.UNKNOWN
+        super().launch(launch)
+        if is_new:
+            self._witness.began(self._node, launch, is_late=self.is_late)
+
+    def running(self) -> list[str]:
+        """Launches that run."""
+        return [one for one in self.launches() if self.report(one).phase is LaunchPhase.RUNNING]
+
+    def finish(self, launch_id: str, exit_code: int = 0) -> None:
+        self._note_end(launch_id, exit_code)
+        super().finish(launch_id, exit_code)
+
+    def die(self, launch_id: str) -> None:
+        self._note_end(launch_id, None)
+        super().die(launch_id)
+
+    def stop(self, launch_id: str) -> None:
+        if self.lingers and random.Random(launch_id).random() < LINGER:
+            self._lingering.add(launch_id)
+        else:
+            self._end_stopped(launch_id)
+
+    def kill_lingering(self) -> None:
+        """The grace is over: stopped work that lingers ends."""
+        lingering, self._lingering = self._lingering, set()
+        for launch_id in sorted(lingering):
+            self._end_stopped(launch_id)
+
+    def _end_stopped(self, launch_id: str) -> None:
+        self._note_end(launch_id, None)
+        super().stop(launch_id)
+
+    def _note_end(self, launch_id: str, exit_code: int | None) -> None:
+        if self.report(launch_id).phase is LaunchPhase.RUNNING:
+            self._witness.ended(launch_id, exit_code)
+
+
+class FaultyNode(SimulatedNode):
+    """A node with devices. It can fall silent, lose calls or their answers, restart its agent and lose its power.
+
+    Attributes:
+        silent: it does not answer; its work goes on.
+        sick: devices that have failed, by UUID.
+    """
+
+    runtime: WitnessedRuntime
+
+    def __init__(self, inventory: Node, clock: Clock, witness: Witness) -> None:
+        super().__init__(WitnessedRuntime(inventory.name, clock, witness), clock)
+        self.inventory = inventory
+        self.silent = False
+        self.sick: set[str] = set()
+        self._in_hand: list[Callable[[], object]] = []
+        self._mishap: tuple[str, str] | None = None
+        self.runtime.on_event = self.launch_changed
+        self.sample_all()
+
+    def sample_all(self) -> None:
+        """Sample every device, and report the node."""
+        self.samples = {device.uuid: self._sample(device.uuid) for device in self.inventory.devices}
+        self.show(self.inventory, tuple(self.samples.values()))
+
+    def go_silent_at(self, call: str, how: str) -> None:
+        """At the next call of this name fall silent: "before" it is done, "after" it was, or it is done "late"."""
+        self._mishap = (call, how)
+
+    def speak(self) -> None:
+        """Answer again from now on. Calls received when it fell silent are carried out first."""
+        in_hand, self._in_hand = self._in_hand, []
+        self.runtime.is_late = True
+        for call in in_hand:
+            call()
+        self.runtime.is_late = False
+        self._mishap, self.silent = None, False
+
+    def restart_agent(self) -> None:
+        """Replace the agent: the old agent's memory and its received calls are lost."""
+        self._in_hand.clear()
+        self._mishap = None
+        self.restart()
+        self.sample_all()
+
+    def lose_power(self) -> None:
+        """End all work here without a report of its end."""
+        for launch_id in self.runtime.running():
+            self.runtime.die(launch_id)
+        self.restart_agent()
+        self.silent = True
+
+    def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+        self.runtime.lingers = False
+        try:
+            return super().reconcile(allocated, waiting)
+        finally:
+            self.runtime.lingers = True
+
+    def receive(self, call: str, do: Callable[[], object]) -> object:
+        """A call comes in. Raises NodeUnreachable while nothing is answered."""
+        if self.silent:
+            raise NodeUnreachable("the node does not answer")
+        mishap = self._mishap
+        if mishap is None or mishap[0] != call:
+            return do()
+        self._mishap, self.silent = None, True
+        if mishap[1] == "after":
+            do()
+        elif mishap[1] == "late":
+            self._in_hand.append(do)
+        raise NodeUnreachable("the node did not answer")
+
+    def _sample(self, uuid: str) -> DeviceSample:
+        memory_mib = next(device.memory_mib for device in self.inventory.devices if device.uuid == uuid)
+        fault = "it failed in the simulation" if uuid in self.sick else None
+        return DeviceSample(uuid, self._clock.now(), 0, 0, memory_mib, memory_mib, processes=(), fault=fault)
+
+
+class Cable:
+    """Carries the calls of one server until that is killed: at once, or after a number of further calls."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left: int | None = None
+        self.calls = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether nothing is carried any more."""
+        return self._left is not None and self._left <= 0
+
+    def cut_after(self, calls: int) -> None:
+        """Carry `calls` more calls, and then none."""
+        self._left = calls
+
+    def carry(self) -> None:
+        """Count a call. Raises NodeUnreachable if it is not carried."""
+        with self._lock:
+            self.calls += 1
+            if self._left is not None:
+                self._left -= 1
+                if self._left < 0:
+                    raise NodeUnreachable("the server was killed")
+
+
+class NodeLink:
+    """Implements `corral.core.ports.node.NodeAgent`: one server's connection to one node."""
+
+    def __init__(self, node: FaultyNode, cable: Cable) -> None:
+        self._node = node
+        self._cable = cable
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in METHODS:
+            raise AttributeError(name)
+        return partial(self._call, name)
+
+    def close(self) -> None:
+        """The node outlives the server."""
+
+    def _call(self, name: str, *arguments: Any, **named: Any) -> Any:
+        self._cable.carry()
+        return self._node.receive(name, partial(getattr(self._node, name), *arguments, **named))

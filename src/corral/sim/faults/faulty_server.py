@@ -1,0 +1,119 @@
+"""A server over nodes that fail: ledger, hub, controller and dispatcher as they are, and time set by hand."""
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import cast
+
+from corral.clock import ManualClock
+from corral.config import Settings
+from corral.core.control.core import ControlCore
+from corral.core.control.nodes.node_registry import Nodes
+from corral.core.control.submitting.device_request import RequestRules
+from corral.core.control.watching.draining import DrainWatch
+from corral.core.ledger.store import open_ledger
+from corral.core.model.answers.site import ServerInfo
+from corral.core.model.fact import NodeObserved
+from corral.core.model.home import Home
+from corral.core.ports.ledger import Decided, Ledger
+from corral.core.ports.node import NodeAgent
+from corral.host.telemetry.hub import Hub
+from corral.sim.faults.faulty_node import Cable, FaultyNode, NodeLink
+
+PATIENCE_S = 120.0
+_HESITATION_S = 0.03
+"""Starts that were decided and not made within this time cannot be made now."""
+
+
+class FaultyServer:
+    """One server over a ledger file and nodes that outlive it."""
+
+    def __init__(self, home: Home, nodes: Mapping[str, FaultyNode], clock: ManualClock, settings: Settings) -> None:
+        self.cable = Cable()
+        agents = {name: cast(NodeAgent, NodeLink(node, self.cable)) for name, node in nodes.items()}
+        self.ledger: Ledger = open_ledger(home.ledger_url)
+        self.hub = Hub(agents, clock, settings, view=self.ledger.view, observe=self.ledger.observe)
+        self._nodes = Nodes(agents)
+        self.core = ControlCore(
+            self.ledger, self._nodes, self.hub, clock, settings=settings, rules=RequestRules(), about=ServerInfo
+        )
+        self.service = self.core.service
+        self._drains = DrainWatch(self.ledger, clock, self.core.dispatcher.stop)
+        self.hub.expect(self.core.listener)
+        self.hub.round()
+        self._sync()
+        self.core.start()
+        self.settle()
+
+    def round(self) -> None:
+        """Do once all periodic work of a server."""
+        self.hub.round()
+        self.core.recovery.try_again()
+        self._drains.look()
+        self.core.dispatcher.recheck()
+        # A change without effect triggers a new decision: some time may have passed.
+        self.ledger.observe([NodeObserved(node) for node in self.ledger.view().nodes.values()])
+        self.settle()
+
+    def hear(self) -> None:
+        """Let the hub receive changes, and wait for their effects."""
+        self.hub.round()
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until nothing moves."""
+        deadline = time.monotonic() + PATIENCE_S
+        still_since, marks = time.monotonic(), self._marks()
+        while True:
+            self._sync()
+            if marks != self._marks():
+                still_since, marks = time.monotonic(), self._marks()
+            elif self._is_planned(for_s=time.monotonic() - still_since):
+                return
+            assert time.monotonic() < deadline, "the server does not come to rest"
+            time.sleep(0.0005)
+
+    def join(self, name: str, node: FaultyNode) -> None:
+        """A node becomes part of the cluster."""
+        agent = cast(NodeAgent, NodeLink(node, self.cable))
+        self._nodes.add(name, agent)
+        self.hub.add(name, agent)
+
+    def leave(self, name: str) -> None:
+        """A node is no longer part of the cluster."""
+        self.hub.remove(name)
+        self._nodes.remove(name)
+
+    def close(self) -> None:
+        """Stop in an orderly way; jobs go on."""
+        self.core.close()
+        self.hub.stop()
+        self.ledger.close()
+
+    def kill(self) -> None:
+        """Be no more: nothing reaches a node or the ledger from now on."""
+        self.cable.cut_after(0)
+        self.ledger.close()
+        self.core.close()
+        self.hub.stop()
+
+    def _marks(self) -> tuple[int, int]:
+        return self.ledger.view().version, self.cable.calls
+
+    def _is_planned(self, *, for_s: float) -> bool:
+        """Return whether the last plan is of this view, and all possible starts are made."""
+        plan = self.core.controller.plan
+        return plan.version == self.ledger.view().version and (not plan.starts or for_s > _HESITATION_S)
+
+    def _sync(self) -> None:
+        """Wait until every thread has finished its present work."""
+        done = []
+        for name in self._nodes:
+            worker = self._nodes.worker(name)
+            event = threading.Event()
+            worker.put(event.set)
+            done.append((event, worker.ask(lambda: None)))
+        for event, answer in done:
+            assert event.wait(PATIENCE_S), "a node's thread hangs"
+            answer.result(PATIENCE_S)
+        self.ledger.commit(lambda _: Decided((), None)).result(PATIENCE_S)

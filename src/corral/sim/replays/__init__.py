@@ -1,0 +1,4 @@
+"""The recorded past, run again under other policies.
+
+Start with `replay`.
+"""

@@ -1,0 +1,4 @@
+"""Reports of simulations as text and pages.
+
+Start with `report`.
+"""

@@ -1,0 +1,4 @@
+"""Load generators, and the figures of what they measured.
+
+Start with `generators`.
+"""

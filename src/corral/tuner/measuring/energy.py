@@ -1,0 +1,43 @@
+"""How much energy a token took, of the power that GPUs drew while they were measured. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from corral.core.model.answers.history import JobGpuHistory
+
+_POWER = "power_w"
+
+
+def energy_j(duration_s: float, gpus: Sequence[JobGpuHistory]) -> float | None:
+    """Joules that all GPUs took in a window: the mean of the power that was read, over all of it.
+
+    None where the power of one of them was not read.
+    """
+    powers_w = [_mean_power_w(gpu) for gpu in gpus]
+    known = [power_w for power_w in powers_w if power_w is not None]
+    return sum(known) * duration_s if known and len(known) == len(powers_w) else None
+
+
+def energy_figures(levels: Sequence[Mapping[str, Any]], joules: Sequence[float | None]) -> dict[str, float]:
+    """Joules, and joules by token, over the levels whose energy and tokens are known; nothing where none is."""
+    known = [(level, one) for level, one in zip(levels, joules, strict=True) if one is not None]
+    total = sum(one for _, one in known)
+    figures = {"energy_j": total} if known else {}
+    output, prompt = (_tokens(known, name) for name in ("num_output_tokens", "num_input_tokens"))
+    if output:
+        figures["energy_per_output_token_j"] = total / output
+    if output is not None and prompt is not None and output + prompt:
+        figures["energy_per_total_token_j"] = total / (output + prompt)
+    return figures
+
+
+def _mean_power_w(gpu: JobGpuHistory) -> float | None:
+    points = gpu.series.get(_POWER, ())
+    weight = sum(point.coverage for point in points)
+    return sum(point.mean * point.coverage for point in points) / weight if weight else None
+
+
+def _tokens(levels: Sequence[tuple[Mapping[str, Any], float]], name: str) -> float | None:
+    """Tokens of all levels together; None where they are not known of one."""
+    stats = [level["stats"].get(name) for level, _ in levels]
+    return None if None in stats else sum(found["sum"] for found in stats if found is not None)

@@ -1,0 +1,64 @@
+"""Which load generator measures: genai-bench where it is installed and can, otherwise the one that is built in."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from corral.core.model.errors import Refused, nearest
+from corral.core.model.tuning.tuning_spec import BenchmarkSpec
+from corral.tuner.measuring.built_in_generator import BuiltInGenerator
+from corral.tuner.measuring.genai_bench import GenaiBench, installed_program
+from corral.tuner.measuring.level_figures import AppliedLoad, MeasuredLevel
+
+
+class LoadGenerator(Protocol):
+    """Applies levels of load to a server, and times what is answered."""
+
+    @property
+    def name(self) -> str:
+        """What results call it."""
+
+    def why_not(self, spec: BenchmarkSpec) -> str | None:
+        """Why it cannot apply the traffic of a benchmark; None where it can."""
+
+    def measure(
+        self,
+        endpoint_url: str,
+        spec: BenchmarkSpec,
+        load: AppliedLoad,
+        *,
+        seed: int = 0,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> MeasuredLevel:
+        """Apply one level. `stop` is asked several times a second whether to end at once. Raises GeneratorFailed."""
+
+
+class Chosen(NamedTuple):
+    """A load generator; `note` is why none before it was taken, None where it is the best."""
+
+    generator: LoadGenerator
+    note: str | None
+
+
+def choose_generator(spec: BenchmarkSpec, *, engine: str = "", env: Mapping[str, str] | None = None) -> Chosen:
+    """The best one that can apply the traffic of a benchmark. Raises Refused where none can."""
+    known: tuple[LoadGenerator, ...] = (GenaiBench(installed_program(), engine=engine, env=env), BuiltInGenerator(env))
+    asked = [one for one in known if spec.generator in ("", one.name)]
+    if not asked:
+        names = [one.name for one in known]
+        raise Refused(
+            f"benchmark.generator: {spec.generator!r:.60} is not known; {nearest(spec.generator, names)}",
+            field="benchmark.generator",
+        )
+    reasons: list[str] = []
+    for generator in asked:
+        if (why := generator.why_not(spec)) is None:
+            return Chosen(generator, "; ".join(reasons) or None)
+        reasons.append(f"{generator.name}: {why}")
+    raise Refused(f"benchmark: no load generator can measure this: {'; '.join(reasons)}", field="benchmark")
+
+
+def with_tokenizer(spec: BenchmarkSpec, model: str) -> BenchmarkSpec:
+    """A benchmark that says which tokenizer: the model's own, where its directory is here."""
+    return spec if spec.model_tokenizer or not Path(model).is_dir() else replace(spec, model_tokenizer=model)

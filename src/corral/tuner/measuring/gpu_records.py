@@ -1,0 +1,77 @@
+"""What is recorded of an experiment's GPUs: which they were, and what they were like while it was measured. Pure."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from corral.core.model.answers.history import HistoryPoint, JobGpuHistory
+from corral.core.model.answers.job_details import JobDetail
+
+_SERIES = {
+    "utilization": "utilization_pct",
+    "memory_used_mb": "memory_used_mib",
+    "temperature_c": "temperature_c",
+    "power_draw_w": "power_w",
+}
+
+
+def gpu_info_of(job: JobDetail, gpus: int) -> dict[str, Any] | None:
+    """The GPUs of a job as autotuners keep them, None where it has none."""
+    if not job.grant:
+        return None
+    return {
+        "model": job.grant[0].name,
+        "count": len(job.grant),
+        "device_ids": [granted.uuid for granted in job.grant],
+        "world_size": gpus,
+        "gpu_info": job.gpu_info,
+    }
+
+
+def whole_seconds(window: tuple[float, float]) -> tuple[int, int] | None:
+    """The seconds that lie within a window (Unix seconds) from their beginning to their end; None where none does."""
+    since, until = math.ceil(window[0]), math.floor(window[1])
+    return (since, until) if since < until else None
+
+
+def monitoring_of_windows(windows: Sequence[Sequence[JobGpuHistory]]) -> dict[str, Any] | None:
+    """`gpu_monitoring` over some windows, each with the history of every GPU; None where nothing was read."""
+    points: dict[str, dict[str, list[HistoryPoint]]] = {}
+    known: dict[str, JobGpuHistory] = {}
+    for window in windows:
+        for gpu in window:
+            known[gpu.label] = gpu
+            for name, read in gpu.series.items():
+                points.setdefault(gpu.label, {}).setdefault(name, []).extend(read)
+    stats = {label: _stats(known[label], series) for label, series in points.items()}
+    counts = [len(read) for series in points.values() for read in series.values()]
+    if not counts:
+        return None
+    return {
+        "monitoring_duration_seconds": float(max(counts)),
+        "sample_count": max(counts),
+        "gpu_stats": {label: found for label, found in stats.items() if found},
+    }
+
+
+def _stats(gpu: JobGpuHistory, series: Mapping[str, Sequence[HistoryPoint]]) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": gpu.name}
+    for name, of_history in _SERIES.items():
+        if read := series.get(of_history):
+            found[name] = _range(read)
+    if "utilization" in found:
+        found["utilization"]["samples"] = len(series["utilization_pct"])
+    if gpu.memory_mib and "memory_used_mb" in found:
+        used = found["memory_used_mb"]
+        found["memory_usage_percent"] = {key: round(100 * mib / gpu.memory_mib, 2) for key, mib in used.items()}
+    return found
+
+
+def _range(points: Sequence[HistoryPoint]) -> dict[str, float]:
+    weight = sum(point.coverage for point in points)
+    mean = sum(point.mean * point.coverage for point in points) / weight
+    return {
+        "min": round(min(point.min for point in points), 2),
+        "max": round(max(point.max for point in points), 2),
+        "mean": round(mean, 2),
+    }

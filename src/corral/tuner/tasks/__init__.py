@@ -1,0 +1,4 @@
+"""Tasks: their checks, estimates, findings and reports.
+
+Start with `task_check`.
+"""

@@ -1,0 +1,11 @@
+"""A task as the search is to solve it. Pure."""
+
+from corral.core.model.tuning.tuning_spec import TuningSpec
+from corral.tuner.inference_engine import InferenceEngine
+from corral.tuner.search.problem import Problem, read_problem
+from corral.wire import to_plain
+
+
+def problem_of(config: TuningSpec, engine: InferenceEngine) -> Problem:
+    """What the search is to solve. Raises Refused."""
+    return read_problem(to_plain(config), max_parallel=config.max_parallel, why_not=engine.why_not)

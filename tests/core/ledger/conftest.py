@@ -1,0 +1,15 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.core.ledger.store import SqlLedger, open_ledger
+from corral.features.all_slices import SLICES
+from tests.core.ledger.making import url_of
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
+    opened = open_ledger(url_of(tmp_path), slices=SLICES)
+    yield opened
+    opened.close()

@@ -1,0 +1,192 @@
+"""What a model needs is estimated from its config, else from its name, else from the least, and the source is said."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.core.model.errors import Refused
+from corral.core.preflight.estimate import InferenceSetup, estimate_local, estimate_named, parse_context
+from corral.core.preflight.model_source import LocalModel, find_model
+from tests.core.preflight.test_weights import DEEPSEEK_V3, LLAMA_2_70B, LLAMA_3_8B, shape
+
+
+def model(config: dict[str, Any], weight_bytes: int | None = None) -> LocalModel:
+    return LocalModel("/m", shape(config), weight_bytes)
+
+
+def test_an_8b_model_in_16_bits_weighs_15_gib_and_caches_128_kib_a_token() -> None:
+    estimate = estimate_local(model(LLAMA_3_8B), InferenceSetup(context=8192, batch=4))
+    assert estimate.weights_mib == pytest.approx(8.03e9 * 2 / 2**20, rel=0.01)
+    assert estimate.cache_mib == 4 * 8192 * 128 // 1024
+    assert estimate.total_mib == estimate.need_mib + estimate.cache_mib
+    assert estimate.source == "/m/config.json"
+
+
+def test_a_70b_model_over_four_devices_leaves_a_quarter_on_each() -> None:
+    alone = estimate_local(model(LLAMA_2_70B), InferenceSetup())
+    spread = estimate_local(model(LLAMA_2_70B), InferenceSetup(tensor_parallel=4))
+    assert spread.weights_mib == pytest.approx(alone.weights_mib / 4, rel=0.01)
+    assert spread.cache_mib == pytest.approx(alone.cache_mib / 4, abs=1)
+    assert spread.overhead_mib > alone.overhead_mib
+    assert alone.need_mib > 81920 > spread.total_mib
+
+
+def test_a_quantised_model_stays_so_whatever_dtype_is_asked() -> None:
+    estimate = estimate_local(model(DEEPSEEK_V3), InferenceSetup(tensor_parallel=8, dtype="half"))
+    assert estimate.weights_mib == pytest.approx(672e9 / 8 / 2**20, rel=0.01)
+
+
+def test_quantising_on_the_fly_halves_the_layers_and_leaves_the_embeddings() -> None:
+    plain = estimate_local(model(LLAMA_3_8B), InferenceSetup())
+    quantised = estimate_local(model(LLAMA_3_8B), InferenceSetup(quantization="fp8"))
+    assert 0.5 < quantised.weights_mib / plain.weights_mib < 0.6
+
+
+def test_measured_weights_count_when_they_are_used_as_they_are() -> None:
+    measured = model(LLAMA_3_8B, weight_bytes=10 * 2**30)
+    estimate = estimate_local(measured, InferenceSetup(dtype="half"))
+    assert estimate.weights_mib == 10 * 1024
+    assert "size of its weight files" in estimate.source
+    assert estimate_local(measured, InferenceSetup(dtype="float32")).weights_mib > 20 * 1024
+
+
+def test_a_sliding_window_bounds_the_cache() -> None:
+    windowed = {**LLAMA_3_8B, "model_type": "mistral", "sliding_window": 1024}
+    assert estimate_local(model(windowed), InferenceSetup(context=8192)).cache_mib == 128
+
+
+def test_a_name_with_a_size_is_estimated_and_says_so() -> None:
+    estimate = estimate_named("org/Some-70B", InferenceSetup(tensor_parallel=4, dtype="half", context=4096))
+    assert estimate.weights_mib == pytest.approx(70e9 * 2 / 4 / 2**20, abs=1)
+    assert "70 billion parameters in the name" in estimate.source
+    assert estimate_named("org/Some-70B-AWQ", InferenceSetup()).weights_mib < 40_000
+
+
+@pytest.mark.parametrize("name", ["gpt2", "0b"])
+def test_a_name_without_a_size_is_given_the_least_and_says_so(name: str) -> None:
+    estimate = estimate_named(name, InferenceSetup())
+    assert estimate.total_mib == 8000
+    assert "a small model is assumed" in estimate.source
+
+
+def test_the_longest_context_that_fits_is_found() -> None:
+    estimate = estimate_local(model(LLAMA_3_8B), InferenceSetup(context=131072, batch=4))
+    fitting = estimate.fitting_context(24576)
+    assert fitting is not None
+    assert fitting % 1024 == 0
+    assert estimate_local(model(LLAMA_3_8B), InferenceSetup(context=fitting, batch=4)).total_mib <= 24576
+    assert estimate_local(model(LLAMA_3_8B), InferenceSetup(context=fitting + 2048, batch=4)).total_mib > 24576
+    assert estimate.fitting_context(1000) is None
+
+
+@given(
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    pipeline=st.integers(1, 4),
+    batch=st.integers(1, 64),
+    context=st.integers(1, 8192),
+)
+def test_more_devices_never_need_more_weights_or_cache_each(
+    tensor: int, pipeline: int, batch: int, context: int
+) -> None:
+    def on(tensor: int, pipeline: int) -> tuple[int, int]:
+        load = InferenceSetup(tensor, pipeline, context=context, batch=batch)
+        estimate = estimate_local(model(LLAMA_3_8B), load)
+        return estimate.weights_mib, estimate.cache_mib
+
+    fewer, more = on(tensor, pipeline), on(2 * tensor, 2 * pipeline)
+    assert more[0] <= fewer[0]
+    assert more[1] <= fewer[1]
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("32k", 32768), ("8192", 8192), ("128K", 131072)])
+def test_a_context_is_read(text: str, tokens: int) -> None:
+    assert parse_context(text) == tokens
+
+
+@pytest.mark.parametrize("text", ["", "k", "0", "-1", "32m", "1.5k"])
+def test_what_is_no_context_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="8192 or 32k"):
+        parse_context(text)
+
+
+def write_model(path: Path, config: Any = LLAMA_3_8B) -> Path:
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(config if isinstance(config, str) else json.dumps(config))
+    return path
+
+
+def test_a_directory_is_found_and_its_weight_files_measured(tmp_path: Path) -> None:
+    path = write_model(tmp_path / "llama")
+    found = find_model("llama", {}, tmp_path)
+    assert found is not None
+    assert found.weight_bytes is None
+    (path / "model.safetensors").write_bytes(b"x" * 1000)
+    found = find_model("llama", {}, tmp_path)
+    assert found is not None
+    assert found.weight_bytes == 1000
+    (path / "model.safetensors.index.json").write_text('{"metadata": {"total_size": 2000}}')
+    found = find_model("llama", {}, tmp_path)
+    assert found is not None
+    assert found.weight_bytes == 2000
+
+
+def test_a_name_is_found_in_the_local_cache(tmp_path: Path) -> None:
+    write_model(tmp_path / "hub" / "models--org--llama" / "snapshots" / "abc")
+    found = find_model("org/llama", {"HF_HOME": str(tmp_path)}, tmp_path)
+    assert found is not None
+    assert found.shape.layers == 32
+    assert find_model("org/other", {"HF_HOME": str(tmp_path)}, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "words"), [("{", "is not JSON"), ("[]", "not a JSON object"), ("{}", "it has no hidden_size")]
+)
+def test_a_config_that_cannot_be_understood_is_named(tmp_path: Path, config: str, words: str) -> None:
+    write_model(tmp_path / "m", config)
+    with pytest.raises(Refused, match=rf"config\.json.*{words}"):
+        find_model("m", {}, tmp_path)
+
+
+def test_a_directory_without_a_config_is_named(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    with pytest.raises(Refused, match=r"has no config\.json"):
+        find_model("m", {}, tmp_path)
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_the_place_of_a_config_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    os.mkfifo(tmp_path / "m" / "config.json")
+    with pytest.raises(Refused, match=r"config\.json cannot be read: it is not a regular file"):
+        find_model("m", {}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden_size": 10**400},
+        {"num_hidden_layers": 10**400, "num_attention_heads": 2**60},
+        {"vocab_size": 10**9, "intermediate_size": 10**9, "hidden_size": 10**9, "num_hidden_layers": 10**9},
+        {"quantization_config": {"config_groups": {"a": {"weights": ["int4"]}}}},
+        {"quantization_config": {"config_groups": {"a": {"weights": {"num_bits": [4]}}}}},
+        {"sliding_window": 10**400, "max_position_embeddings": 10**400},
+    ],
+)
+def test_no_number_in_a_config_breaks_the_estimate(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_model(tmp_path / "m", {**LLAMA_3_8B, **change})
+    try:
+        found = find_model("m", {}, tmp_path)
+    except Refused:
+        return
+    assert found is not None
+    assert estimate_local(found, InferenceSetup(tensor_parallel=2)).total_mib > 0
+
+
+@pytest.mark.parametrize("name", ["9" * 400 + "b", "9" * 400 + "x7b", "1x" + "9" * 400 + "b", "9" * 400 + "m"])
+def test_no_number_in_a_name_breaks_the_estimate(name: str) -> None:
+    assert estimate_named(name, InferenceSetup()).total_mib > 0
