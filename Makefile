@@ -152,5 +152,5 @@ lock:
 	echo hatchling | $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock -
 
 clean:
-	rm -rf $(VENV) web/node_modules src/corral/pages src/corral/runtimes/process/native/corral-supervisor build \
+	rm -rf $(VENV) web/node_modules src/corral/pages src/corral/host/runtimes/process/native/corral-supervisor build \
 	    .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -18,7 +18,7 @@ PATIENCE_S = 60.0
 BUSY = """
 import runpy, threading
 threading.Thread(target=threading.Event().wait, args=(600,)).start()
-runpy.run_module("corral.app.daemon", run_name="__main__", alter_sys=True)
+runpy.run_module("corral.daemon", run_name="__main__", alter_sys=True)
 """
 """A server in whose process a thread works on, as one does that makes a long answer."""
 

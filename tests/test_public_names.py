@@ -82,7 +82,7 @@ def run_module(name: str, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_unit_that_starts_the_server_by_its_module_finds_it() -> None:
-    assert run_module("corral.app.daemon", "--help").stdout.startswith("usage: python -m corral.daemon")
+    assert run_module("corral.daemon", "--help").stdout.startswith("usage: python -m corral.daemon")
 
 
 def test_an_experiment_that_waited_since_an_earlier_version_finds_what_holds_its_port() -> None:

@@ -14,7 +14,7 @@ from deploy.version import version
 
 ROOT = Path(__file__).parents[2]
 INDEX = "corral/pages/index.html"
-SUPERVISOR = "corral/runtimes/process/native/corral-supervisor"
+SUPERVISOR = "corral/host/runtimes/process/native/corral-supervisor"
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,8 @@ TABLE = {
 }
 JOBS = {
     *TABLE, "corral.cli.tables.job_groups", "corral.cli.tables.job_rows", "corral.formatting.device_names",
-    "corral.formatting.job_words", "corral.core.model.jobs.array_indices", "corral.core.model.runs.exit_code", "corral.core.model.jobs.named_values",
+    "corral.formatting.job_words", "corral.core.model.jobs.array_indices", "corral.core.model.runs.exit_code",
+    "corral.core.model.jobs.named_values",
 }  # fmt: skip
 DEVICES = {
     *TABLE, "corral.cli.tables.device_tables", "corral.formatting.device_names", "corral.formatting.device_words",

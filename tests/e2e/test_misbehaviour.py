@@ -188,7 +188,7 @@ def test_a_server_that_a_full_disk_keeps_from_starting_says_so(new_box: Callable
         pytest.skip("this machine does not let root mount a tmpfs")
     try:
         (box.home / "fill").write_bytes(bytes(64 * 1024))
-        example = Path(corral.__file__).parent / "telemetry" / "data" / "mock-8gpu.toml"
+        example = Path(corral.__file__).parent / "host" / "telemetry" / "data" / "mock-8gpu.toml"
         done = box.run("up", "--detach", "--mock", str(example))
         assert done.returncode == 1
         assert f"the disk that {box.home} is on is full" in " ".join(done.stderr.split())

@@ -20,7 +20,12 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from corral.runtimes.docker.records import ContainerRecords, HostUser, RunnerOrders
+# The module is where that version has it.
+from corral.runtimes.docker.records import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    ContainerRecords,
+    HostUser,
+    RunnerOrders,
+)
 
 RECORD = Path(__file__).with_name("home_0011.json")
 DEVICES = """slot_name = "cuda"

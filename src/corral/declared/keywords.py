@@ -7,7 +7,7 @@ from corral.core.model.field import Kind
 from corral.declared.meanings import meaning_of
 from corral.declared.option_fields import OptionField, options
 
-PATH = Path(__file__).parents[1] / "client/options.py"
+PATH = Path(__file__).parents[1] / "client/submitting/options.py"
 
 _TYPES = {
     Kind.FLAG: "bool",

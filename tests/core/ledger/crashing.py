@@ -1,4 +1,4 @@
-"""A program that writes a ledger and dies of SIGKILL; the crash tests run it, as `python -m tests.core.ledger.crashing`.
+"""A program that writes a ledger and dies of SIGKILL; crash tests run it by `python -m tests.core.ledger.crashing`.
 
 `steps HOME`: runs one history over and over, each time in a process and directory of its own (HOME/1, HOME/2, ...),
 killed at the Nth step towards the disk: a statement, a commit, a publication. Stops when N is past the end.

@@ -15,7 +15,7 @@ from corral.core.sharing.alloc_map import (
     disagreements,
     gpu_alloc_map,
 )
-from corral.host.sharing.resource_txt import ResourceFile, resource_file
+from corral.core.sharing.resource_txt import ResourceFile, resource_file
 
 D1, D2 = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d01", "c59395cd-ac91-4cd3-a1b0-3d2568aa2d02"
 

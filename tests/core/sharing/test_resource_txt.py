@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.core.model.placing.allocation import Grant
-from corral.host.sharing.resource_txt import BadText, ResourceFile, parse, render, resource_file
+from corral.core.sharing.resource_txt import BadText, ResourceFile, parse, render, resource_file
 
 TEXT = """\
 SCRATCH_SIZE=0m

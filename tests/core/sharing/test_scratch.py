@@ -10,7 +10,7 @@ import pytest
 
 from corral.core.model.errors import BackendFailed, Refused
 from corral.core.model.placing.allocation import Grant
-from corral.host.sharing.resource_txt import ResourceFile, render, resource_file
+from corral.core.sharing.resource_txt import ResourceFile, render, resource_file
 from corral.host.sharing.scratch import drop, left, put, remove, scan, set_aside
 from tests.hung_mount import hung_mount
 

@@ -7,8 +7,8 @@ import pytest
 from corral.core.model.jobs.container import Container, Volume, VolumeKind
 from corral.core.model.jobs.job import Job, JobSpec, Request
 from corral.core.model.runs.launch import Launch
+from corral.core.sharing.resource_txt import ResourceFile, parse
 from corral.host.node.files.resource_files import ResourceFiles
-from corral.host.sharing.resource_txt import ResourceFile, parse
 
 VOLUMES = (
     Volume(VolumeKind.HOST_PATH, "/data/sets", "/sets", read_only=True),

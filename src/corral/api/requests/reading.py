@@ -1,4 +1,4 @@
-"""Reads a request's body or query string into a value of `corral.core.model` or `corral.api.requests.shapes`, strictly."""
+"""Reads a request's body or query string into a value of `core.model` or `api.requests.shapes`, strictly."""
 
 import json
 import re

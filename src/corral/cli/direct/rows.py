@@ -1,6 +1,6 @@
 """Rows of answers without the classes of the model, which take longer to load than a table to write (decision 82).
 
-A row has the fields of its class in `corral.core.model.answers`, with the same defaults for what the server does not tell,
+A row has the fields of its class in `core.model.answers`, with the same defaults for what the server does not tell,
 and the same traits. Enumerations stay text, as which they compare. `shapes` is derived from those classes.
 """
 

@@ -24,7 +24,7 @@ from corral.pid_file import read_pid
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
 
-DAEMON = "corral.app.daemon"
+DAEMON = "corral.daemon"
 REMARK = "remark: "
 
 
@@ -84,7 +84,7 @@ def down(given: serving.DownCommand) -> None:
 
 def described_box(name: str = "8gpu") -> Path:
     """A description of mock devices that comes with Corral: `8gpu`, or `cluster` of four nodes."""
-    return Path(corral.__file__).parent / "telemetry" / "data" / f"mock-{name}.toml"
+    return Path(corral.__file__).parent / "host" / "telemetry" / "data" / f"mock-{name}.toml"
 
 
 def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[str]:

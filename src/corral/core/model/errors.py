@@ -1,4 +1,4 @@
-"""The ways in which Corral says no. Waiting is not among them: that is a value, `corral.core.model.placing.fit.Misfit`."""
+"""The ways in which Corral says no. Waiting is not among them: that is a value, `core.model.placing.fit.Misfit`."""
 
 from collections.abc import Iterable, Mapping
 

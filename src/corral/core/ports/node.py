@@ -257,7 +257,7 @@ class NodeAgent(Protocol):
     def begin_exec(self, exec_id: str, launch_id: str, command: InnerCommand) -> None:
         """Run a command inside a running launch, once for each `exec_id`, which the caller chooses.
 
-        A command without questions for `corral.host.node.launches.node_executions.UNHEARD_S` is ended. Raises Conflict if the launch
+        A command without questions for `node_executions.UNHEARD_S` is ended. Raises Conflict if the launch
         does not run, Refused if it takes no command.
         """
         ...

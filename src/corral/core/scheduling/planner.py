@@ -63,7 +63,7 @@ class Planner:
     Not thread-safe.
 
     `policy` is for queues that the view does not describe; the others name theirs, one of `policies`.
-    `limits` replaces the limits of the view. `scores` replaces `corral.core.scheduling.placing.packing.SCORES`, by which
+    `limits` replaces the limits of the view. `scores` replaces `placing.packing.SCORES`, by which
     policies rank nodes. `prices` are what another planner has learned; with them, equal views give equal plans.
     """
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from corral.core.model.printable import printable
 from corral.core.model.units import format_share
 from corral.core.model.view import View
-from corral.host.sharing.resource_txt import ResourceFile
+from corral.core.sharing.resource_txt import ResourceFile
 
 _MOST_SENTENCES = 16
 """More GPUs than nearly any node has."""

@@ -50,7 +50,7 @@ _MOST_IDLE = 4
 
 
 class RemoteNode:
-    """Implements `corral.core.ports.node.NodeAgent` through a socket. Safe from any thread, each call on a connection of its
+    """Implements `core.ports.node.NodeAgent` through a socket. Safe from any thread, each call on a connection of its
     own.
 
     A call without an answer within `patience_s` (plus the call's own time) raises NodeUnreachable; so does a call to a

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from corral.core.model.errors import BackendFailed, Refused
 from corral.core.model.printable import printable
+from corral.core.sharing.resource_txt import BadText, ResourceFile, parse, render
 from corral.host.sharing.emptying import empty, is_mounted_below
-from corral.host.sharing.resource_txt import BadText, ResourceFile, parse, render
 from corral.untrusted import Unread, guarded
 
 _NAME, _SCRIPT, _FRESH = "resource.txt", "script", "resource.new"

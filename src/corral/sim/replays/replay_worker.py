@@ -1,4 +1,4 @@
-"""The process that runs one replay: `python -m corral.sim.replays.replay_worker`, with an order as a line of JSON on its input.
+"""The process that runs one replay: `python -m corral.sim.replays.replay_worker`. Its input is an order in JSON.
 
 It writes lines of JSON: {"progress": [done, total]} at times, and in the end either {"result": ...} or {"refused":
 "why"}. It ends when its input is closed, so it does not outlive the server that started it.

@@ -106,7 +106,7 @@ def test_what_was_asked_for_is_passed_on() -> None:
 def test_labels_say_whose_it_is() -> None:
     labels = body()["Labels"]
     assert isinstance(labels, dict)
-    assert (labels["corral.app.server"], labels["corral.launch"], labels["corral.user"]) == ("tag", "4.1", "alice")
+    assert (labels["corral.server"], labels["corral.launch"], labels["corral.user"]) == ("tag", "4.1", "alice")
 
 
 def test_a_job_without_an_image_has_no_container() -> None:

@@ -107,7 +107,7 @@ class Launch:
     Attributes:
         env: complete but for what only the node knows: its paths, and what the means of sharing adds.
         notes: lines for the head of the member's log.
-        output, error, input: files for the member's standard streams, as `corral.core.model.jobs.output.OutputFiles` has them.
+        output, error, input: files for the member's standard streams, as `core.model.jobs.output.OutputFiles` has them.
         cpu_milli, host_memory_mib: the member's part of the host, 0 being all; it is held to it where possible.
         rank: of the member in its gang, from 0; `members` is how many the gang has.
         node: the node's name.

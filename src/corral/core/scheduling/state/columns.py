@@ -37,7 +37,7 @@ PART = 512
 class NodeCapacity:
     """What the columns need of a node: its name, the UUIDs of its slots in order, and its state.
 
-    `layout` is that of `corral.core.scheduling.placing.topology.layout`; None where no set of slots is better than another.
+    `layout` is that of `placing.topology.layout`; None where no set of slots is better than another.
     `host` is the total CPU (milli) and memory (MiB) of the node; None where all of it is free.
     """
 
@@ -159,7 +159,7 @@ class Columns:
         self.changed_rows.add(row)
 
     def state(self, row: int) -> NodeState:
-        """The state of a node, equal to `corral.core.model.placing.state.node_state`; but the disk, which is not kept here, is 0."""
+        """The state of a node, as `core.model.placing.state.node_state` has it, but for the disk, which is 0 here."""
         kind = self.kinds[int(self.kind[row])]
         cpu_milli, memory_mib = self.free_host[:, row].tolist()
         free_milli: list[int] = self.free_milli[row].tolist()
@@ -291,7 +291,7 @@ class Shape:
     def serving(self, columns: Columns, rows: Rows) -> Rows:
         """Those of the rows whose hosts can serve a member, whatever their slots.
 
-        A member fits on those of them that also have enough of `able_slots`: just where `corral.core.model.placing.fit.fit` finds
+        A member fits on those of them that also have enough of `able_slots`: just where `placing.fit.fit` finds
         room in a row's state, with no devices named and no share split.
         """
         if self.known < len(columns.kinds):

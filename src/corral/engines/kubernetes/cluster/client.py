@@ -62,7 +62,7 @@ class Page:
 
 
 class Cluster:
-    """One cluster, for calls of many threads. Every method raises the errors of `corral.engines.kubernetes.cluster.errors`.
+    """One cluster, for calls of many threads. Every method raises the errors of `cluster.errors`.
 
     Attributes:
         namespace: the default namespace of calls.

@@ -33,7 +33,7 @@ DEFAULT_RUNTIME = "container"
 
 
 class ClusterNodeAgent:
-    """Implements `corral.core.ports.node.NodeAgent` for the node of that name. It has a thread while commands run in its
+    """Implements `core.ports.node.NodeAgent` for the node of that name. It has a thread while commands run in its
     jobs.
 
     Parts of a host that a cluster does not show (processes, files of users, input of programs) are refused or absent.

@@ -27,7 +27,7 @@ _WAIT = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class PodExecution:
-    """Implements `corral.core.ports.runtime.Execution`. Safe from any thread. It has no thread of its own: the caller moves
+    """Implements `core.ports.runtime.Execution`. Safe from any thread. It has no thread of its own: the caller moves
     the data.
     """
 

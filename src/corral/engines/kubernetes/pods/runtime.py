@@ -62,7 +62,7 @@ class _Leaving:
 
 
 class PodRuntime:
-    """Implements `corral.core.ports.runtime.Runtime`. Making a launch's pod claims the launch: its name exists only once.
+    """Implements `core.ports.runtime.Runtime`. Making a launch's pod claims the launch: its name exists only once.
 
     `on_event(launch_id)` is called when the report of a launch may have changed. Each call raises NodeUnreachable if
     the API server does not answer; the request may have been carried out then.

@@ -171,5 +171,6 @@ def command(server_fd: int) -> list[str]:
     here = os.path.abspath(__file__)
     for _ in range(5):
         here = os.path.dirname(here)
-    boot = f"import sys; sys.path.append({here!r}); from corral.host.node.files.inspection_worker import main; main({server_fd})"
+    module = "corral.host.node.files.inspection_worker"
+    boot = f"import sys; sys.path.append({here!r}); from {module} import main; main({server_fd})"
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", boot]

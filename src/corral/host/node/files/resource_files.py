@@ -15,7 +15,7 @@ from corral.core.model.errors import CorralError
 from corral.core.model.jobs.script_copy import kept_text
 from corral.core.model.runs.launch import Launch
 from corral.core.sharing.alloc_map import disagreements
-from corral.host.sharing.resource_txt import ResourceFile, mount_entry, resource_file
+from corral.core.sharing.resource_txt import ResourceFile, mount_entry, resource_file
 from corral.host.sharing.scratch import drop, left, put, remove, scan, set_aside
 
 log = logging.getLogger(__name__)
