@@ -111,6 +111,6 @@ class Batch:
         return decided.value
 
     def _undo(self) -> None:
-        """Replace the draft: half of an operation may have been applied. The new draft has only the deltas before it."""
+        """Make a new draft with only the deltas before: half of an operation may have been applied to the old one."""
         self._draft = LedgerDraft(self._base)
         self._draft.apply(self.deltas)

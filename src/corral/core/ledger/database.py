@@ -28,9 +28,7 @@ BUSY_TIMEOUT_S = 5.0
 """How long a statement waits for a lock of another process; `?timeout=` in the URL overrides it."""
 
 CHECKPOINT_PAGES = 4_000
-"""Pages (4 KiB each) in the write-ahead log from which on a commit folds it into the database. A writer notices that
-delay.
-"""
+"""The pages (4 KiB each) in the write-ahead log after which a commit, noticeably slower, folds it into the database."""
 
 _HEADER_BYTES = 100
 
@@ -107,8 +105,7 @@ class Database:
             raise LedgerFailed(damaged(self.path, short))
 
     def watch(self, newest: Callable[[], int]) -> None:
-        """Begin to watch the files: from now on they must stay in place. `newest` returns the sequence of the newest
-        journal entry.
+        """Begin to watch the files: from now on they must stay in place. `newest` is the sequence of the newest entry.
 
         Raises LedgerFailed.
         """
@@ -128,9 +125,7 @@ class Database:
         self._watch, self._newest = watch, newest
 
     def look(self) -> None:
-        """Check that the files are in place. Raises LedgerLost if they are not, and LedgerFailed if that cannot be
-        found out.
-        """
+        """Check that the files are in place. Raises LedgerLost if not, and LedgerFailed if that cannot be checked."""
         with self._writing:
             self._require_files()
 
@@ -184,8 +179,7 @@ class Database:
             watch.close()
 
     def _written(self) -> None:
-        """Check that the rows just written are in files that the next server will find. Raises LedgerLost, and nothing
-        else.
+        """Check that the next server will find the rows just written. Raises LedgerLost, and nothing else.
 
         If the check is not possible, the rows count as written: data on disk must not be reported as unwritten. The
         next write checks first. If it finds the files displaced, these rows are in the data that is saved then.

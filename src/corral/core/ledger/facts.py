@@ -13,8 +13,7 @@ def fact_to_plain(fact: Fact) -> dict[str, Any]:
 
 
 def fact_from_plain(data: Mapping[str, Any]) -> Fact:
-    """The fact that this data of `fact_to_plain` stands for. Raises Refused, or KeyError if there is no fact class of
-    that name.
+    """The fact that `fact_to_plain` turned into this data. Raises Refused, or KeyError for an unknown class.
 
     Fact classes of features are known once their modules are imported (`corral.features.all_slices` imports all).
     Journals of format 0006 and earlier name the author of a fact only for cordons.

@@ -21,7 +21,7 @@ _ENDS = "nothing is accepted any more, and the server ends; its jobs run on"
 
 
 class LedgerLost(LedgerFailed):
-    """The files do not belong to the server any more. The message says what happened, what was saved, and what to do."""
+    """The files are not the server's any more. The message says what happened, what was saved, and what to do."""
 
 
 class FileWatch:
@@ -60,7 +60,7 @@ class FileWatch:
         return (found.st_mtime_ns, found.st_size) != self._as_left or self._log_size() < self._log_bytes
 
     def cut(self) -> bool:
-        """Whether the file is shorter than at the last call of `left`: then the log does not have all that is missing."""
+        """Whether the file is shorter than at the last call of `left`. Then the log does not have all lost data."""
         return self._as_left is not None and os.fstat(self._fd).st_size < self._as_left[1]
 
     def displaced(self) -> str | None:
@@ -95,9 +95,7 @@ class FileWatch:
         return f"All that was acknowledged is there: move it back to {self._path}{log} and start the server again"
 
     def overwritten(self) -> str:
-        """Keep the write-ahead log away from the data that another process wrote to the file. Return what to do, a
-        sentence.
-        """
+        """Keep the write-ahead log away from the data that another process wrote. Return what to do, a sentence."""
         self.stays_open = True
         try:
             self._set_log_aside()
@@ -166,9 +164,7 @@ class FileWatch:
             os.rename(path, f"{path}.unused-{time.time_ns()}")
 
     def _remove_log(self) -> None:
-        """Remove the log and its index: all their data is in another file. SQLite leaves the log where its database
-        was.
-        """
+        """Remove the log and its index, whose data are all in another file. SQLite would leave the log in its place."""
         for path in self._own_files_beside():
             os.unlink(path)
 

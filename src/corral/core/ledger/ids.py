@@ -7,8 +7,7 @@ RESERVE = 100
 
 
 class IdCounter:
-    """Numbers that were never given before. Only numbers below `ceiling`, which are reserved on disk, are given.
-    Thread-safe.
+    """Numbers that were never given before. All are below `ceiling`, which is reserved on disk. Thread-safe.
 
     Only the writer moves the ceiling.
     """

@@ -37,9 +37,7 @@ ACTIVE_PHASES = tuple(phase for phase in Phase if not phase.terminal)
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """The state at the start of a server: the snapshot of all that has not ended, the last journal entry, the least
-    unused id.
-    """
+    """The state at the start of a server: a snapshot of all that has not ended, the last entry, the least unused id."""
 
     snapshot: LedgerSnapshot
     last_entry: int
@@ -196,7 +194,7 @@ class Reader:
 
     @staticmethod
     def _past(connection: Connection, before: float | None = None) -> list[PastRun]:
-        """The last runs that have ended, in the order of their ends. Fair shares and estimates are computed from them."""
+        """The last runs that have ended, in the order of their ends: the data for fair shares and estimates."""
         jobs, allocations = tables.jobs, tables.allocations
         question = (
             select(

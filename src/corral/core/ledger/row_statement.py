@@ -17,8 +17,7 @@ _VALUES = re.compile(r"VALUES (\((?:\?(?:, )?)+\))")
 
 
 class RowStatement:
-    """A statement whose values all come from rows. It avoids SQLAlchemy's work for each row, which takes as long as the
-    write.
+    """A statement whose values all come from rows. It saves SQLAlchemy's work for each row, as long as the write.
 
     One step of SQLite inserts a few dozen rows at once. SQLite releases Python's lock in each step, and may get it back
     only milliseconds later if another thread computes.

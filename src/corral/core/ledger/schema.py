@@ -56,9 +56,7 @@ def revision(connection: Connection) -> str | None:
 
 
 def unknown_format(path: Path, found: str) -> str | None:
-    """Why this version cannot serve the ledger at `path` of the format `found`; None if it can, at least after a
-    migration.
-    """
+    """Why this version cannot serve a ledger of the format `found`; None if it can, at least after a migration."""
     if found == tables.REVISION:
         return None
     from alembic.script import ScriptDirectory

@@ -79,9 +79,7 @@ class SqlLedger:
 
     @property
     def lost(self) -> str | None:
-        """What happened to the ledger's files if they are not in place; None while they are. Each read checks the
-        files.
-        """
+        """What happened to the ledger's files, None while they are in place. Each read checks the files."""
         if self.database.lost is None:
             with suppress(LedgerFailed):
                 self.database.look()
@@ -101,7 +99,7 @@ class SqlLedger:
         return self._writer.snapshot
 
     def commit(self, decide: Callable[[View], Decided[T]], *, user: str = SERVER, jobs: int = 1) -> "Future[T]":
-        """Run `decide` on the writer's thread when it is the user's turn. Then write, publish, and resolve the future."""
+        """Run `decide` on the writer's thread in the user's turn. Then write, publish, and resolve the future."""
         future: Future[T] = Future()
         self._writer.put(Commit(decide, future, jobs), user)
         return future

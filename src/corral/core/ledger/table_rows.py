@@ -181,9 +181,7 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, j
 
 
 def _used_milli(allocation: Allocation, *, sliced: bool) -> int:
-    """The milli-GPU that the allocation counts as usage. Slices count whole, because their hours are summed apart, by
-    profile.
-    """
+    """The milli-GPU that the allocation counts as usage. Slices count whole: their hours are summed by profile."""
     grants = allocation.placement.grants
     return sum(grant.share_milli if sliced else grant.counted_milli for grant in grants)
 
@@ -212,8 +210,7 @@ OF_LAST_ALLOCATION = ("id", "job_id", "user", "placement", "created_at", "attemp
 
 
 def last_allocation_of(row: Sequence[Any]) -> Allocation:
-    """The allocation from the `OF_LAST_ALLOCATION` columns of a row, without its `gpu_info`. Raises LedgerFailed if
-    damaged.
+    """The allocation from the `OF_LAST_ALLOCATION` columns, without `gpu_info`. Raises LedgerFailed if damaged.
 
     It serves listings, which need thousands of them, so it checks nothing but the names of fields.
     """

@@ -17,9 +17,7 @@ from corral.core.model.errors import LedgerFailed
 from corral.core.model.token import Token, TokenScope
 
 ENDED_KEPT = 100
-"""How many expired or revoked tokens of a user are kept, so that the answer to a request can say why its token is
-invalid.
-"""
+"""How many expired or revoked tokens of a user are kept. For them, an answer can say why the token is invalid."""
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +51,7 @@ class TokenTable:
             )
 
     def add(self, token: Token, digest: str) -> Token:
-        """Write the token, and drop the oldest of its user's ended tokens beyond `ENDED_KEPT`. Return it with its id."""
+        """Write the token, drop the user's oldest ended tokens beyond `ENDED_KEPT`, and return it with its id."""
         over = [one.id for one in self.all() if one.user == token.user and not one.live(token.created_at)]
         dropped = over[: max(0, len(over) - ENDED_KEPT)]
         with self._database.writing() as connection:
