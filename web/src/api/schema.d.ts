@@ -2253,7 +2253,7 @@ export interface components {
          * AttemptEnd
          * @description How an attempt ended.
          *
-         *     PREEMPTED: it was stopped for others, REQUEUED: by a user, who had it run again. NOT_LAUNCHED: nothing of it ran.
+         *     PREEMPTED: it was stopped for other jobs. REQUEUED: a user had the job run again. NOT_LAUNCHED: nothing of it ran.
          *     The others are the phases of the same name.
          * @enum {string}
          */
@@ -2635,16 +2635,16 @@ export interface components {
          * @description The traffic to measure under.
          *
          *     Attributes:
-         *         model_name: what requests call the model; "" is the name that it is served under.
-         *         task: what is served: "text-to-text", "text-to-embeddings" and others that genai-bench knows.
+         *         model_name: the name of the model in requests; "" is the name that it is served under.
+         *         task: the kind of service: "text-to-text", "text-to-embeddings" and others that genai-bench knows.
          *         model_tokenizer: where genai-bench finds the tokenizer: a directory, or a name at the hub; "": the model's own.
          *         traffic_scenarios: as genai-bench writes them: "D(100,100)", "N(480,240)/(300,150)", "U(50,100)/(200,250)".
-         *         num_concurrency: levels of load, each measured by itself; of embeddings and rerank, texts in a request.
-         *         max_time_per_iteration: minutes that a level of a scenario lasts at most; genai-bench takes whole ones.
-         *         max_requests_per_iteration: requests that a level of a scenario has at most.
-         *         additional_params: fields that each request has besides.
-         *         dataset_url: prompts in place of those that genai-bench has: a file, or a name at the hub.
-         *         generator: the load generator that must measure: "genai-bench" or "corral"; "" is the best that can.
+         *         num_concurrency: levels of load, each measured by itself. For embeddings and rerank: texts in a request.
+         *         max_time_per_iteration: the most minutes for a level of a scenario; genai-bench takes whole minutes.
+         *         max_requests_per_iteration: the most requests for a level of a scenario.
+         *         additional_params: additional fields of each request.
+         *         dataset_url: prompts in place of those of genai-bench: a file, or a name at the hub.
+         *         generator: the load generator to use: "genai-bench" or "corral"; "" is the best available one.
          */
         BenchmarkSpec: {
             /** Additional Params */
@@ -2709,12 +2709,12 @@ export interface components {
         };
         /**
          * Certainty
-         * @description What is known of a job's start.
+         * @description How certain the start of a job is.
          *
-         *     PROMISE: what the job needs is reserved from then on, all who hold it now have time limits that end before, and
-         *     nobody who waits now can pass it; only work of a better rank that comes later can still delay it.
-         *     EXPECTATION: what comes of everybody's estimates.
-         *     UNFORESEEN: no start is known: so many jobs go first that the forecast, which is bounded, did not reach it.
+         *     PROMISE: the resources for the job are reserved from then on, and all their present holders have time limits that
+         *     end before. No job that waits now can pass it; only a later job of a better rank can still delay it.
+         *     EXPECTATION: the result of estimates of all jobs.
+         *     UNFORESEEN: no start is known. Many jobs go first, and the forecast, which is bounded, did not reach this job.
          * @enum {string}
          */
         Certainty: "promise" | "expectation" | "unforeseen";
@@ -2904,7 +2904,7 @@ export interface components {
         };
         /**
          * DeploymentMode
-         * @description How the inference server of an experiment is run.
+         * @description How the inference server of an experiment runs.
          * @enum {string}
          */
         DeploymentMode: "process" | "docker" | "ome" | "kserve";
@@ -2960,15 +2960,15 @@ export interface components {
          *         state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
          *         state_reason: why that, for a person.
          *         state_since: since when, where that is known: of what is unreadable, unhealthy, in_use or stale.
-         *         since: when strangers were first seen on it.
+         *         since: when processes outside Corral were first seen on it.
          *         means, held_as: how it is shared by its setting, and how its jobs hold it: exclusive, mps, mig or timeslice.
          *         availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
          *         vgpu_layer, vgpu_cuda: what makes virtual GPUs of it, and the CUDA that this is built for, as the site says.
          *         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
          *         throttled_by: what holds its clocks down: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
          *         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
-         *         metered: whether anything reads it; of one that nothing reads only who was given it is known.
-         *         pod: a pod of somebody else that has it.
+         *         metered: whether anything measures it. If not, only its holder is known.
+         *         pod: a pod, none of Corral's, that has it.
          *         vendor: its maker: nvidia, amd.
          */
         DeviceRow: {
@@ -3051,9 +3051,9 @@ export interface components {
          * @description The container of an inference server.
          *
          *     Attributes:
-         *         image: in place of the engine's own.
-         *         network: one of Docker's that the site allows; None is Docker's default.
-         *         shm_size: of /dev/shm, through which the engine's processes talk; such as "16G".
+         *         image: replaces the engine's own image.
+         *         network: a Docker network that the site allows; None is Docker's default.
+         *         shm_size: the size of /dev/shm, through which the engine's processes communicate; such as "16G".
          */
         DockerOptions: {
             /**
@@ -3126,9 +3126,10 @@ export interface components {
         };
         /**
          * Enforcement
-         * @description What stands behind an allocation's memory and compute on devices, and its CPUs and memory of the host.
+         * @description How strictly an allocation is held to its memory and compute on devices, and to its CPUs and memory of the host.
          *
-         *     None where it has nothing of the kind, or asked for no amount of it. Only memory of devices is ever GUARDED.
+         *     A field is None if the allocation has none of that resource, or asked for no amount of it. Only device memory is
+         *     ever GUARDED.
          */
         Enforcement: {
             /** @default null */
@@ -3177,8 +3178,8 @@ export interface components {
          *         what: what happened, in one word, such as "submitted".
          *         id: its place in the journal; a stream that is asked for `after` it goes on behind it. None where it has none.
          *         at: when, in Unix seconds.
-         *         by: who caused it, a user or a part of the server; None where nobody did.
-         *         rows: the fields of rows of listings that are new, with what tells which rows these are.
+         *         by: the user or the part of the server that caused it; None if nobody did.
+         *         rows: the changed fields of rows of listings, with the fields that identify the rows.
          *         message: a sentence for a person, where there is something to say.
          */
         Event: {
@@ -3221,14 +3222,14 @@ export interface components {
          * @description One launch of a job that was asked to stop for others.
          *
          *     Attributes:
-         *         for_job_id: the job that it was stopped for, None where that is nobody in particular.
-         *         lender: the queue or the pool that takes back.
-         *         reason: the same for a person.
+         *         for_job_id: the job that it was stopped for, None if there is no particular one.
+         *         lender: the queue or the pool that takes back capacity.
+         *         reason: the reason for a person.
          *         at: when it was asked to stop, Unix seconds.
          *         allocation_id: the launch that was stopped.
-         *         saves: it got its checkpoint signal first, so that what it did before need not be lost.
-         *         ran_s: how long the launch had run at its end, None before.
-         *         lost_s: how much of that is lost; where it `saves`, only what it ran after the signal.
+         *         saves: it got its checkpoint signal first, so earlier work need not be lost.
+         *         ran_s: the run time of the launch at its end, None before.
+         *         lost_s: how much of it is lost; if it `saves`, only the time after the signal.
          */
         Eviction: {
             /** Allocation Id */
@@ -3263,11 +3264,13 @@ export interface components {
         };
         /**
          * EvictionRule
-         * @description By which rule a job may be stopped for others.
+         * @description The rule by which a job is stopped for others.
          *
-         *     PRIORITY: its queue preempts. QUEUE_RECLAIM: a queue takes back what it had lent. POOL_RECLAIM: a pool does.
-         *     TIME_SLICE: the job that is stopped had its quantum. FASTER_GPUS: it moves itself. IDLE: it did not use its GPUs.
-         *     MEMORY: it took more memory than it was granted. DRAIN: its node is to be empty.
+         *     PRIORITY: its queue preempts. QUEUE_RECLAIM: a queue takes back capacity that it had lent. POOL_RECLAIM: a pool
+         *     does.
+         *     TIME_SLICE: the stopped job had used its quantum. FASTER_GPUS: it moves to faster GPUs. IDLE: it did not use its
+         *     GPUs.
+         *     MEMORY: it took more memory than it was granted. DRAIN: its node is being emptied.
          * @enum {string}
          */
         EvictionRule: "priority" | "queue-reclaim" | "pool-reclaim" | "time-slice" | "faster-gpus" | "idle" | "memory" | "drain";
@@ -3334,7 +3337,7 @@ export interface components {
         };
         /**
          * ExperimentChange
-         * @description What is new of an experiment; None stays as it is.
+         * @description The new values of an experiment's fields; None leaves a value as it is.
          */
         ExperimentChange: {
             /**
@@ -3449,7 +3452,7 @@ export interface components {
         };
         /**
          * ExperimentStatus
-         * @description Where an experiment is in its life.
+         * @description The state of an experiment.
          * @enum {string}
          */
         ExperimentStatus: "pending" | "deploying" | "benchmarking" | "success" | "failed";
@@ -3847,7 +3850,7 @@ export interface components {
         };
         /**
          * InputState
-         * @description It waits for its start; it takes more; or it takes none any more, having all of it, or having ended.
+         * @description WAITING: the job has not started. OPEN: it takes more input. CLOSED: it has all its input, or has ended.
          * @enum {string}
          */
         InputState: "waiting" | "open" | "closed";
@@ -4112,7 +4115,7 @@ export interface components {
         };
         /**
          * JobKind
-         * @description What holds the devices: a process Corral starts, a person's session, or a process that ran already.
+         * @description What holds the devices: a process that Corral starts, a session, or a process that already ran.
          * @enum {string}
          */
         JobKind: "run" | "reserve" | "adopt";
@@ -4370,7 +4373,7 @@ export interface components {
         };
         /**
          * KpiBy
-         * @description What key figures are told by.
+         * @description The attributes by which key figures can be grouped.
          * @enum {string}
          */
         KpiBy: "user" | "project" | "queue" | "node" | "means";
@@ -4467,7 +4470,7 @@ export interface components {
         };
         /**
          * LabelExpression
-         * @description A condition on one label. `Gt` and `Lt` compare integers; a label that is missing is not in any list.
+         * @description A condition on one label. `Gt` and `Lt` compare integers. A missing label is not in any list.
          */
         LabelExpression: {
             /** Key */
@@ -4482,7 +4485,7 @@ export interface components {
         };
         /**
          * Level
-         * @description Who holds a job to its grant: hardware or driver, Corral's memory guard, or nobody.
+         * @description What holds a job to its grant: hardware or driver, Corral's memory guard, or nothing.
          * @enum {string}
          */
         Level: "enforced" | "guarded" | "advisory";
@@ -4594,7 +4597,7 @@ export interface components {
         };
         /**
          * Means
-         * @description How jobs meet on a device; chosen per device by configuration.
+         * @description How jobs share a device; the site's configuration chooses it per device.
          * @enum {string}
          */
         Means: "exclusive" | "mps" | "mig" | "timeslice";
@@ -4798,9 +4801,10 @@ export interface components {
         };
         /**
          * NotifyOn
-         * @description Of what a user is told through their channel.
+         * @description The events of a job that a user's channel reports.
          *
-         *     DONE is an end for good with success, FAILED any other, also of a job that was cancelled or never started.
+         *     DONE is a final end with success. FAILED is any other final end, including a job that was cancelled or never
+         *     started.
          * @enum {string}
          */
         NotifyOn: "started" | "done" | "failed";
@@ -4865,22 +4869,23 @@ export interface components {
         };
         /**
          * Phase
-         * @description Where a job stands. The legal steps between phases are in `NEXT_PHASES`; a hold is a flag, not a phase.
+         * @description The phase of a job. `NEXT_PHASES` has the legal steps between phases; a hold is a flag, not a phase.
          * @enum {string}
          */
         Phase: "PENDING" | "STARTING" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMED_OUT" | "LOST";
         /**
          * PlacementRules
-         * @description What a job demands of its node besides amounts.
+         * @description A job's demands on its node besides amounts.
          *
          *     Attributes:
          *         tolerations: taints that do not keep it off.
-         *         nodes: selectors of which the node must meet one; () is any node.
+         *         nodes: selectors, one of which the node must meet; () is any node.
          *         preferred_nodes: of nodes that fit, those with the most weight come first.
-         *         tags: what the rules of other jobs know it by.
-         *         near: some job on its node must meet all of these, unless nothing anywhere does and it would itself.
-         *         apart: no job on its node may meet any of these, nor later one that comes there.
-         *         preferred_neighbours: as `preferred_nodes`, by what runs there.
+         *         tags: the tags by which rules of other jobs select it.
+         *         near: for each selector, some job on its node must match it. Exception: no job anywhere matches, and this job
+         *             would itself.
+         *         apart: no job on its node may match any of these, nor any job that comes later.
+         *         preferred_neighbours: like `preferred_nodes`, but by the jobs on the node.
          *         spread: how evenly jobs are to be spread over nodes.
          */
         PlacementRules: {
@@ -4942,7 +4947,7 @@ export interface components {
         };
         /**
          * PreferredNeighbours
-         * @description Jobs that a job had better share a node with, or with a negative `weight` had better not.
+         * @description Jobs that a job prefers to share a node with, or to avoid if `weight` is negative.
          */
         PreferredNeighbours: {
             /** Selector */
@@ -4952,7 +4957,7 @@ export interface components {
         };
         /**
          * PreferredNodes
-         * @description Nodes that a job had better run on: `weight` from 1 to 100 is added up over all that hold.
+         * @description Nodes that a job prefers: `weight`, from 1 to 100, is added up over all selectors that hold.
          */
         PreferredNodes: {
             /** Selector */
@@ -4981,7 +4986,7 @@ export interface components {
         };
         /**
          * Pull
-         * @description When an image is fetched.
+         * @description When an image is pulled.
          * @enum {string}
          */
         Pull: "missing" | "always" | "never";
@@ -5237,7 +5242,7 @@ export interface components {
         };
         /**
          * ReplayState
-         * @description The last three are for good.
+         * @description The state of a replay. The last three are final.
          * @enum {string}
          */
         ReplayState: "queued" | "running" | "done" | "failed" | "cancelled";
@@ -5311,7 +5316,7 @@ export interface components {
         };
         /**
          * ReportBy
-         * @description Which GPU time a report counts together; hour and weekday are the wall clock's.
+         * @description The attributes by which a report sums GPU time; hour and weekday are of wall-clock time.
          * @enum {string}
          */
         ReportBy: "user" | "project" | "queue" | "job" | "model" | "node" | "hour" | "weekday";
@@ -5384,33 +5389,35 @@ export interface components {
          *     Attributes:
          *         devices: devices a member; 0 is a CPU job.
          *         share_milli: share of each device; 1000 is the whole. A share below 1000 may meet others on the device.
-         *         split_milli: a share that one device gives (then `share_milli` is the same), or several of a node together
-         *             where none has the room or it is above 1000; None is never split. Of such requests `devices` is 1.
-         *         split, may_fragment: how it is split (None: as the site does it), and whether it may take a part of more than
-         *             one device.
-         *         share_of_memory: the share is what the memory granted comes to on the device, `share_milli` the least of it.
+         *         split_milli: a share from one device (then `share_milli` is the same), or from several devices of a node if no
+         *             device has enough, or if it is above 1000. None is never split. `devices` is 1 in these requests.
+         *         split, may_fragment: how it is split (None: the site's way), and whether it may take a part of more than one
+         *             device.
+         *         share_of_memory: the share is computed from the granted memory on the device, and is at least `share_milli`.
          *         memory_mib: memory granted on each device, None for the share's part of it.
          *         memory_percent: the same as a part of the device's, where `memory_mib` is None.
-         *         cores_percent: compute granted on each device by name, None for the share's part of it.
+         *         cores_percent: compute granted on each device, None for the share's part of it.
          *         mig_profile: each device is a hardware slice of this profile; None is never a slice.
          *         means: how the device must be shared, None is as it is configured.
-         *         tenant: the user on whose behalf a part is asked for, set by the server: some devices serve one at a time.
+         *         tenant: the user of a request for a part of a device, set by the server: some devices serve one user at a time.
          *         min_memory_mib: the least memory a device must have in all (a filter, not a grant).
-         *         vendor: the maker of its devices, as `corral.vendors` names it; None counts as the first.
+         *         vendor: the vendor of its devices, by the name in `corral.vendors`; None counts as the first.
          *         models: any of these device models will do (matched as whole words of the model name); () is any.
          *         min_compute: least compute capability, (major, minor).
-         *         site_min_compute: what the site asks of every device, set by the server and never above `min_compute`.
+         *         site_min_compute: the site's minimum for every device, set by the server and never above `min_compute`.
          *         min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
          *         device_uuids: exactly these devices.
          *         labels: pairs that the node must carry.
-         *         node: the name of the node that it must be, None is any. `nodes` are several of which any will do, () is any.
-         *         excluded_nodes: names of nodes that it must not be.
-         *         prefers: pairs that the node had better carry: of nodes that fit, those with most of them come first.
-         *         cpu_milli, host_memory_mib, disk_mib: of the host, a member. The disk is counted, and nobody is held to it.
+         *         node: the name of the node to run on, None is any. `nodes` are several nodes, any of which will do; () is any.
+         *         excluded_nodes: names of nodes where it must not run.
+         *         prefers: pairs that the node should carry: of nodes that fit, those with most of them come first.
+         *         cpu_milli, host_memory_mib, disk_mib: amounts of the host for each member. The disk is counted, but the limit is
+         *             not enforced.
          *         one_node: all members of the gang on one node; `spread` puts each on a node of its own.
          *         avoid_jobs: names of jobs that must not run on the same node (anti-affinity).
-         *         accept_in_use: a device that strangers use will do, when this much memory (MiB) is still free on it.
-         *         rules: what else it demands of a node: tolerated taints, labels by expressions, what runs there.
+         *         accept_in_use: a device that processes outside Corral use will do, if this much memory (MiB) is still free on
+         *             it.
+         *         rules: further demands on a node: tolerated taints, label expressions, and what runs there.
          */
         Request: {
             /**
@@ -5669,7 +5676,7 @@ export interface components {
         };
         /**
          * ServedModel
-         * @description The model to serve: a directory, or its name at the hub. `namespace` is where OME has it.
+         * @description The model to serve: a directory, or its name at the hub. `namespace` is the model's namespace in OME.
          */
         ServedModel: {
             /** Id Or Path */
@@ -5774,9 +5781,10 @@ export interface components {
         };
         /**
          * Spread
-         * @description No node may run `max_skew` more of the selected jobs than the one of its nodes that runs the fewest.
+         * @description A spread: no node may run more than `max_skew` more of the selected jobs than the node with the fewest.
          *
-         *     With fewer than `min_nodes` nodes that could serve the job, the fewest count as 0. Without `required` it is a wish.
+         *     If fewer than `min_nodes` nodes could serve the job, the fewest count as 0. Without `required` it is only a
+         *     preference.
          */
         Spread: {
             /**
@@ -5799,7 +5807,7 @@ export interface components {
         };
         /**
          * Strategy
-         * @description EVENLY keeps the parts alike; FILL drains one device after the other.
+         * @description EVENLY makes equal parts; FILL uses up one device after the other.
          * @enum {string}
          */
         Strategy: "evenly" | "fill";
@@ -5808,36 +5816,37 @@ export interface components {
          * @description One job, or one array of jobs, as asked for.
          *
          *     Attributes:
-         *         env: the complete environment of the job, to which the server adds its own variables.
-         *         inherited_env, inherited_workdir: names of variables in `env`, and whether the directory, that are only those of
-         *             the process which submits: a container does without them.
-         *         container: what the command runs in, where the site runs containers; None is the site's default.
-         *         after: what must have become of other jobs first: "17" succeeded, "any:17" ended, "notok:17" did not end well,
-         *             "start:17" started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this
-         *             name and user is left; alternatives as "17?any:18".
-         *         begin_at: not to be started before (Unix seconds); None or a time in the past means at once.
-         *         output, error: patterns of files for standard output and error in place of the log, as `corral.core.model.jobs.output`
-         *             has them, seen from `workdir`; error goes with output unless it has its own.
+         *         env: the complete environment of the job. The server adds its own variables.
+         *         inherited_env, inherited_workdir: the variables in `env`, and whether also the directory, that only come from
+         *             the submitting process: a container does not get them.
+         *         container: the container of the command, if the site runs containers; None is the site's default.
+         *         after: conditions on other jobs: "17" succeeded, "any:17" ended, "notok:17" did not end well, "start:17"
+         *             started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this name and
+         *             user is left; alternatives as "17?any:18".
+         *         begin_at: the earliest start (Unix seconds); None or a time in the past means at once.
+         *         output, error: patterns of files for standard output and error instead of the log (see
+         *             `core.model.jobs.output`), relative to `workdir`. Without `error`, standard error goes to `output`.
          *         input: a pattern of a file for standard input, which is empty without one.
-         *         script: the command runs a script: of a gang at rank 0 alone, where `srun` starts work on all members. A command
-         *             that is none runs on every member.
-         *         script_text: what that script says now. This is run, whatever the file says when the job starts, and the word
-         *             of the command that names the file tells the script what it is called. None runs the file.
+         *         script: the command runs a script. In a gang it runs at rank 0 alone, where `srun` starts work on all members.
+         *             Any other command runs on every member.
+         *         script_text: the present text of that script. The job runs this text, even if the file changes before its start.
+         *             The script still gets the file's name from the command. None runs the file.
          *         git_commit, git_dirty: of the repository that `workdir` is in, and whether tracked files differ from it; None
          *             where that is not known.
          *         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
-         *         priority, retries: None takes the site's default.
+         *         priority, retries: None means the site's default.
          *         nice: in place of a priority, as sbatch(1) has it: 100 is one step behind the site's default.
          *         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
-         *         resources: amounts by a neighbour's resource name ("cuda.shares": "0.5"), in place of devices in `request`.
-         *         speeds: how fast the job runs on each device model, as `JobSpec` has it: (("V100", 1.0), ("K80", 0.2)); 0 is
-         *             cannot.
+         *         resources: amounts by another system's resource names ("cuda.shares": "0.5"), in place of devices in `request`.
+         *         speeds: how fast the job runs on each device model, as in `JobSpec`: (("V100", 1.0), ("K80", 0.2)).
          *         exclusive: every device of a node, in place of the number in `request`.
-         *         force: let it in although preflight says that it cannot run.
+         *         force: accept it although preflight says that it cannot run.
          *         checkpoint_signal, checkpoint_grace_s: as in `JobSpec`.
-         *         sweep: an array over values of parameters, in place of `array`. Command, name, files and directory name them.
-         *         stdin: somebody sends the program's standard input while it runs, to rank 0 of a gang; else it is empty.
-         *         terminal: it runs at a terminal of this size, whose keys and output come and go the same way.
+         *         sweep: an array over values of parameters, in place of `array`. Command, name, files and directory may contain
+         *             them.
+         *         stdin: the client sends the program's standard input while it runs, in a gang to rank 0; else the input is
+         *             empty.
+         *         terminal: it runs at a terminal of this size, with keys and output sent the same way.
          *         notify, notify_on: as in `JobSpec`.
          *         owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
          */
@@ -6242,7 +6251,7 @@ export interface components {
         };
         /**
          * TaskStatus
-         * @description Where a task is in its life.
+         * @description The state of a task.
          * @enum {string}
          */
         TaskStatus: "pending" | "running" | "completed" | "failed" | "cancelled";
@@ -6303,7 +6312,7 @@ export interface components {
         };
         /**
          * TokenScope
-         * @description How much a token lets its holder do, each with what the one before lets: look, work, administer.
+         * @description The rights of a token's holder. Each scope includes those before it: read, work, administer.
          * @enum {string}
          */
         TokenScope: "read" | "submit" | "admin";
@@ -6320,7 +6329,7 @@ export interface components {
         };
         /**
          * Toleration
-         * @description Taints that a job tolerates. `key` "" is every key, `value` None every value, `effect` None every effect.
+         * @description A set of taints that a job tolerates. `key` "" is any key, `value` None any value, `effect` None any effect.
          */
         Toleration: {
             /** @default null */
@@ -6338,19 +6347,20 @@ export interface components {
         };
         /**
          * TuningSpec
-         * @description A task as its file has it.
+         * @description A task as in its file.
          *
          *     Attributes:
          *         base_runtime: the inference server: "vllm", "sglang".
-         *         runtime_image_tag: the tag of its image, in containers, in place of what that has.
-         *         docker: what else of the containers is not as usual.
-         *         parameters: values to try by parameter: a list, or such as {"type": "integer", "low": 1, "high": 64}.
-         *         parallel_config, quant_config: values to try by the names that autotuners have for these.
-         *         optimization, slo: how to search, for what, and what must hold; `corral.tuner.search` reads them.
-         *         storage, clusterbasemodel_config, clusterservingruntime_config: of model services on Kubernetes.
-         *         max_parallel: experiments at a time, where GPUs allow.
-         *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs has failed; None waits for its turn.
-         *         queue, project: in which the experiments wait as jobs.
+         *         runtime_image_tag: the tag of its container image, in place of the image's own tag.
+         *         docker: further options of its containers.
+         *         parameters: the values to try of each parameter: a list, or a range such as {"type": "integer", "low": 1,
+         *             "high": 64}.
+         *         parallel_config, quant_config: the values to try, under the names that autotuners use.
+         *         optimization, slo: the search, its objective, and its conditions; `corral.tuner.search` reads them.
+         *         storage, clusterbasemodel_config, clusterservingruntime_config: for model services on Kubernetes.
+         *         max_parallel: the most experiments at a time, if there are GPUs.
+         *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
+         *         queue, project: the queue and project of the experiments' jobs.
          *         env: variables of the inference server.
          */
         TuningSpec: {
@@ -6469,7 +6479,7 @@ export interface components {
         };
         /**
          * UsageBy
-         * @description Whose use is counted together.
+         * @description The attributes by which usage is summed.
          * @enum {string}
          */
         UsageBy: "user" | "project" | "queue";
@@ -6553,7 +6563,7 @@ export interface components {
         };
         /**
          * VolumeKind
-         * @description Where the files of a volume are; of all but the host's directories the value stands before the name.
+         * @description The source of a volume's files. Except for a host directory, the value stands before the name.
          * @enum {string}
          */
         VolumeKind: "host" | "pvc" | "configmap" | "secret";

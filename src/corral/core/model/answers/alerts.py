@@ -1,4 +1,4 @@
-"""Alerts and silences."""
+"""Answers about alerts and silences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

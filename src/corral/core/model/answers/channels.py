@@ -1,4 +1,4 @@
-"""Channels, without their URLs."""
+"""Answers about channels, without their URLs."""
 
 from dataclasses import dataclass
 

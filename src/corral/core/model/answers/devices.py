@@ -1,4 +1,4 @@
-"""Devices, who has them, and changes of their slices."""
+"""Answers about devices, their holders, and changes of their slices."""
 
 from dataclasses import dataclass
 
@@ -66,15 +66,15 @@ class DeviceRow(DeviceTraits):
         state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
         state_reason: why that, for a person.
         state_since: since when, where that is known: of what is unreadable, unhealthy, in_use or stale.
-        since: when strangers were first seen on it.
+        since: when processes outside Corral were first seen on it.
         means, held_as: how it is shared by its setting, and how its jobs hold it: exclusive, mps, mig or timeslice.
         availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
         vgpu_layer, vgpu_cuda: what makes virtual GPUs of it, and the CUDA that this is built for, as the site says.
         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
         throttled_by: what holds its clocks down: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
-        metered: whether anything reads it; of one that nothing reads only who was given it is known.
-        pod: a pod of somebody else that has it.
+        metered: whether anything measures it. If not, only its holder is known.
+        pod: a pod, none of Corral's, that has it.
         vendor: its maker: nvidia, amd.
     """
 

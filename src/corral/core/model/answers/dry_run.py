@@ -1,4 +1,4 @@
-"""What would become of a submission."""
+"""The answer to a dry run: whether and when a submission would start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

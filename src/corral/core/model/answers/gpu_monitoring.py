@@ -1,10 +1,10 @@
-"""What was measured of a job's GPUs over its run, in the form that autotuners read. Their `mb` are MiB."""
+"""The measurements of a job's GPUs over its run, in the form that autotuners read. Their `mb` are MiB."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 NOT_TOLD = {"left_out": True}
-"""Marks a field that an answer is without, rather than null, where nothing was measured (`corral.wire`)."""
+"""Marks a field that an answer leaves out, instead of null, if nothing was measured (`corral.wire`)."""
 
 
 @dataclass(frozen=True, slots=True)

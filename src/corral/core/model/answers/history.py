@@ -1,4 +1,4 @@
-"""What devices, jobs, nodes, users and projects were like."""
+"""Answers about the measured history of devices, jobs, nodes, users and projects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What became of changes of jobs, and of input sent to one."""
+"""Answers about changes of jobs, and about input sent to a job."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Everything about one job, and why it waits or failed."""
+"""Answers with all details of one job, and with the reason why it waits or failed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""A job as listings have it."""
+"""The rows of listings of jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from corral.core.model.placing.eviction import Eviction
 from corral.core.model.row_traits import JobTraits
 
 _LISTED_ALONE = Field(told=False)
-"""A command may be long, and no fact tells why a job waits."""
+"""These fields are in listings only: a command may be long, and no fact says why a job waits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Key figures."""
+"""Answers with key figures."""
 
 from dataclasses import dataclass
 

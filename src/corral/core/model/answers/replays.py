@@ -1,4 +1,4 @@
-"""The past run again under other policies."""
+"""Answers about replays: recorded jobs run again under other policies."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What GPUs were granted for, used for, and cost."""
+"""Answers about GPU time: how much was granted and used, and its cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The server, its settings, queues and nodes."""
+"""Answers about the server, its settings, queues and nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

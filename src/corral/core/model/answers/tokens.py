@@ -1,4 +1,4 @@
-"""Tokens for TCP, and the sessions of browsers, which have one."""
+"""Answers about tokens for TCP, and about sessions of browsers, which have a token too."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Tasks of the autotuner and their experiments."""
+"""Answers about tasks of the autotuner and their experiments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

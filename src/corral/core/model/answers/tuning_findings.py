@@ -1,4 +1,4 @@
-"""What a task of the autotuner has come to, and what one that is not written down yet would take."""
+"""Answers about the findings of a task of the autotuner, and about the cost of a task before it exists."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

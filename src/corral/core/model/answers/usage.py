@@ -1,4 +1,4 @@
-"""GPU-hours."""
+"""Answers about GPU-hours and fair shares."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

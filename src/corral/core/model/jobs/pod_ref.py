@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class PodRef(NamedTuple):
-    """Which pod: a later one of the same name has another UID."""
+    """The identity of a pod: a later pod of the same name has another UID."""
 
     namespace: str
     name: str
