@@ -2146,9 +2146,9 @@ export interface components {
         };
         /**
          * AlertList
-         * @description Alerts, those that fire first, the worst and newest before others.
+         * @description Alerts: firing ones first, then by severity and time, the worst and newest first.
          *
-         *     `left_out` counts, by rule, what would be listed, too, if a rule could fire for more subjects.
+         *     `left_out` counts, by rule, further alerts that would be listed if a rule could fire for more subjects.
          */
         AlertList: {
             /** Alerts */
@@ -2164,16 +2164,16 @@ export interface components {
          *
          *     Attributes:
          *         state: firing or resolved.
-         *         subject: what it is about, with its kind: "device GPU-1", "job 17", "node gpu-01".
-         *         since: when what it tells of began.
+         *         subject: the subject with its kind: "device GPU-1", "job 17", "node gpu-01".
+         *         since: when its cause began.
          *         value: the reading of `measure` when it fired.
          *         sentence: what happened, with the numbers, and what to do.
-         *         to: the channels in which it is told.
-         *         told_at: when they were told that it fires; null while it is silenced.
-         *         silenced: it is not told now, as a silence matches.
-         *         acknowledged_by: who has said that they take care of it.
+         *         to: the channels that report it.
+         *         told_at: when they got the message that it fires; null while it is silenced.
+         *         silenced: no messages are sent now, because a silence matches.
+         *         acknowledged_by: the user who has said that they take care of it.
          *         resolved_by: what ended it.
-         *         measure: the series that made it fire, the first if several did; null where words alone did.
+         *         measure: the series that made it fire, the first of several; null if the condition compares only labels.
          */
         AlertRow: {
             /** Acknowledged At */
@@ -2263,9 +2263,10 @@ export interface components {
          * @description One attempt to run a job.
          *
          *     Attributes:
-         *         attempt: counts those of which something ran, from 1; one that could not be launched has the number of the next.
+         *         attempt: numbers the attempts of which something ran, from 1; an attempt that could not be launched has the
+         *             number of the next.
          *         node: the node of rank 0; `nodes` are those of all members, each once.
-         *         allocated_at: when it was given its devices; `started_at` when it ran, None where nothing did.
+         *         allocated_at: when it got its devices; `started_at` is when it began to run, None if nothing ran.
          *         ended_as: succeeded, failed, cancelled, timed_out, lost, preempted, requeued, not_launched; None while it runs.
          *         reason: how and why it ended, for a person; None while it runs.
          *         log: the path of the log of rank 0 on its node, None where that is not known; attempts on a node share it.
@@ -2492,7 +2493,7 @@ export interface components {
         };
         /**
          * AutotunerTask
-         * @description A task with what it asks for, but for the variables of its servers.
+         * @description A task with its specification, without the variables of its servers.
          */
         AutotunerTask: {
             /** Base Runtime */
@@ -2720,14 +2721,14 @@ export interface components {
         Certainty: "promise" | "expectation" | "unforeseen";
         /**
          * ChangedJobs
-         * @description What was changed of the jobs that were named or chosen, or would be.
+         * @description The result of a change of several jobs, or of its dry run.
          *
          *     Attributes:
          *         ids: of the jobs that were changed.
-         *         unchanged: those that were not, by the id that named them.
-         *         users: whose the changed jobs are.
+         *         unchanged: the jobs that were not changed, by the id that named them.
+         *         users: the users of the changed jobs.
          *         phases: how many of the changed jobs were in which phase before.
-         *         next: the `before` of a request for the rest, None where there is none.
+         *         next: the `before` of a request for the rest, None if there is none.
          */
         ChangedJobs: {
             /** Ids */
@@ -2765,12 +2766,12 @@ export interface components {
         };
         /**
          * ChannelRow
-         * @description A channel of the site, or (with `user`, and no name) of a user.
+         * @description A channel of the site, or of a user (with `user`, without a name).
          *
          *     Attributes:
-         *         kind: what its URL begins with; the rest is a secret.
-         *         delivered: whether the last try succeeded, null before the first since the server began.
-         *         why: why it did not.
+         *         kind: the scheme of its URL; the rest is a secret.
+         *         delivered: whether the last message was delivered, null before the first since the server's start.
+         *         why: why it was not delivered.
          */
         ChannelRow: {
             /** Delivered */
@@ -2786,7 +2787,7 @@ export interface components {
         };
         /**
          * ChannelTest
-         * @description What came of a message that was sent for a test, after so many seconds; `why` it was not delivered.
+         * @description The result of a test message, after `seconds`; `why` says why it was not delivered.
          */
         ChannelTest: {
             /** Channel */
@@ -2955,17 +2956,18 @@ export interface components {
          * @description One device with its last sample; a measurement that could not be read is None.
          *
          *     Attributes:
-         *         uuid: as the driver says it.
+         *         uuid: from the driver.
          *         index: in PCI bus order, as nvidia-smi counts.
          *         state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
-         *         state_reason: why that, for a person.
-         *         state_since: since when, where that is known: of what is unreadable, unhealthy, in_use or stale.
+         *         state_reason: the reason for that state, for a person.
+         *         state_since: since when; known only for unreadable, unhealthy, in_use or stale.
          *         since: when processes outside Corral were first seen on it.
          *         means, held_as: how it is shared by its setting, and how its jobs hold it: exclusive, mps, mig or timeslice.
          *         availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
-         *         vgpu_layer, vgpu_cuda: what makes virtual GPUs of it, and the CUDA that this is built for, as the site says.
+         *         vgpu_layer, vgpu_cuda: the software that makes virtual GPUs of it, and the CUDA version it is built for, by the
+         *             site's settings.
          *         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
-         *         throttled_by: what holds its clocks down: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
+         *         throttled_by: why its clocks are reduced: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
          *         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
          *         metered: whether anything measures it. If not, only its holder is known.
          *         pod: a pod, none of Corral's, that has it.
@@ -3090,13 +3092,13 @@ export interface components {
         };
         /**
          * DryRun
-         * @description What would become of a submission: it would start now on `devices`, or wait for `reason`.
+         * @description The result of a dry run: the job would start now on `devices`, or wait for `reason`.
          *
-         *     Where it is not `possible` it can never start there, and would be refused.
+         *     If it is not `possible`, the job can never start there, and would be refused.
          *
          *     Attributes:
-         *         jobs: how many jobs it is; the other fields are of the first.
-         *         command, params: what the first job of a sweep runs, and its parameters.
+         *         jobs: the number of jobs; the other fields are of the first.
+         *         command, params: the command of the first job of a sweep, and its parameters.
          */
         DryRun: {
             /** Command */
@@ -3176,11 +3178,11 @@ export interface components {
          *     Attributes:
          *         topic: jobs, devices, alerts, tasks or metrics; or of the stream itself: hello, ping, reset, overflow.
          *         what: what happened, in one word, such as "submitted".
-         *         id: its place in the journal; a stream that is asked for `after` it goes on behind it. None where it has none.
+         *         id: its place in the journal; a stream with this number as `after` continues behind it. None if it has none.
          *         at: when, in Unix seconds.
          *         by: the user or the part of the server that caused it; None if nobody did.
          *         rows: the changed fields of rows of listings, with the fields that identify the rows.
-         *         message: a sentence for a person, where there is something to say.
+         *         message: a sentence for a person, None if there is none.
          */
         Event: {
             /** At */
@@ -3319,7 +3321,7 @@ export interface components {
         };
         /**
          * ExecutedCommand
-         * @description A command that somebody had run inside a job (`corral exec`).
+         * @description A command that a user ran inside a job (`corral exec`).
          *
          *     Attributes:
          *         command: its words, as for a shell, the first thousand characters; "" for a shell.
@@ -3403,8 +3405,8 @@ export interface components {
          *
          *     Attributes:
          *         experiment_id: its number within the task.
-         *         search_state: what the strategy keeps of it.
-         *         metrics: what was measured; a list of experiments has them only if asked for.
+         *         search_state: the state of the search strategy.
+         *         metrics: the measurements; a list of experiments has them only if asked for.
          *         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
          */
         ExperimentRow: {
@@ -3472,8 +3474,8 @@ export interface components {
          *         experiment_id: its number within the task.
          *         gpus, gpu_model: the GPUs that it had; None before it has any.
          *         monitored: whether its GPUs were read while it was measured.
-         *         figures: means over the levels by the names of `metrics` (seconds, tokens a second); those that were measured.
-         *         error_message: its end, where it is long.
+         *         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
+         *         error_message: its end, if it is long.
          */
         ExperimentSummary: {
             /** Completed At */
@@ -3539,20 +3541,20 @@ export interface components {
          *
          *     Attributes:
          *         position: place among the waiting jobs, from 1; None when it does not wait.
-         *         expected_start: None when nobody can know; `reason` then says what it depends on. Of a job that is being stopped
-         *             to make room it is when it goes on.
+         *         expected_start: None if it cannot be known; `reason` then says why. For a job that is being stopped to make
+         *             room, it is when the job continues.
          *         expected_start_is: whether that is promised, None when no start can be expected.
-         *         starts_now_with: flags with which it would start at once, if there are such.
-         *         holds: what it has of devices and of the host, and what stands behind that.
+         *         starts_now_with: flags with which it would start at once, if there are any.
+         *         holds: its parts of devices and of the host, and how strictly they are enforced.
          *         enforcement: the same for programs; None when it holds neither.
          *         eviction: the last time it was stopped for others, with what it lost; None if it never was.
          *         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
          *         makes_room: ids of the jobs that are being stopped for it.
          *         obstacle: why nothing at all starts now (a full disk), None unless the job waits and that is so.
-         *         diagnosis: why it failed and what to do, read from the end of its log; None unless it failed, that is known, and
-         *             whoever asks may read the log.
-         *         log_missing_bytes: so much of its output is not in its log, which is limited (of a gang, in the logs of its
-         *             first eight members); None where nothing is missing, or that is not known.
+         *         diagnosis: why it failed and what to do, read from the end of its log; None if it did not fail, if the reason is
+         *             not known, or if the caller may not read the log.
+         *         log_missing_bytes: the bytes of output that are missing in its log, which is limited (for a gang, in the logs of
+         *             its first eight members); None if nothing is missing, or if that is not known.
          */
         Explanation: {
             /** Diagnosis */
@@ -3588,13 +3590,13 @@ export interface components {
         };
         /**
          * FairShareRow
-         * @description What a project, or a user in it, counts as having used, by which the policy `fair-share` orders jobs.
+         * @description The usage of a project, or of a user in it, by which the policy `fair-share` orders jobs.
          *
          *     Attributes:
-         *         user: None of the project as a whole.
+         *         user: None for the project as a whole.
          *         past_gpu_s: GPU-seconds of allocations that have ended, each worth half after a half-life.
-         *         held_gpu_s: GPU-seconds of those that last, an hour ahead.
-         *         weighed_gpu_s: both together by the weight: who has least is next.
+         *         held_gpu_s: GPU-seconds of active allocations, an hour ahead.
+         *         weighed_gpu_s: the sum of both divided by the weight: the least is next.
          */
         FairShareRow: {
             /** Held Gpu S */
@@ -3635,12 +3637,12 @@ export interface components {
         };
         /**
          * GpuMonitoring
-         * @description What was measured of a job's GPUs.
+         * @description The measurements of a job's GPUs.
          *
          *     Attributes:
-         *         monitoring_duration_seconds: the time that the samples stand for.
+         *         monitoring_duration_seconds: the time that the samples cover.
          *         sample_count: how often the GPUs were sampled.
-         *         gpu_stats: by the index of the GPU; of a job on several nodes by "NODE:INDEX".
+         *         gpu_stats: by the index of the GPU; for a job on several nodes by "NODE:INDEX".
          */
         GpuMonitoring: {
             /** Gpu Stats */
@@ -3654,7 +3656,9 @@ export interface components {
         };
         /**
          * GpuStats
-         * @description One GPU of a job while it had it; of a GPU that it shared, its own part. What was not measured is left out.
+         * @description The measurements of one GPU of a job while the job had it; for a shared GPU, the job's own part.
+         *
+         *     Values that were not measured are left out.
          */
         GpuStats: {
             memory_usage_percent?: components["schemas"]["MeasuredRange"] | null;
@@ -3667,7 +3671,7 @@ export interface components {
         };
         /**
          * GrantRow
-         * @description What a job has of a device: thousandths of it and MiB; memory None is all that goes with the share.
+         * @description A job's part of a device: thousandths of it and MiB; memory None is all that goes with the share.
          */
         GrantRow: {
             /** Memory Mib */
@@ -3679,10 +3683,10 @@ export interface components {
         };
         /**
          * GrantedDevice
-         * @description What a job has of one device, or had last.
+         * @description A job's part of one device, now or before its end.
          *
          *     Attributes:
-         *         index, name, mig_profile: None of a device that is not known any more.
+         *         index, name, mig_profile: None if the device is not known any more.
          *         rank: of the member that has it.
          *         share_milli: thousandths of it; `memory_mib` None is all that goes with the share.
          */
@@ -3733,9 +3737,9 @@ export interface components {
         };
         /**
          * GroupHistory
-         * @description What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one.
+         * @description The readings of the devices of a node, a user or a project, in the form of `DeviceHistory`.
          *
-         *     Memory, power and errors are sums; of the rest the readings of all devices are one distribution.
+         *     Memory, power and errors are sums; for the rest, the readings of all devices are one distribution.
          */
         GroupHistory: {
             /** From */
@@ -3764,9 +3768,9 @@ export interface components {
         };
         /**
          * HistoryPoint
-         * @description What the readings of one step were: `t` is its start (Unix seconds), `coverage` the part of it that had any.
+         * @description The readings of one step: `t` is its start (Unix seconds), `coverage` the part of it that has readings.
          *
-         *     `p95` is at most 1 % of itself away from the reading of that rank.
+         *     `p95` differs by at most 1 % from the reading of that rank.
          */
         HistoryPoint: {
             /** Coverage */
@@ -3917,15 +3921,15 @@ export interface components {
          * @description A job with everything that is known of it.
          *
          *     Attributes:
-         *         spec: what was submitted, without the environment.
-         *         request: what it asks for, as `spec` has it; `needs` is the same in words.
+         *         spec: the submission, without the environment.
+         *         request: the request in `spec`; `needs` is the same in words.
          *         gpu_info: the record of the devices it got last.
          *         waits_for: jobs that it waits for, as its spec's `after` says.
          *         waited: how its wait was spent, before its last start or so far.
-         *         grant, members: what it has, or had at its end; () while it waits.
+         *         grant, members: its devices and members, also after its end; () while it waits.
          *         history: its attempts, oldest first, the newest 100 of them.
-         *         gpu_monitoring: what was measured of its GPUs in its last attempt; left out where that is nothing.
-         *         use: what it made of its GPUs, None where it never had any.
+         *         gpu_monitoring: the measurements of its GPUs in its last attempt; left out if there are none.
+         *         use: its GPU time, None if it never had a GPU.
          *         commands: that were run inside it, oldest first, the newest 100 of them.
          */
         JobDetail: {
@@ -4027,9 +4031,9 @@ export interface components {
         };
         /**
          * JobGpuHistory
-         * @description What one GPU of a job was like while its last attempt had it; `memory_mib` is all of its memory.
+         * @description The readings of one GPU of a job during its last attempt; `memory_mib` is all of the GPU's memory.
          *
-         *     `label` is what the GPU is called in `gpu_monitoring`. `series` is empty where there are too many GPUs.
+         *     `label` is the GPU's name in `gpu_monitoring`. `series` is empty if there are too many GPUs.
          */
         JobGpuHistory: {
             /** Label */
@@ -4045,9 +4049,9 @@ export interface components {
         };
         /**
          * JobGpusHistory
-         * @description What each GPU of a job's last attempt was like. Of more than 16, `series` has their spread instead.
+         * @description The readings of each GPU of a job's last attempt. With more than 16 GPUs, `series` has their spread instead.
          *
-         *     In `series`, a point has the least, the mean and the most that any of the GPUs read in its step.
+         *     A point of `series` has the least, the mean and the most of all GPUs in its step.
          */
         JobGpusHistory: {
             /** From */
@@ -4067,9 +4071,9 @@ export interface components {
         };
         /**
          * JobHistory
-         * @description What the devices of a job were like while it had them, as `DeviceHistory` tells it of a device.
+         * @description The readings of a job's devices while it had them, in the form of `DeviceHistory`.
          *
-         *     Of a device that it shared they are what its own processes had. Memory, power and errors of several are sums.
+         *     For a shared device they are of the job's own processes. Memory, power and errors of several devices are sums.
          */
         JobHistory: {
             /** From */
@@ -4134,21 +4138,21 @@ export interface components {
          * @description One job as `ps` lists it.
          *
          *     Attributes:
-         *         devices: UUIDs, which stay after the end.
+         *         devices: UUIDs, also after the end.
          *         exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
-         *         reason: why it ended as it did; what keeps one that has its devices from beginning.
+         *         reason: why it ended; for a job that has its devices but has not begun, why it has not.
          *         wait: one word on why it waits, None unless it does.
          *         gpus: devices asked for, of all members of a gang.
          *         gpus_milli: thousandths of a GPU that it holds or held last, or asks for; None where it asks for memory, and had
          *             none yet.
-         *         grants: what it holds of each device, and after its end what it held last; () while it waits.
-         *         enforcement: what stands behind that, and behind its CPUs and memory of the host; None when it has none.
-         *         nodes: the nodes that it runs on, and after its end those that it ran on last, each once.
-         *             A listing leaves these three out of a job that has ended and had whole devices: `devices` says what it had.
-         *         begin_at: it is not to start before.
+         *         grants: its part of each device, also after its end; () while it waits.
+         *         enforcement: how strictly these grants, its CPUs and its host memory are enforced; None if it has none of these.
+         *         nodes: the nodes that it runs on, or ran on last, each once. A listing leaves these three out of a job that has
+         *             ended and had whole devices: `devices` says what it had.
+         *         begin_at: the earliest start.
          *         expected_start_is: whether the expected start is promised; or that none was foreseen, None when none can be.
          *         eviction: the last time it was stopped for others, with what it lost; None if it never was.
-         *         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
+         *         evictions, lost_s: how often it made room for others and was requeued, and the run time lost by that.
          *         params: its values of a sweep's parameters.
          */
         JobRow: {
@@ -4260,10 +4264,10 @@ export interface components {
         };
         /**
          * JobUse
-         * @description What all attempts of a job made of the GPUs that they were granted so far, as `ReportRow` counts it.
+         * @description The GPU time of all attempts of a job so far, counted as in `ReportRow`.
          *
-         *     `gpu_hours` are used, idle and unmetered hours together. `energy_kwh` is None where no power was read, `cost` None
-         *     where none of its hours has a price; it is in `currency`.
+         *     `gpu_hours` is the sum of used, idle and unmetered hours. `energy_kwh` is None if no power was read. `cost` is in
+         *     `currency`, None if none of its hours has a price.
          */
         JobUse: {
             /** Cost */
@@ -4441,8 +4445,9 @@ export interface components {
         };
         /**
          * Kpis
-         * @description The key figures of the whole pool from `from` to `to` (Unix seconds), and where they are asked for `by`
-         *     something, a row for each: those with the most GPU time first. `left_out` is how many rows more there would be.
+         * @description The key figures of the whole pool from `from` to `to` (Unix seconds). With `by`, also a row for each group.
+         *
+         *     The groups with the most GPU time come first. `left_out` is the number of further rows.
          */
         Kpis: {
             /** By */
@@ -4627,7 +4632,7 @@ export interface components {
         };
         /**
          * MeasuredUtilization
-         * @description The least, the most and the mean of so many readings, in percent.
+         * @description The least, the most and the mean of `samples` readings, in percent.
          */
         MeasuredUtilization: {
             /** Max */
@@ -4767,15 +4772,15 @@ export interface components {
         };
         /**
          * NodeRow
-         * @description One node as `nodes` lists it. What is not known of one that never answered is None.
+         * @description One node as `nodes` lists it. Unknown values of a node that never answered are None.
          *
          *     Attributes:
-         *         state: ready, silent, gone, draining or cordoned; on all but a ready node nothing starts.
-         *         reason: why that, for a person; None of a ready node.
+         *         state: ready, silent, gone, draining or cordoned; only on a ready node can jobs start.
+         *         reason: the reason for that state, for a person; None for a ready node.
          *         last_seen_at: when it answered last.
-         *         devices: how many devices it has; slices of a device are not counted.
-         *         cpus: cores that its jobs may have in all.
-         *         boot_id: the kernel's identifier of its boot, which nodes on one host share.
+         *         devices: the number of devices; slices of a device are not counted.
+         *         cpus: the cores that its jobs may have in all.
+         *         boot_id: the kernel's identifier of its boot, which is the same for nodes on one host.
          */
         NodeRow: {
             /** Boot Id */
@@ -4824,7 +4829,7 @@ export interface components {
         };
         /**
          * PageLink
-         * @description A link that opens the pages once, within so many seconds.
+         * @description A link that opens the pages once, within `valid_s` seconds.
          */
         PageLink: {
             /** Url */
@@ -4969,7 +4974,7 @@ export interface components {
          * ProcessRow
          * @description A process on a device; `job` is None when Corral did not start it.
          *
-         *     `container` is what it then runs in, None where that is none or Docker has not told.
+         *     `container` is then its container, None if there is none, or if Docker has not answered.
          */
         ProcessRow: {
             /** Command */
@@ -5092,11 +5097,11 @@ export interface components {
         };
         /**
          * ReloadedSettings
-         * @description What came of reading the settings again.
+         * @description The result of reading the settings again.
          *
          *     Attributes:
-         *         changed: in force since.
-         *         after_restart: in force once the server is started again; old is what it was started with.
+         *         changed: settings that are in force now.
+         *         after_restart: settings that need a restart of the server; `old` is the value in force.
          *         remarks: what an administrator should know, a sentence each.
          */
         ReloadedSettings: {
@@ -5109,13 +5114,13 @@ export interface components {
         };
         /**
          * Replay
-         * @description A replay that somebody asked for. It is kept for half an hour after it was asked after last.
+         * @description A replay that a user asked for. It is kept for half an hour after the last request for it.
          *
          *     Attributes:
-         *         user: who asked for it.
-         *         policies: under which the jobs run again; "configured" is each queue under its own, as the settings have it.
+         *         user: the user who asked for it.
+         *         policies: the policies under which the jobs run again; "configured" is each queue's own, by the settings.
          *         since, until: the period (Unix seconds).
-         *         jobs_done, jobs_total: how far it is, 0 of 0 before that is known. A job counts once for each policy.
+         *         jobs_done, jobs_total: its progress, 0 of 0 before that is known. A job counts once for each policy.
          *         ahead: how many replays go first, while it is queued.
          *         error: why it failed or was cancelled.
          *         result: once it is done; a list of replays leaves it out.
@@ -5146,12 +5151,12 @@ export interface components {
         };
         /**
          * ReplayChoices
-         * @description What can be replayed, and the caller's replays, newest first, without their results.
+         * @description The possible replays, and the caller's replays, newest first, without their results.
          *
          *     Attributes:
-         *         policies, backfills: names, of which POLICY and POLICY/BACKFILL are made; "configured" goes by itself.
+         *         policies, backfills: names for POLICY and POLICY/BACKFILL; "configured" stands alone.
          *         configured: the policies that the site's queues have now, each once.
-         *         most_policies: so many can be compared.
+         *         most_policies: how many policies can be compared.
          */
         ReplayChoices: {
             /** Backfills */
@@ -5167,19 +5172,20 @@ export interface components {
         };
         /**
          * ReplayCourse
-         * @description How the jobs of a period went: as recorded, or under one policy.
+         * @description The course of the jobs of a period: as recorded, or under one policy.
          *
-         *     Waits are those in a queue, and are of the jobs that started in the period or later.
+         *     Waits are times in a queue. They are of jobs that started in the period or later.
          *
          *     Attributes:
          *         name: "recorded", else the policy.
-         *         jobs, unfinished: those whose waits are counted, and those that did not end (under a quota too small, say).
-         *         mean_wait_s, median_wait_s, p90_wait_s, max_wait_s: None where no job is counted.
+         *         jobs, unfinished: the number of jobs whose waits are counted, and of jobs that did not end (under a small quota,
+         *             for example).
+         *         mean_wait_s, median_wait_s, p90_wait_s, max_wait_s: None if no job is counted.
          *         makespan_s: from the beginning of the period to the last end.
          *         utilization_pct: the part of all GPUs that was allocated over the period.
-         *         evictions: how often a job was stopped for another. None of what is recorded.
+         *         evictions: how often a job was stopped for another. None for the recorded course.
          *         allocated, waiting: GPUs allocated and jobs waiting, on average in each step of the replay's time.
-         *         waits_s: the wait that 0 %, 2 %, ... 100 % of the jobs do not exceed.
+         *         waits_s: the waits that 0 %, 2 %, ... 100 % of the jobs do not exceed.
          */
         ReplayCourse: {
             /** Allocated */
@@ -5211,14 +5217,15 @@ export interface components {
         };
         /**
          * ReplayResult
-         * @description The courses, what is recorded first, and what they made of users, queues and jobs.
+         * @description The courses, with the recorded one first, and their effects on users, queues and jobs.
          *
          *     Attributes:
-         *         since, step_s: where the steps of `allocated` and `waiting` begin (Unix seconds), and how long each is.
-         *         gpus: GPUs of the cluster that the jobs ran on again.
-         *         base: which of the courses, from 0, the others are compared with.
-         *         users, queues: those with the most jobs first, at most 100 of each.
-         *         jobs: those whose waits differ most from those in the base, of each course; `left_out` is how many more differ.
+         *         since, step_s: when the steps of `allocated` and `waiting` begin (Unix seconds), and the length of each.
+         *         gpus: the GPUs of the cluster in the replay.
+         *         base: the index of the course, from 0, with which the others are compared.
+         *         users, queues: with the most jobs first, at most 100 of each.
+         *         jobs: the jobs whose waits differ most from those in the base, for each course; `left_out` is how many more
+         *             differ.
          */
         ReplayResult: {
             /** Base */
@@ -5292,11 +5299,11 @@ export interface components {
         };
         /**
          * Report
-         * @description What was granted between two moments, by some words, and all of it together (`total`).
+         * @description The GPU time between two moments, in groups, and all of it together (`total`).
          *
-         *     The largest come first; by hour or weekday they are in the order of time. Of more than 10,000 rows the smallest are
-         *     together in `others`, and `left_out` is how many they are. `currency` is that of the costs, None where there are no
-         *     prices.
+         *     The largest groups come first; hours and weekdays are in the order of time. With more than 10,000 rows, the smallest
+         *     are summed in `others`, and `left_out` is their number. `currency` is the currency of the costs, None if there are
+         *     no prices.
          */
         Report: {
             /** By */
@@ -5346,17 +5353,18 @@ export interface components {
         };
         /**
          * ReportRow
-         * @description What was granted to those who are counted together: half a GPU for two hours is one GPU-hour.
+         * @description The GPU time of one group: half a GPU for two hours is one GPU-hour.
          *
          *     Attributes:
-         *         names: who or what they are, by the words of the report's `by`; with `job` also the job's `name`.
-         *         gpu_hours: all that was granted, which is used, idle and unmetered hours together.
-         *         used_hours, idle_hours: those in which the GPUs' utilization was 5 % or more, and less.
-         *         unmetered_hours: those for which nothing was measured.
-         *         wasted_hours: those of attempts that failed or were lost, and those that jobs lost which had to make room.
-         *         reserved_hours: those of reservations.
-         *         energy_kwh: the energy of what was measured, None where nothing was.
-         *         cost: of the hours that have a price, in the site's currency, None where none has; `unpriced_hours` had none.
+         *         names: the names of the group, by the words of the report's `by`; with `job` also the job's `name`.
+         *         gpu_hours: all granted hours, the sum of used, idle and unmetered hours.
+         *         used_hours, idle_hours: hours with a GPU utilization of 5 % or more, and of less.
+         *         unmetered_hours: hours for which nothing was measured.
+         *         wasted_hours: hours of attempts that failed or were lost, and hours that jobs lost because they had to make
+         *             room.
+         *         reserved_hours: hours of reservations.
+         *         energy_kwh: the measured energy, None if nothing was measured.
+         *         cost: of the hours that have a price, in the site's currency, None if none has; `unpriced_hours` had none.
          */
         ReportRow: {
             /** Cost */
@@ -5693,9 +5701,9 @@ export interface components {
          *
          *     `cluster` is what the site calls itself (`cluster.name`), None where its settings do not say.
          *
-         *     `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts those
-         *     that fire, by severity, without those that somebody takes care of or has silenced. `keyring_shared` is why jobs are
-         *     left with the server's session keyring (a filter of system calls), None where each has one of its own.
+         *     `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts the
+         *     firing alerts by severity, without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the
+         *     server's session keyring (a filter of system calls), None where each has one of its own.
          */
         ServerInfo: {
             /** Alerts */
@@ -5743,9 +5751,10 @@ export interface components {
         };
         /**
          * SilenceRow
-         * @description A silence: alerts that match are listed and not told, until a time (Unix seconds).
+         * @description A silence: alerts that match are listed, but no messages are sent, until a time (Unix seconds).
          *
-         *     `user` is whose jobs it is about alone, null is all alerts; `alerts` counts those that it silences now.
+         *     With `user`, it is only for alerts about this user's jobs; null is all alerts. `alerts` counts the alerts that it
+         *     silences now.
          */
         SilenceRow: {
             /** Alerts */
@@ -6091,7 +6100,7 @@ export interface components {
         TaintEffect: "NoSchedule" | "PreferNoSchedule" | "NoExecute";
         /**
          * TaskDetail
-         * @description A task with what it asks for. The variables of its servers are left out for who may not see them.
+         * @description A task with its specification. The variables of its servers are left out for users who may not see them.
          */
         TaskDetail: {
             config: components["schemas"]["TuningSpec"];
@@ -6099,16 +6108,16 @@ export interface components {
         };
         /**
          * TaskEstimate
-         * @description What a task takes at most, as far as it is known before anything was deployed.
+         * @description The most that a task takes, as far as it is known before anything is deployed.
          *
          *     Attributes:
-         *         experiments: the most that the search makes.
-         *         combinations: how many there are; None where a parameter is a range of real numbers.
+         *         experiments: the most experiments of the search.
+         *         combinations: the number of combinations; None if a parameter is a range of real numbers.
          *         gpus_least, gpus_most: whole GPUs of one experiment.
-         *         measuring_s: how long one experiment is measured at most. How long it takes to deploy nobody knows before.
+         *         measuring_s: the most seconds of measuring for one experiment. The time of its deployment is not known before.
          *         gpu_hours: GPUs times measuring, all experiments together.
-         *         hours: until all are measured, where nobody else wants the GPUs that there are; None where there are too few.
-         *         notes: what its user should know before it begins.
+         *         hours: the time until all are measured, if no other job wants the GPUs; None if there are too few GPUs.
+         *         notes: remarks for the task's user before it begins.
          */
         TaskEstimate: {
             /** Combinations */
@@ -6130,12 +6139,12 @@ export interface components {
         };
         /**
          * TaskFindings
-         * @description What the experiments of a task have come to so far.
+         * @description The findings from a task's experiments so far.
          *
          *     Attributes:
          *         scored: how many have a score.
-         *         importances: of each parameter that has several values, the most important first.
-         *         best_id: the experiment with the lowest score, None while there is none; `default_id` that with the defaults.
+         *         importances: for each parameter with several values, the most important first.
+         *         best_id: the experiment with the lowest score, None while there is none; `default_id` is that with the defaults.
          *         gain: how much better the best is than the default, in words.
          *         command: serves the model with the best parameters; None while there is none.
          */
@@ -6201,12 +6210,12 @@ export interface components {
          * @description A task as it is listed.
          *
          *     Attributes:
-         *         planned_experiments: how many the search makes at most, leaders of a race that are measured again included; None
-         *             before it is known.
-         *         total_experiments: those that there are, running ones included.
-         *         best_experiment_id: the id of the one with the lowest score, None where none succeeded.
+         *         planned_experiments: the most experiments of the search, including repeated measurements of a race's leaders;
+         *             None before it is known.
+         *         total_experiments: the number of existing experiments, including running ones.
+         *         best_experiment_id: the id of the experiment with the lowest score, None if none succeeded.
          *         elapsed_time: seconds since its start, or from its start to its end; None before it.
-         *         notes: what its user should know before it begins.
+         *         notes: remarks for its user before it begins.
          */
         TaskRow: {
             /** Base Runtime */
@@ -6464,7 +6473,7 @@ export interface components {
         };
         /**
          * Usage
-         * @description What was used between two moments, a row for each user, project or queue (`by`), and all of it together.
+         * @description The GPU time used between two moments: a row for each user, project or queue (`by`), and the total.
          */
         Usage: {
             /** By */
@@ -6507,15 +6516,15 @@ export interface components {
          *
          *     Attributes:
          *         gpu_hours: all of them, but for slices.
-         *         compute_enforced_hours, compute_advisory_hours: those in which the share of the compute was held to, and those
-         *             in which nothing held the job or its neighbours to it.
-         *         memory_enforced_hours, memory_guarded_hours, memory_advisory_hours: the same of the memory, where the memory
-         *             guard stops who takes more.
-         *         unrecorded_hours: those of allocations from before it was recorded.
+         *         compute_enforced_hours, compute_advisory_hours: hours in which the share of the compute was enforced, and hours
+         *             in which nothing enforced it for the job or others.
+         *         memory_enforced_hours, memory_guarded_hours, memory_advisory_hours: the same for memory; guarded means that the
+         *             memory guard stops jobs that take more.
+         *         unrecorded_hours: hours of allocations from before this was recorded.
          *         slice_hours: hours of MIG slices, by profile.
-         *         lost_hours: those that were for nothing, as their jobs were stopped to make room for others; of jobs that were
-         *             notified by their checkpoint signal only those after it.
-         *         allocations: how many there were; a retry counts again.
+         *         lost_hours: hours that were lost because their jobs were stopped to make room for others; for jobs that got
+         *             their checkpoint signal, only the hours after it.
+         *         allocations: the number of allocations; a retry counts again.
          */
         UsageRow: {
             /** Allocations */
@@ -6602,7 +6611,7 @@ export interface components {
         };
         /**
          * Waste
-         * @description The jobs between two moments that did not use what they were granted, most idle time first; at most 100.
+         * @description The jobs between two moments that did not use all they were granted, most idle time first; at most 100.
          */
         Waste: {
             /** Left Out */
@@ -6632,16 +6641,16 @@ export interface components {
         };
         /**
          * WasteRow
-         * @description A job that did not use what it was granted, as its last attempt of ten minutes or more showed.
+         * @description A job that did not use all it was granted, measured in its last attempt of ten minutes or more.
          *
          *     Attributes:
-         *         devices, devices_used: how many GPUs it had, and how many it used at least 5 % of the time.
+         *         devices, devices_used: its number of GPUs, and how many it used at least 5 % of the time.
          *         device_hours, idle_hours: how long it had them, and how long they were idle, all together.
-         *         memory_most_mib, memory_granted_mib: the most GPU memory that it used of one, and what it was granted of one;
-         *             None where that is not known.
+         *         memory_most_mib, memory_granted_mib: the most memory that it used of one GPU, and its grant on one GPU; None if
+         *             not known.
          *         oversized: it never used 30 % of that memory.
-         *         request: what would have done, as flags.
-         *         command: a command that submits it so.
+         *         request: flags for a request that would have been enough.
+         *         command: a command that submits the job with these flags.
          */
         WasteRow: {
             /** Command */
@@ -7086,7 +7095,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7117,7 +7126,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7148,7 +7157,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7183,7 +7192,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7247,7 +7256,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7278,7 +7287,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7309,7 +7318,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7427,7 +7436,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7458,7 +7467,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7489,7 +7498,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Alerts, those that fire first, the worst and newest before others. */
+            /** @description Alerts: firing ones first, then by severity and time, the worst and newest first. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7609,7 +7618,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What came of a message that was sent for a test, after so many seconds; `why` it was not delivered. */
+            /** @description The result of a test message, after `seconds`; `why` says why it was not delivered. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7638,7 +7647,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What came of reading the settings again. */
+            /** @description The result of reading the settings again. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7667,7 +7676,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A link that opens the pages once, within so many seconds. */
+            /** @description A link that opens the pages once, within `valid_s` seconds. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -8127,7 +8136,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the devices of a job were like while it had them, as `DeviceHistory` tells it of a device. */
+            /** @description The readings of a job's devices while it had them, in the form of `DeviceHistory`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8163,7 +8172,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What each GPU of a job's last attempt was like. Of more than 16, `series` has their spread instead. */
+            /** @description The readings of each GPU of a job's last attempt. With more than 16 GPUs, `series` has their spread instead. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8199,7 +8208,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one. */
+            /** @description The readings of the devices of a node, a user or a project, in the form of `DeviceHistory`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8235,7 +8244,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one. */
+            /** @description The readings of the devices of a node, a user or a project, in the form of `DeviceHistory`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8271,7 +8280,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one. */
+            /** @description The readings of the devices of a node, a user or a project, in the form of `DeviceHistory`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8446,7 +8455,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed of the jobs that were named or chosen, or would be. */
+            /** @description The result of a change of several jobs, or of its dry run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8479,7 +8488,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What would become of a submission: it would start now on `devices`, or wait for `reason`. */
+            /** @description The result of a dry run: the job would start now on `devices`, or wait for `reason`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8512,7 +8521,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed of the jobs that were named or chosen, or would be. */
+            /** @description The result of a change of several jobs, or of its dry run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8545,7 +8554,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed of the jobs that were named or chosen, or would be. */
+            /** @description The result of a change of several jobs, or of its dry run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8578,7 +8587,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed of the jobs that were named or chosen, or would be. */
+            /** @description The result of a change of several jobs, or of its dry run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9153,7 +9162,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The key figures of the whole pool from `from` to `to` (Unix seconds), and where they are asked for `by` */
+            /** @description The key figures of the whole pool from `from` to `to` (Unix seconds). With `by`, also a row for each group. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9316,7 +9325,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A channel of the site, or (with `user`, and no name) of a user. */
+            /** @description A channel of the site, or of a user (with `user`, without a name). */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9374,7 +9383,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What came of a message that was sent for a test, after so many seconds; `why` it was not delivered. */
+            /** @description The result of a test message, after `seconds`; `why` says why it was not delivered. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9434,7 +9443,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What can be replayed, and the caller's replays, newest first, without their results. */
+            /** @description The possible replays, and the caller's replays, newest first, without their results. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9467,7 +9476,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A replay that somebody asked for. It is kept for half an hour after it was asked after last. */
+            /** @description A replay that a user asked for. It is kept for half an hour after the last request for it. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -9498,7 +9507,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A replay that somebody asked for. It is kept for half an hour after it was asked after last. */
+            /** @description A replay that a user asked for. It is kept for half an hour after the last request for it. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9529,7 +9538,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A replay that somebody asked for. It is kept for half an hour after it was asked after last. */
+            /** @description A replay that a user asked for. It is kept for half an hour after the last request for it. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9562,7 +9571,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was granted between two moments, by some words, and all of it together (`total`). */
+            /** @description The GPU time between two moments, in groups, and all of it together (`total`). */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9771,7 +9780,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A silence: alerts that match are listed and not told, until a time (Unix seconds). */
+            /** @description A silence: alerts that match are listed, but no messages are sent, until a time (Unix seconds). */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -9802,7 +9811,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A silence: alerts that match are listed and not told, until a time (Unix seconds). */
+            /** @description A silence: alerts that match are listed, but no messages are sent, until a time (Unix seconds). */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9897,7 +9906,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What a task takes at most, as far as it is known before anything was deployed. */
+            /** @description The most that a task takes, as far as it is known before anything is deployed. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9928,7 +9937,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for. The variables of its servers are left out for who may not see them. */
+            /** @description A task with its specification. The variables of its servers are left out for users who may not see them. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10188,7 +10197,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the experiments of a task have come to so far. */
+            /** @description The findings from a task's experiments so far. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10454,7 +10463,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was used between two moments, a row for each user, project or queue (`by`), and all of it together. */
+            /** @description The GPU time used between two moments: a row for each user, project or queue (`by`), and the total. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10486,7 +10495,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The jobs between two moments that did not use what they were granted, most idle time first; at most 100. */
+            /** @description The jobs between two moments that did not use all they were granted, most idle time first; at most 100. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -34,7 +34,7 @@ class AutotunerTaskRow:
 
 @dataclass(frozen=True, slots=True)
 class AutotunerTask:
-    """A task with what it asks for, but for the variables of its servers."""
+    """A task with its specification, without the variables of its servers."""
 
     id: int
     task_name: str

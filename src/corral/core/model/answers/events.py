@@ -12,11 +12,11 @@ class Event:
     Attributes:
         topic: jobs, devices, alerts, tasks or metrics; or of the stream itself: hello, ping, reset, overflow.
         what: what happened, in one word, such as "submitted".
-        id: its place in the journal; a stream that is asked for `after` it goes on behind it. None where it has none.
+        id: its place in the journal; a stream with this number as `after` continues behind it. None if it has none.
         at: when, in Unix seconds.
         by: the user or the part of the server that caused it; None if nobody did.
         rows: the changed fields of rows of listings, with the fields that identify the rows.
-        message: a sentence for a person, where there is something to say.
+        message: a sentence for a person, None if there is none.
     """
 
     topic: str

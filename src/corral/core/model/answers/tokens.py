@@ -33,7 +33,7 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A link that opens the pages once, within so many seconds."""
+    """A link that opens the pages once, within `valid_s` seconds."""
 
     url: str
     valid_s: float
