@@ -1,7 +1,7 @@
 """The site's settings, read from `config.yaml` in the server's home. Without the file every setting has its default.
 
-A mistake is Refused with file, line and the accepted values. With half of its settings a server would allocate GPUs by
-rules that nobody chose, so it does not start.
+A mistake is Refused with file, line and the accepted values. A server with a mistake in its settings does not start: it
+would allocate GPUs by rules that nobody chose.
 """
 
 from collections.abc import Mapping

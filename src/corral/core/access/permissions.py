@@ -30,8 +30,7 @@ def may_give_time(caller: Caller, job: Job, time_limit_s: float, most_s: float |
     """Raise Forbidden if the job's own user asks for a longer time limit than they may give it.
 
     A user may shorten the limit at any time. While the job waits, they may lengthen it up to the site's `most_s`
-    (seconds, None: no limit), because they could also cancel the job and submit it again. An administrator may give any
-    limit.
+    (seconds, None: no limit): they could also cancel the job and submit it again. An administrator may give any limit.
     """
     has_s = job.spec.time_limit_s
     if caller.admin or (has_s is not None and time_limit_s <= has_s):

@@ -25,8 +25,8 @@ _PROJECT: ColumnElement[str] = func.coalesce(func.json_extract(_JOBS.c.spec, "$.
 def pages(query: JobQuery) -> list[Select[Any]]:
     """The statements whose results, merged, are the page, newest first.
 
-    With a limit there is one statement per phase and user. An index returns each in the order wanted, so the cost of a
-    page depends on its own rows only, and not on the number of other jobs.
+    With a limit there is one statement per phase and user. An index returns the rows of each in the right order. So the
+    cost of a page does not depend on the number of other jobs.
     """
     question = _matching(select(_JOBS), query).order_by(_JOBS.c.sequence.desc()).limit(query.limit)
     users = [stored_text(user) for user in query.users]

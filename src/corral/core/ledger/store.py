@@ -38,9 +38,8 @@ def open_ledger(
     """Open the ledger at `url` (sqlite:////path/ledger.db). Make or migrate it as needed.
 
     The view is built upon `empty`, which says how fast past usage decays. `before_making` is called if there is no
-    ledger; nothing is made if it raises. `slices` are those of the features in this process.
-    Raises LedgerFailed if the directory is missing, if the file is locked or damaged, if it is not a ledger, or if a
-    newer version of Corral wrote it.
+    ledger; nothing is made if it raises. `slices` are those of the features in this process. Raises LedgerFailed if the
+    directory is missing, or if the file is locked, damaged, not a ledger, or of a newer Corral.
     """
     database = Database(url)
     if not database.has_content():

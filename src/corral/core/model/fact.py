@@ -171,11 +171,11 @@ class JobRequeued(Fact):
 
 @dataclass(frozen=True, slots=True)
 class CommandExecuted(Fact):
-    """Somebody had a command run inside a job; it may have failed to start.
+    """A user ran a command inside a job; it may have failed to start.
 
     Attributes:
         job_id: the running job.
-        command: its words, as for a shell, cut where they are many; "" for a shell.
+        command: its words, as for a shell, cut if they are long; "" for a shell.
         rank: of the member in which it ran.
     """
 

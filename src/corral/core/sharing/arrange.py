@@ -35,8 +35,8 @@ class Arrangement:
     def node(self, node: Node) -> Node:
         """The node with the means of each device set, and each slice added as a device.
 
-        If the site asks for MPS on a device where MPS cannot run, the device is exclusive instead: jobs must not share
-        it without the protection that the site expects. `refusals` says why.
+        A device on which MPS cannot run is exclusive instead, if the site asks for MPS: jobs must not share it without
+        the expected protection. `refusals` says why.
         """
         devices = [self._device(node, device) for device in node.devices]
         return replace(node, devices=(*devices, *_slices(devices)))

@@ -39,8 +39,8 @@ class JobRow(JobTraits):
             none yet.
         grants: its part of each device, also after its end; () while it waits.
         enforcement: how strictly these grants, its CPUs and its host memory are enforced; None if it has none of these.
-        nodes: the nodes that it runs on, or ran on last, each once. A listing leaves these three out of a job that has
-            ended and had whole devices: `devices` says what it had.
+        nodes: the nodes that it runs on, or ran on last, each once. For a job that has ended and had whole devices, a
+            listing leaves out `grants`, `enforcement` and `nodes`.
         begin_at: the earliest start.
         expected_start_is: whether the expected start is promised; or that none was foreseen, None when none can be.
         eviction: the last time it was stopped for others, with what it lost; None if it never was.

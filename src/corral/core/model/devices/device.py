@@ -260,15 +260,14 @@ class DeviceSample:
     """One measurement of one device, which may be lost. A field that could not be read is None, never 0.
 
     `taken_at` is in Unix seconds. `fault` says why the device could not be read at all; None if it was read.
-    `processes` is None if the driver would not list them: then nobody knows whether the device is unused.
+    `processes` is None if the driver would not list them: then it is not known whether the device is unused.
     `ecc_errors` counts uncorrectable memory errors since the driver was loaded; None if ECC is off.
-    `memory_bandwidth_pct` is the part of the time in which memory was read or written.
-    `xid` is the number of the last Xid error since Corral began to listen to the driver's events, 0 if there was none.
-    `throttle` has NVML's bits of why the clocks are not higher (`throttle_reasons` names them); 0 is no reason.
-    `metered` is false if nothing measures the device: then only its holder is known. `pod` is a pod, none of Corral's,
-    that has the device. `illness` is why its cluster considers it unhealthy, None if it does not.
-    `counted` is true if a cluster counts its devices: then the device is free if nobody was given it, whatever was
-    measured.
+    `memory_bandwidth_pct` is the part of the time in which memory was read or written. `xid` is the number of the last
+    Xid error since Corral began to listen to the driver's events, 0 if there was none. `throttle` has NVML's bits of
+    why the clocks are not higher (`throttle_reasons` names them); 0 is no reason. `metered` is false if nothing
+    measures the device: then only its holder is known. `pod` is a pod, none of Corral's, that has the device. `illness`
+    is why its cluster considers it unhealthy, None if it does not. `counted` is true if a cluster counts its devices:
+    then the device is free if nothing holds it, whatever was measured.
     """
 
     uuid: str

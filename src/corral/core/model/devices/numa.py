@@ -18,8 +18,8 @@ class NumaBinding:
 def numa_binding(member: Member, node: Node | None) -> NumaBinding | None:
     """The NUMA nodes of a member that has whole devices, and their CPUs.
 
-    None if the member is not bound. Then it has no device or a part of one, the NUMA node of a device is not known, the
-    site binds nothing there, or the member asked for more CPUs than these NUMA nodes have.
+    None if the member is not bound: it has no device or only a part of one, or the NUMA node of a device is not known.
+    Or the site binds nothing there, or the member asked for more CPUs than these NUMA nodes have.
     """
     if node is None or not node.numa_cpus or not member.grants:
         return None

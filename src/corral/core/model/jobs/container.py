@@ -69,16 +69,17 @@ class Pull(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What a job's command runs in.
+    """The container of a job's command.
 
     Attributes:
         image: as its registry names it; None is the site's default.
-        volumes: what it sees of the site's files.
-        service_account: as whom it speaks to the cluster; None is the namespace's default.
+        volumes: the files that it can see.
+        service_account: the account by which it talks to the cluster; None is the namespace's default.
         pod_template: JSON of a Kubernetes PodTemplateSpec (`metadata`, `spec`) for the rest of its pod; None is none.
         shm_size_mib: the size of its /dev/shm; None is Docker's default, 64 MiB.
         network: Docker's name of its network; None is Docker's default.
-        user: as whom it runs, as Docker has it: UID, UID:GID or a name within the image; None is the job's user.
+        user: the user that it runs as, in Docker's notation: UID, UID:GID or a name within the image; None is the job's
+            user.
         pull: when its image is fetched; None is when it is missing.
     """
 

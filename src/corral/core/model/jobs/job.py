@@ -447,7 +447,7 @@ class JobSpec(JobTerms):
             its processes) or "B:USR1" (see `corral.core.model.jobs.checkpoint_signal`); None is none. The stop follows
             `checkpoint_grace_s` later.
         owner: for a reservation, the session leader whose end releases it. For an adoption, the process.
-        notes: lines for the head of the job's log: what was rounded, what preflight warns of.
+        notes: lines for the head of the job's log: amounts that were rounded, and warnings of preflight.
         stdin, terminal: as `Submission` has them.
         forced_by: the user who forced it although preflight had said that it cannot run; None if nobody did.
         notify: a shell command that runs once, after the final end of the job or of the whole array.

@@ -19,16 +19,16 @@ OWN = "me"
 
 @dataclass(frozen=True, slots=True)
 class JobChoice:
-    """Jobs to change. Of those of `ids`, or else of all jobs, those to which all that is given besides applies.
+    """Jobs to change. These are the jobs of `ids`, or all jobs without ids, if they meet all other given conditions.
 
     Attributes:
-        ids: an array's stands for all its elements, 17_[3-9] or 17_[1,3] for some of them.
-        user: whose jobs; "me" is the caller, and so is None without ids.
-        name: as `corral.core.model.jobs.name_pattern` reads it: * is any characters, and a comma separates several.
+        ids: the id of an array means all its elements, 17_[3-9] or 17_[1,3] some of them.
+        user: the user of the jobs; "me" is the caller, and so is None without ids.
+        name: a pattern of `corral.core.model.jobs.name_pattern`: * is any characters, and a comma separates several.
         array: the id of an array.
         phase: any of these; () are those in which the change makes sense.
         before: only jobs of a lower sequence number.
-        dry_run: only tell what would be changed.
+        dry_run: change nothing, and only report the changes.
     """
 
     ids: Annotated[tuple[str, ...], Field(longest=MOST_AT_ONCE)] = ()

@@ -25,7 +25,7 @@ class JobUpdate:
 
     Attributes:
         priority: a lower number runs first.
-        time_limit_s: the job is ended after so long, counted from the start of each attempt.
+        time_limit_s: the job is ended after this time, counted from the start of each attempt.
     """
 
     priority: Annotated[int | None, PRIORITY] = None

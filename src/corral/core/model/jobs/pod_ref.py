@@ -1,4 +1,4 @@
-"""A pod of Kubernetes that somebody made, and for which a job waits."""
+"""The reference of a job to its Kubernetes pod, which others made."""
 
 from typing import NamedTuple
 

@@ -57,7 +57,7 @@ class Submission(JobTerms):
             where that is not known.
         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
         priority, retries: None means the site's default.
-        nice: in place of a priority, as sbatch(1) has it: 100 is one step behind the site's default.
+        nice: in place of a priority, as in sbatch(1): 100 is one step behind the site's default.
         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
         resources: amounts by another system's resource names ("cuda.shares": "0.5"), in place of devices in `request`.
         speeds: how fast the job runs on each device model, as in `JobSpec`: (("V100", 1.0), ("K80", 0.2)).

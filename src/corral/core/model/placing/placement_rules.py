@@ -196,7 +196,7 @@ class Resident:
 
 
 def untolerated(taints: tuple[Taint, ...], rules: PlacementRules | None) -> Taint | None:
-    """The first taint that keeps a job with these rules off a node, None where none does."""
+    """The first taint that keeps a job with these rules off a node, None if none does."""
     tolerations = () if rules is None else rules.tolerations
     for taint in taints:
         if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE and not any(one.covers(taint) for one in tolerations):
