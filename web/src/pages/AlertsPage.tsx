@@ -100,7 +100,7 @@ function AlertPanels({
         {firing.length ? (
           <AlertItems alerts={firing} onSilence={onSilence} />
         ) : (
-          <Empty title="Nothing fires" />
+          <Empty title="No alerts" />
         )}
         {Object.entries(leftOut).map(([rule, count]) => (
           <p className="quiet" key={rule}>

@@ -149,8 +149,9 @@ def _how_it_stands(job: Job, now: float) -> str:
         case Phase.STARTING:
             return f"{job.title} has its devices and is being started"
         case Phase.RUNNING:
-            since = "" if job.started_at is None else f" and has run for {format_duration(now - job.started_at)}"
-            return f"{job.title} does not wait: it is running{since}"
+            if job.started_at is None:
+                return f"{job.title} is running"
+            return f"{job.title} has been running for {format_duration(now - job.started_at)}"
         case Phase.STOPPING:
             return f"{job.title} is being stopped{tail}"
         case Phase.SUCCEEDED:
