@@ -5816,7 +5816,7 @@ export interface components {
          *             "start:17" started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this
          *             name and user is left; alternatives as "17?any:18".
          *         begin_at: not to be started before (Unix seconds); None or a time in the past means at once.
-         *         output, error: patterns of files for standard output and error in place of the log, as `corral.core.model.jobs.output`
+         *         output, error: patterns of files for standard output and error in place of the log, as `core.model.jobs.output`
          *             has them, seen from `workdir`; error goes with output unless it has its own.
          *         input: a pattern of a file for standard input, which is empty without one.
          *         script: the command runs a script: of a gang at rank 0 alone, where `srun` starts work on all members. A command
