@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from corral.core.access.caller import Caller
-from corral.core.control.token_issuer import digest_of
+from corral.core.access.token_digest import digest_of
 from corral.core.model.errors import Conflict
 
 VALID_S = 120.0

@@ -21,7 +21,7 @@ from corral.api.requests.origins import must_be_of_no_other_page
 from corral.api.requests.user_turns import answer_for
 from corral.clock import Clock, SystemClock
 from corral.core.access.caller import Caller
-from corral.core.control.token_issuer import digest_of
+from corral.core.access.token_digest import digest_of
 from corral.core.model.errors import Forbidden, Refused
 from corral.core.model.token import Token, TokenScope
 from corral.core.ports.ledger import TokenStore

@@ -13,7 +13,7 @@ from corral.core.control.deciding.planning import Planners
 from corral.core.control.launching.dispatcher import Dispatcher
 from corral.core.control.launching.environment import launches_of
 from corral.core.control.launching.kept_scratch import KeptScratch
-from corral.core.control.launching.recovery import Recovery
+from corral.core.control.launching.node_recovery import Recovery
 from corral.core.control.nodes.cordoning import DeviceCordons, NodeCordons
 from corral.core.control.nodes.node_events import NodeEvents
 from corral.core.control.nodes.node_registry import Nodes
@@ -42,7 +42,7 @@ from corral.core.control.telling.stop_notes import StopNotes
 from corral.core.control.watching.failure_notes import FailureNotes
 from corral.core.control.watching.lost_services import LostServices
 from corral.core.control.watching.memory_guard import Stopper
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.answers.site import ServerInfo
 from corral.core.model.jobs.job import Job, ProcessIdentity
 from corral.core.model.placing.allocation import Allocation

@@ -3,10 +3,10 @@
 import logging
 import secrets
 from collections.abc import Callable
-from hashlib import sha256
 
 from corral.clock import Clock
 from corral.core.access.caller import Caller
+from corral.core.access.token_digest import digest_of
 from corral.core.access.token_permissions import last_moment, may_make, may_revoke, visible
 from corral.core.control.querying.wall_times import in_wall_time
 from corral.core.model.answers.tokens import MadeToken, TokenRow
@@ -104,11 +104,6 @@ class TokenIssuer:
         self._tokens.revoke(revoked, self._clock.now())
         log.info("token %s revoked by %s", ", ".join(revoked), caller.user)
         return tuple(revoked)
-
-
-def digest_of(secret: str) -> str:
-    """The SHA-256 of a secret, which is all that is kept. 256 random bits need no salt."""
-    return sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 
 def _row(token: Token, now: float) -> TokenRow:

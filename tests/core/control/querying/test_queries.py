@@ -15,7 +15,7 @@ from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.watching.failure_notes import FailureNotes
 from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.lifecycle import commands, ending, starting, stopping
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.answers.job_details import WaitPart
 from corral.core.model.answers.jobs import GrantRow
 from corral.core.model.answers.site import ServerInfo

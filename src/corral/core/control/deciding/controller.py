@@ -20,8 +20,8 @@ from corral.core.model.placing.plan import Plan, Start, WaitReason
 from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
 from corral.core.ports.telemetry import NodeTelemetry
-from corral.core.scheduling.placing.feasibility import verify
 from corral.core.scheduling.placing.gpu_info import gpu_info
+from corral.core.scheduling.placing.start_recheck import verify
 from corral.core.scheduling.promising.backfill import promises_changed
 from corral.core.scheduling.queueing.admission import ineligible
 from corral.core.sharing.enforcement import enforcement

@@ -19,7 +19,7 @@ from corral.core.control.launching.launch_news import LaunchNews
 from corral.core.control.launching.outcomes import Outcomes
 from corral.core.control.launching.time_limits import TimeLimits
 from corral.core.control.nodes.node_registry import Nodes
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.errors import BackendFailed, CorralError, NodeUnreachable, Refused
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase

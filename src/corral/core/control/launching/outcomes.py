@@ -10,7 +10,7 @@ from corral.clock import Clock
 from corral.core.control.launching.attempts import Attempt, Attempts
 from corral.core.lifecycle import ending, starting, stopping
 from corral.core.lifecycle.members import ends_of
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.fact import AllocationEnded, Fact, ServerPart
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase

@@ -3,7 +3,7 @@
 from functools import partial
 
 from corral.core.control.launching.dispatcher import Dispatcher
-from corral.core.control.launching.recovery import Recovery
+from corral.core.control.launching.node_recovery import Recovery
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.watching.lost_services import LostServices
 from corral.core.ports.node import ServiceLost

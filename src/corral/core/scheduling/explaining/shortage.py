@@ -20,7 +20,7 @@ from corral.core.model.units import MILLI_PER_DEVICE, format_duration, format_me
 from corral.core.model.view import View
 from corral.core.scheduling.explaining.excluded_nodes import excluded_nodes
 from corral.core.scheduling.explaining.phrases import count_of_cpus, job_called, jobs_called, need_of
-from corral.core.scheduling.placing.feasibility import useful_devices
+from corral.core.scheduling.placing.start_recheck import useful_devices
 
 _MOST_NAMED = 3
 _CAUSES_OF_RULES = frozenset({*NEIGHBOUR_CAUSES, Cause.TAINT, Cause.NODE_AFFINITY, Cause.MEMBERS, Cause.NODE_NAME})

@@ -149,9 +149,10 @@ def _how_it_stands(job: Job, now: float) -> str:
         case Phase.STARTING:
             return f"{job.title} has its devices and is being started"
         case Phase.RUNNING:
-            if job.started_at is None:
-                return f"{job.title} is running"
-            return f"{job.title} has been running for {format_duration(now - job.started_at)}"
+            since = job.started_at
+            return f"{job.title} " + (
+                "is running" if since is None else f"has been running for {format_duration(now - since)}"
+            )
         case Phase.STOPPING:
             return f"{job.title} is being stopped{tail}"
         case Phase.SUCCEEDED:
