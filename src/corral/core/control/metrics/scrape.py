@@ -23,18 +23,18 @@ ENDS = tuple(phase for phase in Phase if phase in TERMINAL_PHASES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """Where the numbers are. `text` writes them down, on any thread.
+    """The sources of the metrics. `text` writes them, on any thread.
 
     Attributes:
-        stale_after_s: an older sample is not told.
+        stale_after_s: samples older than this are left out.
         hostname_label: the label that names the node of a device.
         cycles: seconds of planning cycles.
-        obstacles: what keeps jobs from starting, by node.
-        deliveries: messages to channels, by channel and result.
-        history_stopped: why the history of devices is not written, None while it is.
-        watch_failures: rounds of watches that broke and went on, by watch.
-        cluster: what the site calls itself, None where it has no name.
-        started_at: when the server began, Unix seconds.
+        obstacles: the reasons that keep jobs from starting, by node.
+        deliveries: the number of messages to channels, by channel and result.
+        history_stopped: the reason why the history of devices is not written, None while it is.
+        watch_failures: the number of failed rounds of watches, by watch.
+        cluster: the site's name for the cluster, None if it has none.
+        started_at: the start of the server, Unix seconds.
     """
 
     snapshot: Callable[[], LedgerSnapshot]
