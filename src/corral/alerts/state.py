@@ -46,13 +46,13 @@ MOST_KEPT = 500
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What rules judge: one device, job, queue, as it was seen.
+    """A subject that rules judge: one device, job or queue, as observed.
 
     Attributes:
-        name: with its kind, as in `Alert.subject`.
-        called: what to call it in a sentence.
-        readings: what rules judge; None is not known.
-        owner: the user whose job it is.
+        name: the name with its kind, as in `Alert.subject`.
+        called: the name for use in a sentence.
+        readings: the values that rules judge; None is unknown.
+        owner: the user of a job.
     """
 
     name: str
