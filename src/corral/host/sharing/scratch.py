@@ -35,7 +35,7 @@ _ASIDE = re.compile(r"\.\d+(_\d+)?\.\d+")
 
 @dataclass(frozen=True, slots=True)
 class BadFile:
-    """A file that was skipped, and why."""
+    """A skipped file, and the reason."""
 
     path: Path
     reason: str
