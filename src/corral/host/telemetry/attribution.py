@@ -29,7 +29,7 @@ NameContainer = Callable[[str], ContainerOfOthers | None]
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What the host knows of a process without a look at its memory. `name` is the short one that the kernel keeps."""
+    """The host's data about a process, without a read of its memory. `name` is the kernel's short name."""
 
     uid: int | None
     user: str | None

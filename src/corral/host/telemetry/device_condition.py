@@ -105,7 +105,8 @@ def _strangers_since(
 ) -> float | None:
     """Return the time since which foreign processes hold the device, None if none does.
 
-    At the first sample this is the start of the oldest one, later the time of the sample that found them.
+    At the first sample this is the start of the oldest one, later the time of the sample that found
+    them. For a pod it is the creation of the pod, if that is known.
     """
     if pod is not None:
         known_s = taken_at if pod.created_at is None else min(pod.created_at, taken_at)

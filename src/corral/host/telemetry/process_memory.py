@@ -23,7 +23,7 @@ _MOST_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class OwnWords:
-    """What a process says of itself. `marked_job` is the job that its environment names, true or not."""
+    """The process's own words. `marked_job` is the job in its environment, true or not."""
 
     command: str | None
     marked_job: str | None
