@@ -34,7 +34,7 @@ class Attempt:
         given_up: ranks that were given up with their nodes. They may still run there.
         checkpoint_until: the end of the job's time for saving its state before it is stopped, in monotonic seconds.
         signalled: ranks that received the signal to save their state.
-        stop_noted: ranks whose logs have the line about their return to the queue.
+        stop_noted: ranks whose logs have the line about the stop.
         trouble: the reason why the last step failed, while it is retried.
     """
 
