@@ -41,8 +41,8 @@ _NAMES = frozenset(field.name for field in fields(Settings))
 class SiteSettings:
     """Puts a site's queues, projects, pools and limits into the ledger's view.
 
-    Each reload also calls `renew`, which reads other renewable files and logs the files that it cannot use. `applied`
-    is called with settings once they are in force.
+    Each reload also calls `renew`. It reads other inputs that may have been renewed, and logs those that it cannot use.
+    `applied` is called with settings once they are in force.
     """
 
     def __init__(
