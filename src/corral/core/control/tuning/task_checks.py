@@ -10,9 +10,7 @@ MOST_PARALLEL = 64
 MOST_LEVELS = 20
 MOST_PARAMETERS = 64
 MOST_VALUES = 4_096
-"""The most values of all parameters together. Thousands of steps consider each combination, so its size must be
-bounded.
-"""
+"""The most values of all parameters together. Thousands of combinations are examined, so each must be small."""
 
 MOST_CONCURRENCY = 10_000
 MOST_REQUESTS = 1_000_000
