@@ -1,8 +1,8 @@
 """Records how waiting jobs spend their time: seconds by reason.
 
-Jobs of one group have equal requests and wait for the same reason, so the reason in a plan is recorded by group. A
-hold, a dependency or a pause concerns a single job and is recorded by job. The records are in memory. The start of a
-job writes its account to the ledger.
+Jobs that are equal to the planner form a group (`group_of`) and wait for the same reason. So the reason in a plan is
+recorded by group. A hold, a dependency or a pause concerns a single job and is recorded by job. The records are in
+memory. The start of a job writes its account to the ledger.
 """
 
 import itertools
