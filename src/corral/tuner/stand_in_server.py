@@ -1,8 +1,8 @@
 """An OpenAI-compatible server that computes nothing, for tests and the demonstration.
 
-The time of an answer follows from the options, like on GPUs but shorter. A decoding step takes a time for the weights,
-which tensor parallelism divides, a time for communication, which it adds, and a time for each sequence of the batch. A
-chunk of a prompt takes the same. Requests that do not fit into a batch wait.
+The time of an answer follows from the options, like on GPUs but shorter. A decoding step takes the sum of three times.
+Tensor parallelism divides the time for the weights, and adds a time for communication. Each sequence of the batch adds
+a time of its own. A chunk of a prompt takes the same. Requests that do not fit into a batch wait.
 
     python -m corral.tuner.stand_in_server --port 8000 --tensor-parallel-size 2 --max-num-seqs 16
 """

@@ -41,8 +41,8 @@ class ServiceLimit:
 class Scoring:
     """Computes the scores of candidates.
 
-    A limit exceeded by the ratio r adds a penalty of `weight * (exp(r / steepness) - 1)` times the absolute base score,
-    so that the score is continuous at the limit. With `compatible` the -1 is left out, and the score jumps there by
+    A limit exceeded by the ratio r adds a penalty of `weight * (exp(r / steepness) - 1)` times the absolute base score.
+    So the score is continuous at the limit. With `compatible` the -1 is left out, and the score jumps there by
     `weight`.
     """
 
