@@ -4,5 +4,5 @@ from hashlib import sha256
 
 
 def digest_of(secret: str) -> str:
-    """The SHA-256 of a secret, which is all that is kept. 256 random bits need no salt."""
+    """Return the SHA-256 of a secret; only this is stored. 256 random bits need no salt."""
     return sha256(secret.encode(errors="surrogateescape")).hexdigest()
