@@ -32,7 +32,7 @@ def contradictions(
     pools: Mapping[str, Pool],
     policies: Mapping[str, Policy] = POLICIES,
 ) -> tuple[Contradiction, ...]:
-    """All contradictions; () when there are none."""
+    """All contradictions; () if there are none."""
     found = [
         *_queues(queues, policies),
         *_weights(queues, projects),

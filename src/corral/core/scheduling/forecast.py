@@ -168,7 +168,7 @@ class _Future:
             }
 
     def advance_to_next_event(self) -> bool:
-        """Advance to the next time at which a job ends or becomes eligible; False when there is none."""
+        """Advance to the next time at which a job ends or becomes eligible. Return False if there is none."""
         if not self._events:
             return False
         self._now = max(self._now, self._events[0][0])

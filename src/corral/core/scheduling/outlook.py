@@ -1,4 +1,4 @@
-"""What the jobs of one view can expect: places in line, starts and quotas, each computed on first use."""
+"""The prospects of the jobs of one view: places in line, starts and quotas, each computed on first use."""
 
 from functools import cached_property
 

@@ -11,7 +11,7 @@ from corral.core.scheduling.queueing.order import HOUR_S, ORDERS, PRIORITY, Orde
 
 
 class Backfill(StrEnum):
-    """Which jobs may start behind a job that does not fit now.
+    """The rule for jobs that may start behind a job that does not fit now.
 
     NONE: no job on devices that the blocked job could use. EASY: jobs that do not delay the first blocked job, which is
     promised a start. CONSERVATIVE: jobs that delay no blocked job; each is promised a start. ANY: all jobs that fit,
@@ -25,14 +25,14 @@ class Backfill(StrEnum):
 
 
 class BackfillOrder(StrEnum):
-    """Which job is tried first for backfill: the next in the queue, or the shortest."""
+    """The job that is tried first for backfill: the next in the queue, or the shortest."""
 
     QUEUE = "queue"
     SJF = "sjf"
 
 
 class Prefer(StrEnum):
-    """Which node to take, if several fit and are equal in speed.
+    """The node to take, if several fit and are equal in speed.
 
     FULLEST: the node with the fewest suitable devices left. FIRST: the first node by name. CORRAL: the node where the
     placement costs expected jobs least, see `corral.core.scheduling.placing.worth.values`.
@@ -45,7 +45,7 @@ class Prefer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How one queue is scheduled.
+    """The scheduling of one queue.
 
     Attributes:
         weights: scores by name, each with its weight. They rank nodes instead of `prefer`, and ignore speeds. The names

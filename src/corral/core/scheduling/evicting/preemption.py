@@ -1,4 +1,4 @@
-"""Which jobs may be evicted for which: less urgent jobs if a queue preempts, borrowers if an owner reclaims."""
+"""The rules of eviction: less urgent jobs if a queue preempts, borrowers if an owner reclaims."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,8 +45,8 @@ class Preemption:
     ) -> EvictionPlan | None:
         """The evictions that lift all limits that block the job, and make it fit; None if there are none.
 
-        First, less urgent jobs of any user that count against these limits are evicted. If they do not make the job
-        fit, and it is the `first` of its queue that waits for room, other jobs may be evicted as well.
+        First, less urgent jobs of any user that count against these limits are evicted. If that does not make the
+        job fit, other jobs may be evicted as well, but only for the `first` job of its queue that waits for room.
         """
         missing = self.admission.shortfall(job) if self.preempts(job.spec.queue) else None
         if not missing:

@@ -22,7 +22,7 @@ _RULES = {
 
 
 def stopped_for(view: View, job: Job) -> list[Job]:
-    """The jobs that are being stopped to make room for this one, in the order in which they received the request."""
+    """The jobs that are being stopped to make room for this one, in the order in which they were asked."""
     notices = [
         (one.evicted.at, one.sequence, one)
         for one in view.jobs.values()

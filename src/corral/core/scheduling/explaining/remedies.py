@@ -1,4 +1,4 @@
-"""What a user or an administrator can do about a job whose start cannot be predicted."""
+"""Advises users and administrators on a job whose start cannot be predicted."""
 
 from corral.core.model.audience import Audience, Option
 from corral.core.model.jobs.job import Job

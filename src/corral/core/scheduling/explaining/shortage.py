@@ -1,4 +1,4 @@
-"""What a waiting job lacks: what it needs, what the best node has free, and which job will free more."""
+"""Explains what a waiting job lacks: its needs, the free capacity of the best node, and the job that will free more."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -126,7 +126,7 @@ def _allocated_to(view: View, holders: Counter[str]) -> str:
 
 
 def _shared(view: View, uuids: Iterable[str]) -> str:
-    """How many of these devices are shared, and how much of each is allocated."""
+    """The number of these devices that are shared, with the allocated part of each."""
     in_use = [format_share(milli) for uuid in uuids if (milli := view.allocated_milli(uuid)) < MILLI_PER_DEVICE]
     return f" ({len(in_use)} shared: {', '.join(in_use)} in use)" if in_use else ""
 

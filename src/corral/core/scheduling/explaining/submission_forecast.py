@@ -22,7 +22,7 @@ from corral.core.scheduling.queueing.pools import closed_pools_of
 
 @dataclass(frozen=True, slots=True)
 class SubmissionForecast:
-    """What would happen to a submission now.
+    """The fate of a submission if it were made now.
 
     Attributes:
         placement: where it would be placed, now or at its expected start.

@@ -118,7 +118,7 @@ def corral(job: Job, context: OrderContext) -> Rank:
     """`slowdown` with ageing: the rank falls to 0 as the wait nears AGE_LIMIT_S; beyond that, first come, first served.
 
     The longer a job has run, the longer it is likely to go on. A job without an estimate is therefore expected to need
-    as much again as it has had, in levels (discretised as in Tiresias, Gu et al., NSDI 2019).
+    as much again as it has had. The amounts are in levels (discretised as in Tiresias, Gu et al., NSDI 2019).
     """
     age = (context.now - job.submitted_at) / AGE_LIMIT_S
     if age >= 1:

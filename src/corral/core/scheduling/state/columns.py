@@ -251,8 +251,8 @@ def _emptied(slot: Slot) -> Slot:
 def columnar(request: Request) -> bool:
     """Whether the columns can find out where the request fits.
 
-    They cannot if it names devices or nodes, must be split over several devices, gets a share that depends on a
-    device's memory, asks for disk, or has rules on what else runs on the node.
+    They cannot if it names devices or nodes, must be split over several devices, or gets a share that depends on a
+    device's memory. They cannot either if it asks for disk, or has rules on what else runs on the node.
     """
     unsplit = (request.split_milli or 0) <= MILLI_PER_DEVICE
     named = bool(request.device_uuids) or request.tells_nodes_apart

@@ -2,7 +2,7 @@
 
 A node has two states here. Its *free* state is what is not allocated. Its *open* state, for a job that would run until
 some time, is the part that the job may take without delaying jobs ahead of it. It is the free state minus what the
-timeline promises to those jobs by then, minus what is set aside for blocked jobs whose start cannot be predicted.
+timeline promises to those jobs by then, minus what is set aside for blocked jobs of unpredictable start.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,7 +2,7 @@
 
 V(n) = min over price pairs (mu, nu) of  mu x free cores + nu x free GiB + sum over devices of v(remainder; mu, nu)
 
-v is the most GPU work that jobs of the expected mix can get from the free part of a device, if they pay mu per core and
+v is the most GPU work that jobs of the expected mix can get from the free part of a device. They pay mu per core and
 nu per GiB of the host that they take. The minimum is a Lagrangian bound on what the node can still serve. Cores that
 GPUs need to be usable have a price; GPUs without cores for them are worth nothing.
 See docs/decisions/0020-packing-by-value.md.
