@@ -9,7 +9,7 @@ from corral.vendors.sharing_driver import share_refusal
 
 
 class Timeslice:
-    """As many tenants as their shares allow."""
+    """Tenants up to the sum of shares that the device has."""
 
     means = Means.TIMESLICE
     slow = False

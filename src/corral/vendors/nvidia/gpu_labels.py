@@ -10,7 +10,7 @@ GPU = "nvidia.com/gpu"
 """The resource of whole GPUs. A longer name with this beginning is another resource."""
 
 SHARED = "-SHARED"
-"""The suffix of a product if several containers share one GPU."""
+"""The suffix of a product if its GPU is offered as several devices."""
 
 
 def read_gpu_labels(labels: Mapping[str, str]) -> GpuLabels:
