@@ -138,7 +138,10 @@ class Tokens:
         scope: TokenScope | str = TokenScope.SUBMIT,
         expires_in_s: float | None = 30 * 86400.0,
     ) -> "MadeToken":
-        """A new token with its secret, for a user (default: the caller). `expires_in_s` None: until revoked."""
+        """A new token with its secret, for a user (default: the caller).
+
+        It is valid for `expires_in_s` seconds (None: until revoked).
+        """
         from corral.core.model.answers.tokens import MadeToken
 
         body = {

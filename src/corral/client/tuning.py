@@ -58,7 +58,7 @@ class TuningTasks:
         return from_answer(TaskRow, self._transport.post("/tasks", dict(spec)))
 
     def edit(self, task_id: str, spec: Mapping[str, Any]) -> "TaskRow":
-        """Change the specification. It must not run. After the first experiment only name and description can change."""
+        """Change the specification. It must not run. After its first experiment only name and description change."""
         from corral.core.model.answers.tuning import TaskRow
 
         return from_answer(TaskRow, self._transport.put(_task(task_id), dict(spec)))

@@ -111,7 +111,7 @@ def _any_differs(directory: str, files: bytes, until: float) -> bool | None:
 
 
 def _digest(name: bytes, found: os.stat_result, length: int) -> str | None:
-    """The object name that git would give to the file's present content; None if it is not a file, or is too large."""
+    """The object name that git would give to the file's present content; None for other types, and for large files."""
     import hashlib
 
     try:
