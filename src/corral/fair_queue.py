@@ -13,8 +13,8 @@ SERVER = ""
 class FairQueue(Generic[T]):
     """Items that wait. Users take turns, one item each. The items of a user stay in their order.
 
-    A user without waiting items joins after the users who wait, but before the user who had the last turn, whose item
-    may just have been done. There are thousands of these queues: an empty one is a dict. Not thread-safe.
+    A user without waiting items joins after the users who wait, but before the user of the last turn: the item of
+    that turn may just have been done. There are thousands of these queues: an empty one is a dict. Not thread-safe.
     """
 
     __slots__ = ("_count", "_last", "_of")
