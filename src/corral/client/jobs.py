@@ -177,7 +177,7 @@ class Jobs:
         )
 
     def cancel(self, job_id: JobId) -> tuple[str, ...]:
-        """Stop it, or remove it from the queue. Returns the ids of the changed jobs, like the next methods."""
+        """Stop it, or remove it from the queue. Returns the ids of the changed jobs, like `hold` and the others."""
         return self._act(job_id, "cancel")
 
     def update(
