@@ -152,7 +152,7 @@ async def _login_body(request: Request) -> shapes.Login:
 
 async def _begun_session(caller: Caller, request: Request, way: cookies.Way) -> str:
     """Make a session for this caller and return its secret."""
-    # A caller that the kernel names has no token, and all rights of the user. For most users that is the scope SUBMIT.
+    # A caller without a token has the scope ADMIN. A session of a user who is no administrator gets SUBMIT.
     scope = TokenScope.SUBMIT if caller.scope is TokenScope.ADMIN and not caller.admin else caller.scope
     digest = partial(cookies.digest, by=way)
     make = partial(_state(request).token_issuer.make, None, scope, float(cookies.LONGEST_S), caller, digest=digest)
