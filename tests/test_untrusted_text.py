@@ -32,7 +32,7 @@ from corral.engines.kubernetes.inventory.readings.dcgm_text import readings_of_e
 from corral.engines.kubernetes.pods.stamped_lines import LogPosition, new_lines
 from corral.engines.kubernetes.pods.state import keep as keep_pod
 from corral.engines.kubernetes.services.cluster_gpus import keep_gpu_node, keep_gpu_pod
-from corral.host.runtimes.docker.container_names import called
+from corral.host.runtimes.docker.containers_of_others import called
 from corral.host.runtimes.docker.records import ContainerRecords
 from corral.host.runtimes.process.ending.removal import remove_tree
 from corral.host.runtimes.process.output.job_input import read_answer

@@ -4,11 +4,14 @@
 >>> with corral.Client() as client:          # doctest: +SKIP
 ...     job = client.submit(["python", "train.py"], gpus=2)
 ...     print(*job.logs(follow=True), sep="")
+...     print(*job.logs(follow=True), sep="")
+
+Start with `Client`.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # no command is to wait for `typing`
+TYPE_CHECKING = False  # importing `typing` would slow down every command
 if TYPE_CHECKING:
     from typing import Any
 
@@ -30,7 +33,7 @@ RELEASE = "0.1.0"
 
 
 def _version() -> str:
-    """What deploy/version.py has written. Read once: a later `make setup` changes it under a server that runs on."""
+    """The version that deploy/version.py has written. Read once, because `make setup` may change it under a server."""
     try:
         with open(f"{__path__[0]}/version.txt", encoding="ascii") as file:
             return file.read().strip() or RELEASE
@@ -60,7 +63,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the public face on first use, so that `import corral` costs nothing."""
+    """Load public names on first use, to make `import corral` cheap."""
     from importlib import import_module
 
     if name in _CLIENT:

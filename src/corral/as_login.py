@@ -1,9 +1,9 @@
-"""Becoming a user as a login does: with nothing of the server that starts the process but what decision 84 keeps.
+"""Becomes a user as a login does: the process keeps nothing of the server that starts it, except as in decision 84.
 
     python as_login.py UID GID GROUPS PROGRAM [ARGUMENT ...]
 
-executes a program so, for root; GROUPS are numbers with commas between, or "-". Only root's server has anything that is
-not its users' own. Needs the standard library alone, for it runs where little of Corral is loaded.
+executes a program in this way, for root. GROUPS are numbers with commas between them, or "-". Only root's server has
+anything that its users do not own. It needs only the standard library: it runs where little of Corral is loaded.
 """
 
 import ctypes
@@ -17,12 +17,12 @@ from contextlib import suppress
 _JOIN_SESSION_KEYRING, _SET_PERMISSIONS, _LINK = 1, 5, 8
 _SESSION_KEYRING, _USER_KEYRING = -3, -4
 _VIEWED_READ_AND_SEARCHED = 0x0B000000
-"""By who holds it; nothing for anybody else."""
+"""Permissions for the possessors of the keyring; others have none."""
 _KEYCTL = {"x86_64": 250, "aarch64": 219, "ppc64le": 271}
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30, "ppc64le": 273}
 
 _FILTERED = (errno.ENOSYS, errno.EPERM, errno.EACCES)
-"""What a filter of system calls answers, as that of a container is."""
+"""The errors of a filter of system calls, for example of a container's."""
 
 _PR_SET_DUMPABLE, _PR_SET_SECUREBITS, _PR_SET_TIMERSLACK = 4, 28, 29
 _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
@@ -44,10 +44,10 @@ class _Capabilities(ctypes.Structure):
 
 
 def leave_login() -> None:
-    """Put an empty session keyring, that nobody can write to, in place of the server's, and forget who logged in.
+    """Replace the server's session keyring by an empty one that nobody can write to, and reset the login user id.
 
-    For a process of root's that is to become another user, or of which others do; once is enough. Raises OSError where
-    there are keyrings and this process cannot have one.
+    It is for a process of root that becomes another user, or starts processes that do; once is enough. Raises OSError
+    if the kernel has keyrings and this process cannot have one.
     """
     if os.geteuid() == 0:
         _seal_keyring()
@@ -56,7 +56,7 @@ def leave_login() -> None:
 
 @functools.cache
 def _seal_keyring() -> None:
-    """Once for this process and those that it forks, unless it fails."""
+    """Replace the keyring once, for this process and those that it forks; again if it failed."""
     try:
         _keyctl(_JOIN_SESSION_KEYRING, None)
         _keyctl(_SET_PERMISSIONS, _SESSION_KEYRING, _VIEWED_READ_AND_SEARCHED)
@@ -66,7 +66,7 @@ def _seal_keyring() -> None:
 
 
 def take_login_standing(niceness: int = 0) -> None:
-    """Give this process of root's the standing that a login has, in memory, scheduling and capabilities."""
+    """Give this process of root the memory, scheduling and capability settings of a login."""
     if os.geteuid() != 0:
         return
     _tell_kernel("/proc/self/oom_score_adj", b"0")
@@ -87,7 +87,7 @@ def take_login_standing(niceness: int = 0) -> None:
 
 
 def become(uid: int, gid: int, groups: Sequence[int], niceness: int = 0) -> None:
-    """Become this user for good, with the standing and the session keyring of one who logs in. Raises OSError."""
+    """Become this user for good, with the settings and the session keyring of a login. Raises OSError."""
     leave_login()
     take_login_standing(niceness)
     take_identity(uid, gid, groups)
@@ -95,7 +95,7 @@ def become(uid: int, gid: int, groups: Sequence[int], niceness: int = 0) -> None
 
 
 def take_identity(uid: int, gid: int, groups: Sequence[int]) -> None:
-    """Take on the user and groups for good, without any right of root's. Raises OSError."""
+    """Take the user and groups for good, without any right of root. Raises OSError."""
     os.setgroups(groups)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -104,14 +104,14 @@ def take_identity(uid: int, gid: int, groups: Sequence[int]) -> None:
 
 
 def take_own_keyring() -> None:
-    """Give this process a session keyring of its own, with its user's keyring in it.
+    """Give this process a session keyring of its own, linked to its user's keyring.
 
-    Raises OSError where it would be left with the server's. Where a filter forbids keyrings it keeps what it has.
+    Raises OSError if it would keep the server's keyring. If a filter forbids keyrings, it keeps what it has.
     """
     try:
         _keyctl(_JOIN_SESSION_KEYRING, None)
     except OSError:
-        # Of a user that has as many keys as may be, the empty one must do. It fails again where that was not to be had.
+        # The user may have reached the limit of keys: then the empty keyring must do. If that fails too, it raises.
         _seal_keyring()
         return
     with suppress(OSError):
@@ -119,21 +119,21 @@ def take_own_keyring() -> None:
 
 
 def command_as(uid: int, gid: int, groups: Sequence[int], command: Sequence[str]) -> list[str]:
-    """The command line with which root has this user execute a command."""
+    """The command line by which root executes a command as this user."""
     of_user = (str(uid), str(gid), ",".join(map(str, groups)) or "-")
     return [sys.executable, "-I", "-S", "-X", "utf8", os.path.abspath(__file__), *of_user, *command]
 
 
 @functools.cache
 def keyring_shared() -> str | None:
-    """Why what root's server starts here is left with its session keyring; None where each has one of its own.
+    """The reason why processes that root's server starts here keep its session keyring; None if each has its own.
 
-    What a server that is not root's starts is its own user's, and keeps that user's keyring.
+    Processes of a server that is not root's belong to the same user, and keep that user's keyring.
     """
     if os.geteuid() != 0 or not os.path.exists("/proc/keys"):
         return None
     try:
-        # There is no such keyring, so nothing is changed.
+        # No keyring has this number: nothing is changed.
         _keyctl(_LINK, 0, 0)
     except OSError as error:
         return os.strerror(error.errno or 0) if error.errno in _FILTERED else None
@@ -155,12 +155,12 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _drop_capabilities() -> None:
-    """What is left of root's rights, where the kernel was told to keep any beyond the change of user."""
+    """Drop the rights of root that remain if the kernel was told to keep some after the change of user."""
     header, none = _CapabilityHeader(_CAPABILITY_VERSION_3, 0), (_Capabilities * 2)()
     if _libc.capset(ctypes.byref(header), none) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-    # What root's memory held is not its user's to read until a program is executed.
+    # The memory still holds root's data: the user must not read it until a program is executed.
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
@@ -174,7 +174,7 @@ def _tell_kernel(path: str, word: bytes) -> None:
 
 
 def _execute(command: list[str]) -> None:
-    """As os.execvp, which loads what the user may not be able to read. Raises OSError."""
+    """Like os.execvp, which imports modules that the user may not be able to read. Raises OSError."""
     places = [""] if "/" in command[0] else [f"{at}/" for at in os.environ.get("PATH", os.defpath).split(os.pathsep)]
     for place in places:
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -183,7 +183,7 @@ def _execute(command: list[str]) -> None:
 
 
 def main(words: Sequence[str]) -> int:
-    """Execute a program as a user; returns only where that fails, with what a shell would."""
+    """Execute a program as a user. Returns only on failure, with the exit code of a shell."""
     uid, gid, groups, *command = words
     try:
         become(int(uid), int(gid), [] if groups == "-" else [int(group) for group in groups.split(",")])

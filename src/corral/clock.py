@@ -18,18 +18,18 @@ LATEST = 1e11
 """The latest Unix time that is accepted as a time: the year 5138."""
 
 CLOCKS_AGREE_S = 1.0
-"""Clocks of two hosts that differ by less are taken to agree, for a message between them takes time, too."""
+"""Clocks of two hosts that differ by less than this count as equal, because a message between them takes time."""
 
 _ANCHOR_BYTES = 1024
 
 
 class Clock(Protocol):
-    """Time for records, monotonic time for waiting, and conversion between the former and the wall clock."""
+    """Time for records, monotonic time for waiting, and conversion between record time and the wall clock."""
 
     def now(self) -> float:
-        """Unix seconds with fractions that never jump within a boot, so that differences are durations.
+        """Unix seconds with fractions that never jump within a boot: differences are therefore durations.
 
-        It differs from the wall clock by as much as the wall clock was set since it was first read.
+        It differs from the wall clock by the changes that were made to the wall clock since it was first read.
         """
         ...
 
@@ -42,15 +42,15 @@ class Clock(Protocol):
         ...
 
     def taken(self, wall: float) -> float:
-        """Convert a wall-clock time, as people give it, to a time of `now`."""
+        """Convert a wall-clock time, as people write it, to a time of `now`."""
         ...
 
 
 class SystemClock:
     """The host's clocks. `now` is the start of this boot, by the wall clock when first read, plus the time since.
 
-    `kept_in` is a file that keeps the start over restarts of the server within one boot. `anew` ignores the file and
-    reads the wall clock again, which is right where no durations are being measured.
+    `kept_in` is a file that keeps the start across restarts of the server within one boot. `anew` ignores the file and
+    reads the wall clock again, which is right if no durations are being measured.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SystemClock:
             _write_anchor(kept_in, self.boot_at)
 
     def now(self) -> float:
-        """Unix seconds since `boot_at`, by CLOCK_BOOTTIME: it counts while the machine is suspended, too."""
+        """Unix seconds from `boot_at`, by CLOCK_BOOTTIME, which also counts while the machine is suspended."""
         return self.boot_at + uptime_s()
 
     def monotonic(self) -> float:
@@ -76,16 +76,16 @@ class SystemClock:
         return time.monotonic()
 
     def shown(self, at: float) -> float:
-        """Times within this boot are shifted as the wall clock was set; times before it are unchanged."""
+        """The wall-clock time. Times of this boot shift with changes of the wall clock; earlier times do not change."""
         return at if at < self.boot_at else at + self._ahead_s()
 
     def taken(self, wall: float) -> float:
-        """The inverse of `shown`. A time that the wall clock never showed is the start of the boot."""
+        """The inverse of `shown`. A time that the wall clock never showed becomes the start of the boot."""
         at = wall - self._ahead_s()
         return at if at >= self.boot_at else min(wall, self.boot_at)
 
     def _ahead_s(self) -> float:
-        """By how much the wall clock was set, in whole seconds; smaller differences come from reading two clocks."""
+        """The change of the wall clock in whole seconds. Smaller differences come from reading two clocks."""
         return float(round(self._wall() - self.now()))
 
 
@@ -141,7 +141,7 @@ def boot_id() -> str:
 
 
 def known_boot_id() -> str | None:
-    """As `boot_id`, but None where /proc does not tell it."""
+    """Like `boot_id`, but None if /proc does not have it."""
     try:
         return boot_id()
     except OSError:
@@ -149,7 +149,7 @@ def known_boot_id() -> str | None:
 
 
 def _read_anchor(path: Path) -> float | None:
-    """The start of this boot from the file; None where it has none, has that of another boot, or is invalid."""
+    """The start of this boot from the file; None if the file is missing, invalid, or of another boot."""
     try:
         kept = read_start(path, _ANCHOR_BYTES, follow=False)
     except OSError:
@@ -166,7 +166,7 @@ def _boot_at_in(kept: bytes) -> float | None:
 
 
 def _write_anchor(path: Path, boot_at: float) -> None:
-    """Write the start of this boot. If the disk is full, the next server reads the wall clock anew, and no more."""
+    """Write the start of this boot. If the disk is full, the next server reads the wall clock; nothing else happens."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
         write_anew(fresh, json.dumps({"boot_id": boot_id(), "boot_at": boot_at}))

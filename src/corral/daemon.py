@@ -1,4 +1,4 @@
-"""`python -m corral.daemon`: one server as a process. The name that service files and other programs know."""
+"""`python -m corral.daemon`: one server as a process. Service files and other programs use this name."""
 
 from corral.app.daemon import leave, main
 

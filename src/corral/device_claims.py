@@ -1,7 +1,7 @@
-"""Marks the GPUs that a server of this host manages, so that whoever starts a second one on them is told of the first.
+"""Marks the GPUs that a server of this host manages. A second server on the same GPUs then warns of the first.
 
 A mark is a socket in the kernel's abstract namespace: it needs no file, ends with its process, and names its owner. Any
-user may make one, for any GPU. So marks are good for a warning, and nothing is decided by them.
+user may make a mark for any GPU. Marks are therefore good for a warning, and no decision depends on them.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def claimed(uuids: Iterable[str]) -> Iterator[None]:
 
 
 def holder_of(uuid: str) -> Holder | None:
-    """The process that has marked a GPU; None if none has, or it cannot be told."""
+    """The process that has marked a GPU; None if none has, or it cannot be determined."""
     with _socket() as probe:
         try:
             probe.connect(_name(uuid))
@@ -51,7 +51,7 @@ def holder_of(uuid: str) -> Holder | None:
 
 
 def warning_of_others(gpus: Mapping[str, int], own_pid: int) -> str | None:
-    """What to say if other processes than the server `own_pid` have marked some of its GPUs, with their indices."""
+    """A warning if processes other than the server `own_pid` have marked some of its GPUs, with their indices."""
     taken: dict[Holder, list[int]] = {}
     for uuid, index in gpus.items():
         holder = holder_of(uuid)
@@ -70,7 +70,7 @@ def warning_of_others(gpus: Mapping[str, int], own_pid: int) -> str | None:
 
 
 def _socket() -> socket.socket:
-    # Without waiting: who has marked a GPU need not answer.
+    # Non-blocking: the process that has marked a GPU need not answer.
     return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
 
 

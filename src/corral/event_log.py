@@ -1,4 +1,4 @@
-"""The log of a server or an agent: a line an event."""
+"""The log of a server or an agent, with one line for each event."""
 
 import logging
 import sys
@@ -11,11 +11,11 @@ from corral.core.model.printable import printable
 
 LINES_OF_A_PLACE = 300
 PER_S = 60.0
-"""So much from one place of the code in that time is written: what users do may be logged, and they do it in a loop."""
+"""The most lines that one place of the code writes in this time. Users can cause events in a loop."""
 
 
 class FewOfAKind(logging.Filter):
-    """Leaves out what one place of the code logs too often; its next event that is written says how many these were."""
+    """Drops events that one place of the code logs too often. Its next written event says how many were dropped."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class FewOfAKind(logging.Filter):
 
 
 class LogFormat(logging.Formatter):
-    """What users chose (a name, a path) can neither begin another line nor command a terminal."""
+    """Makes text from users (a name, a path) safe: it cannot start a new line or control a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - a name of the standard library's
         left_out = getattr(record, "left_out", 0)
@@ -45,12 +45,12 @@ class LogFormat(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        """The traceback, indented: no line of it passes for an event."""
+        """The traceback, indented: none of its lines looks like an event."""
         return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).splitlines())
 
 
 def log_to_stderr() -> None:
-    """Have this process log there, from INFO on."""
+    """Log from this process to standard error, from level INFO on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormat("%(asctime)s %(levelname)s %(message)s"))
     handler.addFilter(FewOfAKind())

@@ -1,4 +1,4 @@
-"""What waits, and for whom: users take turns, so that one who asks for much delays others by one thing at a time."""
+"""A queue in which users take turns: a user with many items delays others by one item at a time."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 SERVER = ""
-"""In the place of a user: what the server does of its own accord. It takes its turn as a user does."""
+"""The user name for work of the server itself. It takes turns like a user."""
 
 
 class FairQueue(Generic[T]):
-    """Items that wait. Users take turns, one item each; the items of a user stay in their order.
+    """Items that wait. Users take turns, one item each. The items of a user stay in their order.
 
-    Who had nothing waiting has their turn after those who wait, and before whoever had the last turn: what was taken
-    then may just have been done. There are thousands of these queues: an empty one is a dict. Not thread-safe.
+    A user without waiting items joins after the users who wait, but before the user of the last turn: the item of
+    that turn may just have been done. There are thousands of these queues: an empty one is a dict. Not thread-safe.
     """
 
     __slots__ = ("_count", "_last", "_of")
@@ -29,16 +29,16 @@ class FairQueue(Generic[T]):
         return self._count
 
     def of(self, user: str) -> int:
-        """How much of this user waits."""
+        """The number of waiting items of this user."""
         return len(self._of.get(user, ()))
 
     def put(self, user: str, item: T) -> None:
-        """Have it wait behind what else this user has waiting."""
+        """Add an item behind the other items of this user."""
         self._of.setdefault(user, deque()).append(item)
         self._count += 1
 
     def discard(self, user: str, item: T) -> None:
-        """Have it wait no longer, if it still does."""
+        """Remove an item, if it still waits."""
         items = self._of.get(user)
         if items is None or item not in items:
             return
@@ -48,9 +48,9 @@ class FairQueue(Generic[T]):
         self._count -= 1
 
     def pop(self, fits: Callable[[T], bool] = lambda item: True) -> T | None:
-        """Take the first item of whose turn it is, None where there is none.
+        """Take the first item of the user whose turn it is; None if there is none.
 
-        A user whose first item does not fit keeps their turn, and their other items wait behind it.
+        A user whose first item does not fit keeps their turn, and their other items wait behind that item.
         """
         if self._last is not None and (left := self._of.pop(self._last, None)) is not None:
             self._of[self._last] = left

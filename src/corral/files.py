@@ -1,4 +1,4 @@
-"""Reading files that other users may change at any time: only regular files, up to a size, and never blocking."""
+"""Reads files that other users may change at any time: only regular files, up to a size, and never blocking."""
 
 import contextlib
 import errno
@@ -10,19 +10,19 @@ from itertools import islice
 from pathlib import Path
 
 MOST_NAMES = 20_000
-"""Directories with more entries are not read: those of packages and models have fewer."""
+"""Directories with more entries are not read. The directories of packages and models have fewer."""
 
 
 def read_start(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
     """The first bytes of a file, or all of it if it is shorter.
 
-    Raises OSError, also if it is not a regular file, or without `follow` a symbolic link.
+    Raises OSError, also if it is not a regular file, or is a symbolic link and `follow` is False.
     """
     return b"".join(chunks(path, most_bytes, most_bytes, follow=follow))
 
 
 def read_whole(path: Path, most_bytes: int) -> bytes:
-    """The whole file. Raises OSError, also if it is not a regular file, or larger than the limit."""
+    """The whole file. Raises OSError, also if it is not a regular file, or is larger than the limit."""
     content = read_start(path, most_bytes + 1)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"it has more than {most_bytes} bytes", str(path))
@@ -30,7 +30,7 @@ def read_whole(path: Path, most_bytes: int) -> bytes:
 
 
 def chunks(path: Path, most_bytes: int, chunk_bytes: int, *, follow: bool = True) -> Iterator[bytes]:
-    """The first bytes of a file, in pieces of at most `chunk_bytes`. Raises as `read_start`."""
+    """The first bytes of a file, in pieces of at most `chunk_bytes`. Raises like `read_start`."""
     with _opened(path, 0 if follow else os.O_NOFOLLOW) as fd:
         left = most_bytes
         while left and (chunk := os.read(fd, min(left, chunk_bytes))):
@@ -41,7 +41,7 @@ def chunks(path: Path, most_bytes: int, chunk_bytes: int, *, follow: bool = True
 def read_own_end(path: Path, most_bytes: int) -> bytes:
     """The last bytes of a file of this process's user, in a directory that others may write to.
 
-    Raises OSError, also for a symbolic link, for what is not a regular file, and for a file of another user.
+    Raises OSError, also for a symbolic link, for anything but a regular file, and for a file of another user.
     """
     with _opened(path, os.O_NOFOLLOW) as fd:
         found = os.fstat(fd)
@@ -51,7 +51,7 @@ def read_own_end(path: Path, most_bytes: int) -> bytes:
 
 
 def write_anew(path: Path, text: str) -> None:
-    """Write a file that only this user can read, replacing what is there. Raises OSError, as for a directory."""
+    """Write a file that only this user can read, replacing an existing file. Raises OSError, also for a directory."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -61,7 +61,7 @@ def write_anew(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path, flags: int = 0) -> Iterator[int]:
-    # Opening some devices has effects: the type is checked before and, as it may have changed, after.
+    # Opening some devices has effects: the type is checked before. It is checked again after, as it may have changed.
     _must_be_regular(os.stat(path, follow_symlinks=not flags & os.O_NOFOLLOW), path)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | flags)
     try:
@@ -79,7 +79,7 @@ def _must_be_regular(found: os.stat_result, path: Path) -> None:
 
 
 def names_in(directory: Path, pattern: str = "*") -> list[str]:
-    """The names in a directory that match, sorted; [] where it cannot be read, or has more than `MOST_NAMES`."""
+    """The matching names in a directory, sorted; [] if it cannot be read, or has more than `MOST_NAMES`."""
     try:
         with os.scandir(directory) as entries:
             names = [entry.name for entry in islice(entries, MOST_NAMES + 1)]

@@ -1,21 +1,21 @@
-"""Counts values by size, as Prometheus counts them. One thread counts; any thread may read meanwhile."""
+"""Counts values by size, in the form of Prometheus. One thread counts; any thread may read at the same time."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import accumulate
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Bounds for what a server does itself."""
+"""Bounds for work of the server itself."""
 
 WAIT_SECONDS = (0.1, 1.0, 5.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 10800.0, 21600.0, 43200.0, 86400.0, 604800.0)
-"""Bounds for what people wait for, up to a week."""
+"""Bounds for waits of people, up to a week."""
 
 SIZES = tuple(float(4**power) for power in range(7))
-"""Bounds for how many of something are done at once, 1 to 4096."""
+"""Bounds for numbers of things done at once, 1 to 4096."""
 
 
 class Histogram:
-    """How many values there were up to each bound, and their sum."""
+    """The number of values up to each bound, and their sum."""
 
     __slots__ = ("_bounds", "_counts", "sum")
 
@@ -31,9 +31,9 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """The number of values."""
         return sum(self._counts)
 
     def buckets(self) -> Iterator[tuple[float, int]]:
-        """(bound, how many values were no larger) from the least bound to infinity, whose count is of all values."""
+        """Pairs (bound, number of values up to it), from the lowest bound to infinity, which counts all values."""
         return zip((*self._bounds, float("inf")), accumulate(list(self._counts)), strict=True)

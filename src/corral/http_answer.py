@@ -1,13 +1,13 @@
-"""HTTP/1.1 as a client speaks it: a request in one piece, and an answer read from its bytes as they come.
+"""HTTP/1.1 for a client: a request in one piece, and an answer that is parsed from its bytes as they come.
 
-The reader does no I/O, so blocking sockets and asyncio share it. What it holds is bounded. `http.client` reads headers
-as those of mail are read, and loading it takes longer than all that a short command does. A binding of llhttp loads
+The reader does no I/O: blocking sockets and asyncio therefore share it. Its memory is bounded. `http.client` parses
+headers like those of mail, and takes longer to load than all other work of a short command. A binding of llhttp loads
 `typing` and has to be compiled (decision 77).
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # the name is enough for a type checker, and `typing` takes longer than all that is here
+TYPE_CHECKING = False  # type checkers know this name, and importing `typing` takes longer than this whole module
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -23,7 +23,7 @@ _NO_BODY = (204, 304)
 
 
 class NotHttp(Exception):
-    """The bytes that came are no answer."""
+    """The received bytes are not an answer."""
 
 
 class CutShort(NotHttp):
@@ -31,11 +31,11 @@ class CutShort(NotHttp):
 
 
 class HungUp(CutShort):
-    """The connection was closed before anything of an answer came."""
+    """The connection was closed before the first byte of an answer."""
 
 
 def request_bytes(method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-    """One request, whole, so that it is sent at once. Raises ValueError where it would be read as something else."""
+    """One whole request, to send at once. Raises ValueError if a server would read it as something else."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     if " " in target or not all(line.isprintable() for line in lines):
         raise ValueError(f"{target!r:.200} cannot be asked for")
@@ -45,11 +45,11 @@ def request_bytes(method: str, target: str, headers: Mapping[str, str], body: by
 
 
 class Answer:
-    """The answer to one request, as far as its bytes were given.
+    """The answer to one request, as far as its bytes have come.
 
     Attributes:
         status: 200 or higher, once the answer has begun.
-        headers: by name in lower case; values of a name that comes several times are joined by commas.
+        headers: by name in lower case; several values of one name are joined by commas.
         begun: whether the head has come.
         complete: whether all of the body has come.
     """
@@ -66,7 +66,7 @@ class Answer:
 
     @property
     def reusable(self) -> bool:
-        """Whether the answer was read, nothing came after it, and the connection takes another request."""
+        """Whether the answer was read, nothing came after it, and the connection can take another request."""
         return self.complete and self._stays_open and not self._body and not self._held
 
     def feed(self, data: bytes) -> None:
@@ -79,7 +79,7 @@ class Answer:
             self._read_head(data)
 
     def taken(self) -> list[bytes]:
-        """The pieces of the body that came since this was called last."""
+        """The pieces of the body that came since the last call."""
         body, self._body = self._body, []
         return body
 
@@ -115,7 +115,7 @@ class Answer:
             self._read_body(held[at:])
 
     def _begin(self, keeps: bool) -> None:
-        """Learn from the head how the body ends. `keeps`: whether the server keeps connections."""
+        """Find out from the head how the body ends. `keeps`: whether the server keeps connections open."""
         coding, length = self.headers.get("transfer-encoding"), self.headers.get("content-length")
         self.begun = True
         if self.status in _NO_BODY:
@@ -127,7 +127,7 @@ class Answer:
         else:
             raise NotHttp(f"the answer is encoded as {coding:.60}")
         self.complete = self._left == 0
-        # An answer that says in two ways where it ends is read, but what may come after it is not trusted.
+        # An answer that gives its end in two ways is read, but bytes after it are not trusted.
         certain = self._left is not None or (self._chunked and length is None)
         closes = "close" in self.headers.get("connection", "").lower().replace(",", " ").split()
         self._stays_open = keeps and certain and not closes
@@ -146,7 +146,7 @@ class Answer:
             self.complete = not self._left
 
     def _read_pieces(self, data: bytes) -> None:
-        """A body whose pieces each say how long they are. The end of a piece is read with the size of the next."""
+        """Read a body of pieces that each give their length. The end of a piece is read with the size of the next."""
         at, left, body = 0, self._left or 0, self._body
         while not self._ending:
             if left:
@@ -168,14 +168,14 @@ class Answer:
             self._read_trailer()
 
     def _read_trailer(self) -> None:
-        """Pass over the headers after the last piece, which say nothing to us."""
+        """Skip the headers after the last piece: the client does not use them."""
         end = _place(b"\r\n\r\n", self._held, 0, MOST_HEAD_BYTES)
         if end >= 0:
             self.complete, self._held = True, self._held[end + 4 :]
 
 
 def begun(receive: Callable[[], bytes]) -> Answer:
-    """An answer whose head has come. `receive` waits for the next bytes; this raises as it does, and as `feed` does."""
+    """An answer whose head has come. `receive` waits for the next bytes. Raises like `receive` and `feed`."""
     answer = Answer()
     while not answer.begun:
         answer.feed(receive())
@@ -183,7 +183,7 @@ def begun(receive: Callable[[], bytes]) -> Answer:
 
 
 def blocks(answer: Answer, receive: Callable[[], bytes]) -> Iterator[bytes]:
-    """Its body, bit by bit as it comes. Raises as `receive` does, and as `feed` does."""
+    """The body in pieces, as they come. Raises like `receive` and `feed`."""
     while True:
         yield from answer.taken()
         if answer.complete:
@@ -192,7 +192,7 @@ def blocks(answer: Answer, receive: Callable[[], bytes]) -> Iterator[bytes]:
 
 
 def _place(mark: bytes, data: bytes, start: int, most: int) -> int:
-    """Where `mark` is between two places; -1 where it has not come. Raises NotHttp where it can come no more."""
+    """The position of `mark` between two positions; -1 if it has not come. Raises NotHttp if it can no longer come."""
     place = data.find(mark, start, most)
     if place < 0 and len(data) >= most:
         raise NotHttp("the answer has a head or a line that does not end")
@@ -200,7 +200,7 @@ def _place(mark: bytes, data: bytes, start: int, most: int) -> int:
 
 
 def _status(line: str) -> tuple[int, bool]:
-    """The code of a status line, and whether the version of HTTP is one that keeps connections."""
+    """The code of a status line, and whether its HTTP version keeps connections open."""
     version, code, *_ = [*line.split(" ", 2), "", ""]
     known = version in ("HTTP/1.0", "HTTP/1.1") and len(code) == 3 and code.isascii() and code.isdigit()
     if not known or not 100 <= int(code) <= 599 or code == "101":
@@ -232,7 +232,7 @@ def _length(text: str) -> int:
 
 
 def _size(line: bytes) -> int:
-    """The size of the next piece. `line` begins with the end of the last, and may have an extension."""
+    """The size of the next piece. `line` begins with the end of the previous piece, and may have an extension."""
     if not line.startswith(b"\r\n"):
         raise NotHttp("a piece of the answer is longer than it says")
     size = line[2:]

@@ -1,6 +1,6 @@
-"""Which process serves a home: its lock and its pid file.
+"""The process that serves a home: its lock and its pid file.
 
-Where the server is not root's a job may put anything in the file's place: nobody waits for that.
+If the server is not root's, a job may replace the file by anything: reading it therefore never blocks.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ log = logging.getLogger(__name__)
 _MOST_BYTES = 64
 _TRY_AGAIN_S = 0.05
 _KILL_S = 2.0
-"""A process that is killed has ended by then, unless it hangs in the kernel."""
+"""A killed process has ended after this time, unless it hangs in the kernel."""
 
 
 def read_pid(path: Path) -> int | None:
-    """The pid that stands there, None when there is none."""
+    """The pid in the file; None if there is none."""
     try:
         pid = int(read_start(path, _MOST_BYTES, follow=False).split()[0])
     except (OSError, ValueError, IndexError):
@@ -35,22 +35,22 @@ def read_pid(path: Path) -> int | None:
 
 
 def write_pid(path: Path) -> None:
-    """Write this process's pid, in the place of whatever is there. Raises OSError, as when that is a directory."""
+    """Write this process's pid, replacing the file. Raises OSError, for example if it is a directory."""
     write_anew(path, f"{os.getpid()}\n")
 
 
 def make_home(root: Path) -> None:
-    """Make the directory of a home, unless it is there. Users reach their jobs' files in one of root's."""
+    """Create the directory of a home, unless it exists. In a home of root, users can reach the files of their jobs."""
     try:
         root.mkdir(parents=True)
     except FileExistsError:
         return
-    # Whatever this process's umask left of the mode.
+    # This process's umask may have removed bits of the mode.
     root.chmod(_mode())
 
 
 def make_job_directories(home: Home) -> None:
-    """Have the directories of the jobs. Raises OSError."""
+    """Create the directories of the jobs, if they are missing. Raises OSError."""
     for directory in (home.logs, home.scratch):
         directory.mkdir(exist_ok=True)
         directory.chmod(_mode())
@@ -58,10 +58,10 @@ def make_job_directories(home: Home) -> None:
 
 @contextlib.contextmanager
 def only_process_of(home: Home, *, patience_s: float = 0.0, by_force: bool = False) -> Iterator[None]:
-    """Hold the home's lock, keep its pid file, and have the directories of its jobs.
+    """Hold the home's lock, keep its pid file, and create the directories of its jobs.
 
-    A process that has it for longer than `patience_s` is killed if `by_force` is set: for who knows that it should have
-    ended by then, and hangs. Raises Conflict when another server or agent keeps it.
+    With `by_force`, a process that holds the lock for longer than `patience_s` is killed. This is for callers who know
+    that it should have ended by then and hangs. Raises Conflict if another server or agent keeps the lock.
     """
     make_home(home.root)
     with home.lock_file.open("a+") as lock:
@@ -87,7 +87,7 @@ def _mode() -> int:
 
 
 def _kill_holder(pid: int, lock: int) -> bool:
-    """Kill a process that has the file of this descriptor open; False where it has not. The pid file may be wrong."""
+    """Kill a process that has this descriptor's file open; False if it has not. The pid file may be wrong."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:

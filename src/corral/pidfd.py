@@ -1,6 +1,6 @@
-"""What the kernel does and tells through a pidfd, also of a process that is nobody's child here.
+"""Signals to a process, and its exit status, through a pidfd; also for processes that are not children of this one.
 
-A number may come to mean another process at any moment, a descriptor never does.
+A pid may come to mean another process at any moment. A descriptor never does.
 """
 
 import fcntl
@@ -18,9 +18,9 @@ _GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
 
 
 def send_if(pid: int, number: int, is_meant: Callable[[], bool]) -> bool:
-    """Signal the process that has this number if `is_meant` says so of it, and never a later one. Whether it was sent.
+    """Signal the process with this pid, never a later one, if `is_meant` confirms it. Return whether it was sent.
 
-    `is_meant` looks at what has the number then. Raises OSError where no descriptor can be had.
+    `is_meant` examines the process that has the pid then. Raises OSError if no descriptor can be had.
     """
     try:
         handle = os.pidfd_open(pid)
@@ -40,7 +40,7 @@ def send_if(pid: int, number: int, is_meant: Callable[[], bool]) -> bool:
 def exit_status(pidfd: int) -> int | None:
     """The exit code of a process that was reaped, negative for a signal.
 
-    None while it runs or waits for its parent to reap it, and always on kernels before Linux 6.15, which do not tell.
+    None while it runs or waits for its parent to reap it, and always on kernels before Linux 6.15.
     """
     info = bytearray(_INFO.size)
     _INFO.pack_into(info, 0, _EXIT, *([0] * 13))

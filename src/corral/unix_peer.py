@@ -8,7 +8,7 @@ _UCRED = struct.Struct("3i")
 
 
 class Peer(NamedTuple):
-    """A process as the kernel names it (SO_PEERCRED, unix(7)). `pid` is 0 where it is not seen from here."""
+    """A process as the kernel reports it (SO_PEERCRED, unix(7)). `pid` is 0 if it is not visible from here."""
 
     pid: int
     uid: int
@@ -16,5 +16,5 @@ class Peer(NamedTuple):
 
 
 def peer_of(connection: socket.socket) -> Peer:
-    """The process that opened a connection, or listens at its other end. Raises OSError."""
+    """The process that opened a connection, or that listens at its other end. Raises OSError."""
     return Peer(*_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))

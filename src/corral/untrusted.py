@@ -1,10 +1,10 @@
-"""What users wrote is read behind one guard: whatever goes wrong in it concerns that one thing alone.
+"""A guard for reading text from users: an error in it affects only the thing that is being read.
 
-Logs, records, files, environments, names and the answers of programs are their users' to write. Some text always
-breaks what reads it, in a way that nobody foresaw: deep nesting, a number of 5,000 digits, half a character. Threads
-that decide and write end the server at such an exception, so that nothing of a user may raise one there.
+Logs, records, files, environments, names and the answers of programs are written by users. Some text always breaks its
+reader in an unforeseen way: deep nesting, a number of 5,000 digits, half a character. Such an exception would end the
+server in threads that decide and write. Text of a user must therefore raise none there.
 
-Imports next to nothing at first: supervisors load it, too.
+It imports almost nothing at first, because supervisors load it, too.
 """
 
 from _thread import allocate_lock
@@ -17,11 +17,11 @@ _MOST_WORDS = 200
 _MOST_TOLD = 1000
 _telling = allocate_lock()
 _told: dict[str, None] = {}
-"""What was logged already, the oldest first."""
+"""The things that were logged already, the oldest first."""
 
 
 class Unread:
-    """What stands for a value that could not be read; `why` is a phrase such as "could not be read (ValueError)"."""
+    """Replaces a value that could not be read. `why` is a phrase like "could not be read (ValueError)"."""
 
     __slots__ = ("why",)
 
@@ -33,15 +33,15 @@ class Unread:
 
 
 def guarded(what: str, read: Callable[[], T]) -> T | Unread:
-    """What `read` makes of what a user wrote; Unread where that raises anything, which is logged once.
+    """The result of `read` on text from a user; Unread if it raises anything, which is logged once.
 
-    `read` only computes: an error of the disk or of a node would be taken for the user's. `what` names the thing to
-    people, such as "the log of job 17". The time is for `read` to bound.
+    `read` must only compute: an error of the disk or of a node would be taken for the user's. `what` names the thing
+    for people, for example "the log of job 17". `read` must limit its own time.
     """
     try:
         return read()
     except Exception as error:
-        # Also MemoryError and RecursionError: what `read` had taken is free again here.
+        # This includes MemoryError and RecursionError: the memory of `read` is free again here.
         _tell_once(what, error)
         return Unread(f"could not be read ({type(error).__name__})")
 
@@ -61,7 +61,7 @@ def _tell_once(what: str, error: Exception) -> None:
 
 
 def _words(error: Exception) -> str:
-    """What the error says and where it was raised, printable and short: it may quote what it could not read."""
+    """The error's message and the place where it was raised, printable and short: it may quote the unreadable text."""
     from corral.core.model.printable import printable
 
     said, place = f"{error!s:.{_MOST_WORDS}}", error.__traceback__

@@ -1,8 +1,8 @@
-"""Model to plain data and back, the only place where that is done.
+"""Converts the model to plain data and back. No other module does this.
 
 Plain data is what JSON can carry. Enumerations become their values, tuples become lists, dataclasses become objects
-with the same field names. What is asked for is read strictly: an unknown field is Refused with the nearest name that
-is known. Answers of a server are read leniently, for client and server need not be of one version.
+with the same field names. Requests are read strictly: an unknown field is Refused with the most similar known name.
+Answers of a server are read leniently, because client and server may have different versions.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ Reader = Callable[[Any, str], Any]
 Writer = Callable[[Any, bool], Plain]
 
 MAX_INTEGER = 2**63 - 1
-"""Larger ones fit nowhere: not into the ledger, and at some point not into a float."""
+"""The largest integer that is read. Larger ones fit neither into the ledger nor, eventually, into a float."""
 
 MAX_FLOAT = 1e300
 
@@ -29,15 +29,15 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def to_plain(value: Any, *, compact: bool = False) -> Plain:
-    """Plain data of any model value. `compact` leaves out the fields that have their default value.
+    """The plain data of a model value. `compact` leaves out the fields that have their default value.
 
-    A field whose metadata say `left_out` is left out then in any case.
+    A field with `left_out` in its metadata is left out at its default value in any case.
     """
     return _WRITERS[type(value)](value, compact)
 
 
 class _Writers(dict[type, Writer]):
-    """What makes plain data of the values of a class, looked for once: a fact is a dozen values of six classes."""
+    """The writer of plain data for each class, made once: a fact has a dozen values of six classes."""
 
     def __missing__(self, kind: type) -> Writer:
         made = self[kind] = _writer(kind)
@@ -64,7 +64,7 @@ def _dataclass_writer(fields: tuple[tuple[str, str, Any, bool], ...]) -> Writer:
         plain = {}
         for name, key, default, optional in fields:
             item = getattr(value, name)
-            # Most are the default itself, so that nothing needs to be compared, or need no call.
+            # Most values are the default object itself, which saves the comparison, or are scalars, which need no call.
             if not ((compact or optional) and (item is default or item == default)):
                 kind = type(item)
                 plain[key] = item if kind in _SCALARS else _WRITERS[kind](item, compact)
@@ -74,7 +74,7 @@ def _dataclass_writer(fields: tuple[tuple[str, str, Any, bool], ...]) -> Writer:
 
 
 def from_plain(cls: type[T], data: Plain, *, field: str = "") -> T:
-    """The model value of class `cls` that `data` describes; `field` is how to call it in an error.
+    """The model value of class `cls` that `data` describes. `field` is its name in an error.
 
     Raises Refused for unknown or missing fields and for values of the wrong type.
     """
@@ -83,10 +83,9 @@ def from_plain(cls: type[T], data: Plain, *, field: str = "") -> T:
 
 
 def from_answer(cls: type[T], data: Plain) -> T:
-    """The row of class `cls` (`corral.core.model.answers`) in an answer of a server, which may be of another version.
+    """The row of class `cls` (`corral.core.model.answers`) in an answer of a server, which may have another version.
 
-    Keys that are not known are passed over, missing ones have their defaults, and an enumeration's value that is not
-    known stays text.
+    Unknown keys are ignored, missing ones get their defaults, and an unknown value of an enumeration stays text.
     """
     value: T = _answer_reader(cast(Hashable, cls))(data)
     return value
@@ -102,7 +101,7 @@ def _fields(cls: Hashable) -> tuple[tuple[str, str, Any, bool], ...]:
 
 
 def key_of(name: str) -> str:
-    """How a field is called outside: one that Python has a word for, as `from`, has an underscore more in the code."""
+    """The name of a field outside the code. A Python keyword like `from` has an underscore added in the code."""
     return name.removesuffix("_")
 
 
@@ -114,7 +113,7 @@ def _default(f: "dataclasses.Field[Any]") -> Any:
 
 @cache
 def _field_readers(cls: Any) -> tuple[dict[str, Reader], frozenset[str]]:
-    """The reader of each field, and the names of those that must be given."""
+    """The reader of each field, and the names of the required fields."""
     hints, fields = get_type_hints(cls), dataclasses.fields(cls)
     readers = {f.name: _reader(hints[f.name]) for f in fields}
     return readers, frozenset(f.name for f in fields if _default(f) is _MISSING)
@@ -143,7 +142,7 @@ def _reader(kind: Any) -> Reader:
 
 
 def _named_tuple_reader(kind: Any) -> Reader:
-    """A named tuple has the plain form of a tuple."""
+    """A reader for a named tuple, which has the plain form of a tuple."""
     fields = _tuple_reader(tuple(get_type_hints(kind).values()))
     return lambda data, field: kind._make(fields(data, field))
 
@@ -195,7 +194,7 @@ def _mapping_of(item: Reader) -> Reader:
 
 
 def _patch_reader(cls: type[Any]) -> Reader:
-    """Of a TypedDict none of whose fields must be there."""
+    """A reader for a TypedDict without required fields."""
     readers = {name: _reader(hint) for name, hint in get_type_hints(cls).items()}
 
     def read(data: Any, field: str) -> Any:
@@ -265,7 +264,7 @@ def _read_float(data: Any, field: str) -> float:
 
 @cache
 def _answer_reader(kind: Any) -> Callable[[Any], Any]:
-    """As `_reader`, for answers."""
+    """The reader for answers; otherwise like `_reader`."""
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         (inner,) = (_answer_reader(arg) for arg in args if arg is not type(None))
@@ -288,7 +287,7 @@ def _answer_reader(kind: Any) -> Callable[[Any], Any]:
 
 
 def _expect_object(data: Any, field: str) -> None:
-    # Nearly always a dict, and to ask that takes a tenth of the time.
+    # It is nearly always a dict, and that check takes a tenth of the time.
     if type(data) is not dict:
         _expect(isinstance(data, Mapping), "an object", data, field)
 

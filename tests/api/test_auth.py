@@ -14,7 +14,7 @@ from corral.api.requests import auth
 from corral.api.requests.auth import Authenticator, ensure_token, find_account, look_up
 from corral.clock import ManualClock
 from corral.core.access.caller import Caller
-from corral.core.control.token_issuer import digest_of
+from corral.core.access.token_digest import digest_of
 from corral.core.model.errors import Forbidden, Refused
 from corral.core.model.token import Token, TokenScope
 from corral.unix_peer import Peer

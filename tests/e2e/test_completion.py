@@ -28,7 +28,8 @@ READY = b"it is set up"
 
 PATIENT = f"""
 import sys
-from corral.cli import completing, main
+from corral.cli import main
+from corral.cli.help import completing
 completing.ANSWER_S = {PATIENCE_S}
 sys.exit(main())
 """

@@ -1,4 +1,4 @@
-"""Alerts without another program: which rules fire, and who is told.
+"""Alerts without another program: decides which rules fire, and sends the messages.
 
-Start reading at `message` (what is told) and `state` (the pure function by which alerts fire and are over).
+Start with `message` (the content of a message) and `state` (the pure function that decides which alerts fire and end).
 """

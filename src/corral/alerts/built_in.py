@@ -1,4 +1,4 @@
-"""Corral's own rules, and what a site makes of them."""
+"""Corral's own alert rules, and the rules that follow from a site's thresholds."""
 
 from collections.abc import Mapping
 
@@ -25,9 +25,9 @@ def _rule(
 
 
 def threshold_rules(thresholds: Mapping[str, float]) -> tuple[AlertRule, ...]:
-    """The rules of `alert_thresholds`: temperature (Celsius), utilization and memory (percent), power (watts).
+    """Return the rules of `alert_thresholds`: temperature (Celsius), utilization and memory (percent), power (watts).
 
-    A device that is used to the full is the goal: to hear of it is information.
+    Full use of a device is the goal, so its alert has the severity INFO.
     """
     degrees = thresholds.get("temperature", _HOT_C)
     rules = [
@@ -131,4 +131,4 @@ BUILT_IN = (
         severity=Severity.CRITICAL,
     ),
 )
-"""Rules that are in force at every site, unless it writes one of the same name."""
+"""Rules that apply at every site unless the site defines a rule of the same name."""

@@ -1,7 +1,7 @@
-"""Has a process of its own send a message, or try URLs, and gives up on it at its deadline.
+"""Runs a separate process that sends a message or checks URLs, and kills it at its deadline.
 
-A plugin that hangs, that reads an answer without end or that keeps what it should not is killed with its process. The
-URL goes through a pipe: it is in no process list, and neither in the environment nor in a file.
+A plugin may hang, read an endless answer, or keep data that it should not: it is killed with its process. The URL is
+passed through a pipe, so it is in no process list, environment or file.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from corral.core.model.errors import BackendFailed, CorralError, Refused
 from corral.untrusted import Unread, guarded
 
 TRY_S = 30.0
-"""One try takes no longer."""
+"""The time limit of one try."""
 
 _NICENESS = 10
 _OF_SITE = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -29,11 +29,11 @@ _OF_SITE = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "REQUESTS_CA_B
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What a channel of a plain user is held to.
+    """The restrictions of a plain user's channel.
 
     Attributes:
-        networks: addresses that it may reach besides public ones, such as "10.1.0.0/16".
-        uid, gid: whose rights it has, where the server is root's.
+        networks: networks that it may reach besides public addresses, such as "10.1.0.0/16".
+        uid, gid: the user and group of the process, if the server is root's.
     """
 
     uid: int
@@ -43,11 +43,11 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One message as it is sent: a title and a text for people, and fields for programs (JSON webhooks).
+    """One message to send: a title and a text for people, and fields for programs (JSON webhooks).
 
     Attributes:
-        type: apprise's: info, success, warning or failure.
-        group: messages of one group may be told to people as one; "" is told alone.
+        type: the type for apprise: info, success, warning or failure.
+        group: messages of one group may be combined into one; "" is never combined.
     """
 
     id: str
@@ -60,14 +60,16 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a try; `why` is a sentence without the URL, None when it was delivered."""
+    """The result of a try. `why` is a sentence without the URL, None if the message was delivered."""
 
     delivered: bool
     why: str | None = None
 
 
 class ChannelProcess:
-    """One process after the other, for one thread. `stop` may be called from any, and ends the one that runs."""
+    """Runs one process after another, for one thread. `stop` may be called from any thread and ends the running
+    process.
+    """
 
     def __init__(self, *, timeout_s: float = TRY_S) -> None:
         self._timeout_s = timeout_s
@@ -76,7 +78,7 @@ class ChannelProcess:
         self._stopped = False
 
     def send(self, url: str, message: Outgoing, guard: Guard | None = None) -> Outcome:
-        """One try. Never raises."""
+        """Try to send once. Never raises."""
         try:
             answer = self._ask({"send": _order(url, message, guard)}, guard is None)
             return Outcome(bool(answer["delivered"]), answer["why"])
@@ -86,14 +88,14 @@ class ChannelProcess:
             return Outcome(False, f"the process that sends has failed ({type(error).__name__})")
 
     def stop(self) -> None:
-        """End the process that runs, and start no more."""
+        """End the running process, and start no more."""
         with self._lock:
             self._stopped = True
             if self._child is not None:
                 self._child.kill()
 
     def ask_to_check(self, urls: Sequence[str]) -> list[str | None]:
-        """What is wrong with each URL, None where apprise understands it. Raises BackendFailed."""
+        """Return the problem of each URL, None if apprise accepts it. Raises BackendFailed."""
         try:
             problems = self._ask({"check": list(urls)}, True)["problems"]
         except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
@@ -132,7 +134,7 @@ class ChannelProcess:
 
 
 def _order(url: str, message: Outgoing, guard: Guard | None) -> dict[str, Any]:
-    """What the process is to send, as JSON has it."""
+    """Return the order for the process, as plain data for JSON."""
     return {
         "url": url,
         "title": message.title,
@@ -144,9 +146,9 @@ def _order(url: str, message: Outgoing, guard: Guard | None) -> dict[str, Any]:
 
 
 def check_channels(channels: Sequence[Channel], places: Mapping[str, str]) -> None:
-    """Have apprise read the URLs of the site's channels; none costs nothing.
+    """Check the URLs of the site's channels with apprise. Without channels no process runs.
 
-    `places` says where the setting `channels` stands. Raises Refused, which names the channel and never its URL.
+    `places` has the file and line of the setting `channels`. Raises Refused, which names the channel and never its URL.
     """
     if not channels:
         return
@@ -161,7 +163,7 @@ def check_channels(channels: Sequence[Channel], places: Mapping[str, str]) -> No
 
 
 def checking_channels(channels: Sequence[Channel], places: Mapping[str, str]) -> Future[None]:
-    """`check_channels` on a thread of its own, so that a server starts meanwhile."""
+    """Run `check_channels` on a thread of its own, so that the server starts meanwhile."""
     checked: Future[None] = Future()
 
     def check() -> None:
@@ -180,9 +182,10 @@ def checking_channels(channels: Sequence[Channel], places: Mapping[str, str]) ->
 
 
 def _environment(of_site: bool) -> dict[str, str]:
-    """Nothing of the server's but the site's proxies and certificates, and for users not these either.
+    """Return the environment of the process: the site's proxies and certificates for channels of the site, neither for
+    users'.
 
-    Through a proxy, which may reach what this machine must not, the guard could not see where a message goes.
+    A proxy may reach addresses that this machine must not, and behind it the guard could not check the destination.
     """
     kept = {"PATH": os.defpath, "LANG": "C.UTF-8", "HOME": "/nonexistent", "NETRC": os.devnull}
     if of_site:

@@ -1,4 +1,6 @@
-"""What waits for one channel, and when the next try is. Pure but for its own memory; its owner locks it."""
+"""The waiting messages of one channel, and the time of the next try. Pure but for its own memory; its owner locks
+it.
+"""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -7,15 +9,15 @@ from dataclasses import dataclass
 from corral.alerts.outbox import Waiting
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
-"""Between two tries of a channel; doubled with each that fails."""
+"""The pause between two tries of a channel; it doubles with each failure."""
 
 MOST_TRIES, LONGEST_S = 20, 3600.0
-"""A message is given up after so many tries, or when a try fails so long after it was taken."""
+"""A message is given up after this many tries, or if a try fails this long after it was accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How much a channel takes: `most_waiting` messages, `burst` at once, and then one each `interval_s`."""
+    """The limits of a channel: `most_waiting` messages, `burst` at once, and then one per `interval_s`."""
 
     most_waiting: int
     burst: int
@@ -27,7 +29,7 @@ USER_PACE = Pace(most_waiting=100, burst=10, interval_s=30.0)
 
 
 class ChannelQueue:
-    """Messages in the order in which they came. Times: `now` is monotonic, `at` the server's clock."""
+    """Messages in order of arrival. Times: `now` is monotonic, `at` the server's clock."""
 
     def __init__(self, pace: Pace) -> None:
         self._pace = pace
@@ -37,25 +39,27 @@ class ChannelQueue:
         self._budget = float(pace.burst)
         self._budget_at = 0.0
         self.failures = 0
-        """Tries in a row that have failed."""
+        """The number of tries in a row that have failed."""
         self.dropped = 0
-        """Messages that there was no room for since the last that was delivered."""
+        """The number of messages dropped for lack of room since the last delivery."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def put(self, one: Waiting) -> Waiting | None:
-        """Have it sent. Returns the oldest that waits where there is no room for both: the newest tells most."""
+        """Add a message. Return a dropped one if there is no room for all: an old one, since the newest says most."""
         self._waiting.setdefault(one.message.id, one)
         if len(self._waiting) <= self._pace.most_waiting:
             return None
         ids = list(self._waiting)
-        # The first may be on its way.
+        # The first message may be in delivery now.
         self.dropped += 1
         return self._waiting.pop(ids[1] if len(ids) > 1 else ids[0])
 
     def heads(self, most: int) -> list[Waiting]:
-        """What is to be sent next: the head, with those right behind it of its group and type, up to so many."""
+        """Return the next messages to send: the head, and the following ones of the same group and type, `most` at
+        most.
+        """
         found: list[Waiting] = []
         for one in self._waiting.values():
             first = found[0].message if found else one.message
@@ -66,14 +70,14 @@ class ChannelQueue:
         return found
 
     def due_at(self, now: float) -> float | None:
-        """When the next try may be, None while nothing waits."""
+        """Return the time of the next try, None if no message waits."""
         if not self._waiting:
             return None
         lacking = 1.0 - self._budget_now(now)
         return max(self._not_before, now + max(0.0, lacking) * self._pace.interval_s)
 
     def delivered(self, now: float, messages: Sequence[Waiting]) -> None:
-        """These were delivered, as one message."""
+        """Remove these messages, which were delivered as one."""
         self._spend(now)
         for one in messages:
             self._waiting.pop(one.message.id, None)
@@ -81,7 +85,7 @@ class ChannelQueue:
         self._not_before = now
 
     def failed(self, now: float, at: float) -> bool:
-        """A try of the head has failed. True when the head is given up, and gone from here."""
+        """Record a failed try of the head. Return True if the head is given up and removed."""
         self._spend(now)
         self.failures += 1
         self._tries += 1
@@ -94,7 +98,7 @@ class ChannelQueue:
         return True
 
     def clear(self) -> int:
-        """Forget everything that waits; how many messages that was."""
+        """Remove all waiting messages. Return their number."""
         count = len(self._waiting)
         self._waiting.clear()
         self._tries = 0

@@ -1,12 +1,13 @@
-"""The process that sends one message, or tries URLs: `python -m corral.alerts.channel_worker`, an order on its input.
+"""The process that sends one message or checks URLs: `python -m corral.alerts.channel_worker`, with an order on its
+input.
 
-Apprise is loaded here, and never in the server. The order is JSON of one of these forms, and so is the answer:
+Only this process loads apprise, never the server. Order and answer are JSON in one of these forms:
 
     {"send": {url, title, body, type, fields, guard}}    {"delivered": true, "why": null}
     {"check": [url, ...]}                                {"problems": [null, "why it is refused", ...]}
 
-`guard` is null for a channel of the site, else {networks, uid, gid} of a user's: it then gives up all rights first.
-What is answered are sentences of our own: apprise's may have parts of a URL in them.
+`guard` is null for a channel of the site, and {networks, uid, gid} for a user's: the process then gives up all rights
+first. Answers contain only sentences of Corral, because apprise's may contain parts of a URL.
 """
 
 import json
@@ -24,7 +25,7 @@ from corral.as_login import become, take_login_standing
 from corral.core.model.errors import nearest
 
 LONGEST_S = 45
-"""It ends by itself then, also where the server that started it has died."""
+"""The process ends after this time, even if the server that started it has died."""
 
 _MEMORY_BYTES = 1024**3
 _MOST_NOTED = 200
@@ -48,11 +49,11 @@ _CAUSES = (
     ("uthentication", "the receiver did not accept the name or the password"),
     ("Proxy", "the proxy did not pass it on"),
 )  # fmt: skip
-"""What is in the log of apprise, and what that means; the first that is found counts."""
+"""Texts in the log of apprise, and their meanings; the first match counts."""
 
 
 class _Notes(logging.Handler):
-    """Keeps what apprise logs, to find the cause in it."""
+    """Collects the log of apprise, to find the cause of a failure."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -64,7 +65,7 @@ class _Notes(logging.Handler):
 
 
 def cause_in(lines: list[str]) -> str:
-    """Why a message was not delivered, from what apprise and a mail server said, without any of their words."""
+    """Return why a message was not delivered, from the log of apprise and a mail server, without quoting it."""
     text = "\n".join(lines)
     for words, meaning in _CAUSES:
         if words in text:
@@ -80,7 +81,7 @@ def _send(order: dict[str, Any]) -> dict[str, Any]:
     from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
 
     asset = AppriseAsset(app_id="Corral", app_desc="Corral", app_url="", async_mode=False, secure_logging=True)
-    kinds = _kinds()  # loads every plugin, which a guarded process could not
+    kinds = _kinds()  # this loads every plugin, which a guarded process could not do
     if order["guard"] is not None:
         _give_up_rights(order["guard"])
     if order["url"].partition("://")[0].lower() not in kinds:
@@ -140,14 +141,14 @@ def _noting() -> _Notes:
 
 
 def _give_up_rights(guard: dict[str, Any]) -> None:
-    """Become the user, where the server may, and close everything that a plain user's channel may not reach."""
+    """Become the user if this process is root, and block all that a plain user's channel may not reach."""
     if os.geteuid() == 0:
         become(guard["uid"], guard["gid"], [], os.getpriority(os.PRIO_PROCESS, 0))
     close_to_all_but([ip_network(network) for network in guard["networks"]])
 
 
 def main() -> None:
-    """Answer the one order."""
+    """Answer one order."""
     signal.alarm(LONGEST_S)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

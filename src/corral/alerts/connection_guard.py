@@ -1,7 +1,7 @@
-"""Keeps a process that sends for a plain user from anything that the user could not reach from outside.
+"""Keeps a process that sends for a plain user from everything that the user could not reach from outside.
 
-What is refused is refused where Python makes the system call (PEP 578), so no plugin, redirect or name that changes its
-address between two look-ups gets around it: addresses are judged as they are connected to.
+The check is made where Python makes the system call (PEP 578), on the address of the connection. So no plugin, redirect
+or name that changes its address between two look-ups can bypass it.
 """
 
 import socket
@@ -22,19 +22,21 @@ _CHANGES = (
     "os.truncate", "shutil.", "socket.bind", "tempfile.",
 )  # fmt: skip
 _WRITES = 0o3
-"""The bits of open(2)'s flags that are set for any writing."""
+"""The bits of open(2)'s flags that are set for writing."""
 
 _READABLE = ("/etc/mime.types", "/etc/ssl", "/usr/share/zoneinfo", "/usr/share/ca-certificates", "/dev/null")
 
 
 class NotAllowed(PermissionError):
-    """Something that a channel of a plain user may not do."""
+    """An action that is forbidden to a channel of a plain user."""
 
 
 def forbidden(address: str, allowed: Sequence[Network], is_own: Callable[[str], bool]) -> bool:
-    """Whether a connection to this address is refused: everything but public addresses of others, and `allowed` ones.
+    """Return whether a connection to this address is forbidden. Allowed are public addresses of other machines, and
+    `allowed`.
 
-    `is_own` says whether an address is this machine's. An IPv6 address is judged by the IPv4 address in it, if any.
+    `is_own` returns whether an address is this machine's. An IPv6 address that embeds an IPv4 address is judged by
+    that.
     """
     try:
         ip = ip_address(address.partition("%")[0])
@@ -47,7 +49,7 @@ def forbidden(address: str, allowed: Sequence[Network], is_own: Callable[[str], 
 
 
 def is_own_address(address: str) -> bool:
-    """Whether this machine has the address: then it is where a packet to it would come from. Nothing is sent."""
+    """Return whether this machine has the address, by the source address of a packet to it. Nothing is sent."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
@@ -60,9 +62,9 @@ def is_own_address(address: str) -> bool:
 
 
 def close_to_all_but(allowed: Sequence[Network]) -> None:
-    """From now on this process connects to nothing that is forbidden, runs nothing, and changes and reads no files.
+    """Restrict this process for good: no connections to forbidden addresses, no child processes, no file access.
 
-    It still reads the files of its Python and the machine's certificates. It cannot be undone.
+    It can still read the files of its Python and the machine's certificates.
     """
     readable = tuple(str(Path(path).resolve()) for path in (sys.prefix, sys.base_prefix, *sys.path, *_READABLE) if path)
     probing = False
@@ -83,7 +85,9 @@ def close_to_all_but(allowed: Sequence[Network]) -> None:
 
 
 def _refuses(args: tuple[Any, ...], allowed: Sequence[Network]) -> bool:
-    """Whether what a socket is about to do is refused; a name instead of a number is, for it was never judged."""
+    """Return whether a socket's action is forbidden. A host name is always forbidden, because only addresses are
+    checked.
+    """
     address = args[1] if len(args) > 1 else None
     if not isinstance(address, tuple) or not address or not isinstance(address[0], str):
         return True
@@ -101,7 +105,7 @@ def _may_open(args: tuple[Any, ...], readable: tuple[str, ...]) -> bool:
 
 
 def _embedded(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address that an IPv6 address stands for: mapped, of 6to4, or of NAT64 (RFC 4291, 3056, 6052)."""
+    """Return the IPv4 address that an IPv6 address embeds: mapped, 6to4, or NAT64 (RFC 4291, 3056, 6052)."""
     if isinstance(ip, IPv4Address):
         return ip
     if ip in IPv6Network("64:ff9b::/96"):

@@ -1,7 +1,8 @@
-"""Brings messages to channels: those that the site has named, and those of users. It implements `Sender`.
+"""Delivers messages to channels: those of the site, and those of users. It implements `Sender`.
 
-A message is written down (`outbox`), sent by a process of its own (`channel_process`), tried again with growing pauses
-(`channel_queue`), and forgotten when it was delivered or given up. No thread of the server waits for any of it.
+A message is first stored (`outbox`) and then sent by a separate process (`channel_process`). Failed tries are repeated
+with growing pauses (`channel_queue`). A message is deleted once it is delivered or given up. No thread of the server
+waits for any of these steps.
 """
 
 import logging
@@ -25,16 +26,16 @@ from corral.core.model.errors import BackendFailed
 log = logging.getLogger(__name__)
 
 TROUBLED_AFTER = 3
-"""So many tries in a row fail before people are told that a channel does not work."""
+"""The number of failed tries in a row after which the failure of a channel is reported."""
 
 USERS = "users"
-"""What the channels of all users are counted under."""
+"""The key under which the results of all users' channels are counted."""
 
 AS_ONE = 20
-"""So many messages of a group people are told as one."""
+"""The most messages of a group that are combined into one."""
 
 PROGRAM_KINDS = frozenset({"form", "forms", "json", "jsons", "xml", "xmls"})
-"""Webhooks, which get fields, and each message alone."""
+"""Webhooks: they receive fields, and each message separately."""
 
 _USER_THREADS = 3
 _USER_PREFIX = "user:"
@@ -43,17 +44,17 @@ _USER_PREFIX = "user:"
 
 @dataclass(frozen=True, slots=True)
 class UserChannelRules:
-    """What the channels of users may be: kinds of URLs, and networks that they may reach besides public addresses."""
+    """The rules for channels of users: the allowed kinds of URLs, and the allowed networks besides public addresses."""
 
     kinds: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
 
 
 class Delivery:
-    """All channels of a server. `apply` before anything else; every method may be called from any thread."""
+    """All channels of a server. Call `apply` first. Thread-safe."""
 
     def __init__(self, outbox: Outbox, clock: Clock, account: Callable[[str], tuple[int, int] | None]) -> None:
-        """`account` finds uid and gid of a user by name, None if there is none."""
+        """`account` returns uid and gid of a user by name, None if there is no such user."""
         self.outbox = outbox
         self._clock = clock
         self._account = account
@@ -69,10 +70,10 @@ class Delivery:
         self._unknown: set[str] = set()
         self._last: dict[str, Outcome] = {}
         self.results: Counter[tuple[str, str]] = Counter()
-        """How many messages, by channel and result."""
+        """The number of messages, by channel and result."""
 
     def apply(self, settings: Settings) -> None:
-        """Use the channels of these settings, the first time with what an earlier server has left."""
+        """Use the channels of these settings. The first call also sends the messages that an earlier server left."""
         self._cluster = settings.cluster_name
         rules = UserChannelRules(settings.user_channel_kinds, settings.user_channel_networks)
         if self._started:
@@ -97,7 +98,7 @@ class Delivery:
                 self._drop_removed(name)
 
     def _set_channels(self, channels: Sequence[Channel], rules: UserChannelRules) -> None:
-        """Have these channels in place of those that there were; what waits for one that is gone is not sent."""
+        """Replace the site's channels by these. Messages that wait for a removed channel are dropped."""
         named = {channel.name: channel for channel in channels}
         with self._lock:
             gone = [name for name in self._channels if name not in named]
@@ -117,31 +118,31 @@ class Delivery:
 
     @property
     def rules(self) -> UserChannelRules:
-        """What channels of users may be."""
+        """The rules for channels of users."""
         return self._rules
 
     def signed(self, message: Outgoing) -> Outgoing:
-        """A message as it is sent: with the name of the cluster, if it has one."""
+        """Return the message with the name of the cluster, if the cluster has one."""
         return in_name_of(self._cluster, message)
 
     def last(self, channel: str) -> Outcome | None:
-        """What came of the last try in a channel of the site, None before the first."""
+        """Return the result of the last try in a channel of the site, None before the first."""
         return self._last.get(channel)
 
     def tried(self, channel: str, outcome: Outcome) -> None:
-        """Remember what came of a try that somebody else has made, in a channel of the site."""
+        """Record the result of a try in a channel of the site that was made elsewhere."""
         self._last[channel] = outcome
 
     def tried_of_user(self, user: str, outcome: Outcome) -> None:
-        """As `tried`, in a user's channel."""
+        """As `tried`, for a user's channel."""
         self._last[_USER_PREFIX + user] = outcome
 
     def last_of_user(self, user: str) -> Outcome | None:
-        """As `last`, of a user's channel."""
+        """As `last`, for a user's channel."""
         return self._last.get(_USER_PREFIX + user)
 
     def send(self, channel: str, message: AlertMessage) -> None:
-        """As `corral.alerts.message.Sender`. What is handed in again is not sent again."""
+        """Implements `corral.alerts.message.Sender.send`. A repeated message is not sent again."""
         sender = self._senders.get(channel)
         if sender is None:
             if channel not in self._unknown:
@@ -152,9 +153,10 @@ class Delivery:
             self.results[channel, "dropped"] += 1
 
     def send_to_user(self, user: str, message: Outgoing) -> None:
-        """Write a message for a user down; it is sent soon. Nothing for a user without a channel.
+        """Store a message for a user, to be sent soon. Does nothing for a user without a channel.
 
-        When this returns the message survives the server; handed in again it is not sent again. Raises BackendFailed.
+        When this returns the message survives the end of the server. A repeated message is not sent again. Raises
+        BackendFailed.
         """
         if user not in self._own:
             return
@@ -162,16 +164,16 @@ class Delivery:
         self._users.put_written(key, self.outbox.take(key, [Waiting(message, self._clock.now())]))
 
     def own(self, user: str) -> UserChannel | None:
-        """The channel of a user, None where there is none. Reads no file."""
+        """Return the channel of a user, None if there is none. Reads no file."""
         return self._own.get(user)
 
     def set_user(self, channel: UserChannel) -> None:
-        """Give a user a channel. Raises BackendFailed."""
+        """Set a user's channel. Raises BackendFailed."""
         self.outbox.set_user_channel(channel)
         self._own[channel.user] = channel
 
     def forget_user(self, user: str) -> None:
-        """Drop a user's channel, and what waits for it. Raises BackendFailed."""
+        """Delete a user's channel and its waiting messages. Raises BackendFailed."""
         self.outbox.remove_user_channel(user)
         self._own.pop(user, None)
         self.outbox.drop(_USER_PREFIX + user)
@@ -179,14 +181,16 @@ class Delivery:
         self._last.pop(_USER_PREFIX + user, None)
 
     def guard_of(self, own: UserChannel) -> Guard | None:
-        """What a user's channel is held to. None where the user is gone, and another has the name."""
+        """Return the restrictions of a user's channel. None if the user no longer exists, or the name belongs to
+        another uid.
+        """
         account = self._account(own.user)
         if account is None or account[0] != own.uid:
             return None
         return Guard(account[0], account[1], self._rules.networks)
 
     def close(self) -> None:
-        """Send no more. What was not sent is sent by the next server."""
+        """Stop sending. The next server sends the remaining messages."""
         with self._lock:
             senders = [self._users, *self._senders.values()]
         closers = [threading.Thread(target=sender.close) for sender in senders]
@@ -209,7 +213,7 @@ class Delivery:
         )
 
     def _most_at_once(self, key: str) -> int:
-        """A program gets its messages one by one."""
+        """Return how many messages may be combined into one: 1 for a program."""
         if key.startswith(_USER_PREFIX):
             own = self.own(key.removeprefix(_USER_PREFIX))
             kind = None if own is None else kind_of(own.url)
@@ -226,7 +230,7 @@ class Delivery:
             return None
         guard = self.guard_of(own)
         if guard is None:
-            # Perhaps only because the directory of users does not answer.
+            # This may be temporary: the directory of users may not answer.
             return Outcome(False, "its user is not known on the server's machine")
         if kind_of(own.url) not in self._rules.kinds:
             return Outcome(False, "the site does not allow its kind any more (user_channel_kinds)")
@@ -246,7 +250,7 @@ class Delivery:
             self._judge(key, result, why)
 
     def _judge(self, name: str, result: str, why: str | None) -> None:
-        """Tell, through the other channels, that this one does not work, or works again."""
+        """Report through the other channels that this one fails, or works again."""
         sender = self._senders.get(name)
         if result == "delivered" and name in self._troubled:
             since = self._troubled.pop(name)

@@ -1,4 +1,4 @@
-"""Conditions as functions of what is known of a subject. What is not known makes a condition unknown, not false."""
+"""Converts conditions to functions of a subject's readings. An unknown reading makes a condition unknown, not false."""
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import eq, ge, gt, le, lt, ne
@@ -7,7 +7,7 @@ from typing import Any
 from corral.core.model.alerts.alert_condition import Comparison, Condition, Every
 
 Readings = Mapping[str, float | str | None]
-"""Series and labels of one subject by name; None, or absent, is not known."""
+"""Series and labels of one subject by name. A value that is None or absent is unknown."""
 
 Judge = Callable[[Readings], bool | None]
 
@@ -17,7 +17,7 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def judge_of(condition: Condition) -> Judge:
-    """Whether the condition holds, None where that depends on what is not known (Kleene's three values)."""
+    """Return the function that tells whether the condition holds; None is unknown (Kleene's three-valued logic)."""
     if isinstance(condition, Comparison):
         return _of_comparison(condition)
     parts = tuple(judge_of(part) for part in condition.parts)
@@ -25,7 +25,7 @@ def judge_of(condition: Condition) -> Judge:
 
 
 def reasons(condition: Condition, readings: Readings) -> Iterator[Comparison]:
-    """Of a condition that holds the comparisons that make it so, in the order in which they are written."""
+    """Yield the comparisons that make a condition hold, in the order in which they are written."""
     if isinstance(condition, Comparison):
         yield condition
         return
@@ -45,7 +45,7 @@ def _of_comparison(comparison: Comparison) -> Judge:
 
 
 def _with(parts: tuple[Judge, ...], *, decides: bool) -> Judge:
-    """One part that is `decides` decides; else one that is unknown leaves all unknown."""
+    """Combine parts: the result is `decides` if any part is; otherwise unknown if any part is unknown."""
 
     def judge(readings: Readings) -> bool | None:
         known = True

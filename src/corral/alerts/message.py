@@ -1,4 +1,4 @@
-"""What is told of an alert, and the port through which it is told."""
+"""The message about an alert, and the port that sends it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,22 +8,22 @@ from corral.core.model.alerts.alert import AlertState, Severity
 
 @dataclass(frozen=True, slots=True)
 class AlertMessage:
-    """One thing to tell about an alert: it fires, or it is resolved.
+    """One message about an alert: it fires, or it is resolved.
 
-    All text may hold what users have written, such as names of jobs: it is printable and bounded, and whoever sends it
-    escapes it for where it goes.
+    All text may contain words of users, such as names of jobs. It is printable and of limited length; the sender
+    escapes it for its target.
 
     Attributes:
-        id: of the alert; its resolution has the same. A message that is repeated has the same id and state.
+        id: the id of the alert; its resolution has the same. A repeated message has the same id and state.
         rule: the name of the rule.
-        subject: what it is about, with its kind: "device GPU-1", "job 17", "queue default", "node gpu-01".
-        since: when what it tells of began, Unix seconds; of a resolution, too.
-        at: when this was decided, Unix seconds.
-        value: the reading of `measure`, as it was last; None where it judges no number, or it is not known.
-        sentence: what happened, with the numbers, and what to do. One line.
-        labels: what more is known, sorted by name: `node`, `gpu`, `model`, `user`, `queue` and such.
-        group: messages with the same group, such as of the GPUs of one node, may be told as one.
-        measure: the series that made it fire: "disk_free_mib"; None where none did.
+        subject: the subject with its kind: "device GPU-1", "job 17", "queue default", "node gpu-01".
+        since: the start of the condition, Unix seconds; the same for its resolution.
+        at: the time of the decision, Unix seconds.
+        value: the last reading of `measure`; None if the rule judges no number, or the reading is unknown.
+        sentence: the event with its numbers, and advice. One line.
+        labels: more facts, sorted by name: `node`, `gpu`, `model`, `user`, `queue` and others.
+        group: messages with the same group, such as those of the GPUs of one node, may be combined into one.
+        measure: the series that made the rule fire: "disk_free_mib"; None if none did.
     """
 
     id: str
@@ -41,7 +41,7 @@ class AlertMessage:
 
 
 class Sender(Protocol):
-    """Tells people of alerts, in channels that the site has named."""
+    """Sends alerts to people, through the channels of the site."""
 
     def send(self, channel: str, message: AlertMessage) -> None:
-        """Take a message for a channel. It returns at once and never raises: sending is done elsewhere, and later."""
+        """Accept a message for a channel. Returns at once and never raises; the message is sent later."""

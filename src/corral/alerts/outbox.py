@@ -1,11 +1,12 @@
-"""What is to be sent, in a file of its own: written before it is sent, and kept as sent for a while after.
+"""The outbox: a file with messages to send. Messages are stored before they are sent, and their ids are kept for a
+while after.
 
-    waiting    messages that were taken and neither delivered nor given up
-    sent       ids of messages that were delivered, so that one that is handed in again is not sent again
-    failing    channels that people were told do not work, and since when
+    waiting    messages that are neither delivered nor given up
+    sent       ids of delivered messages, so that a repeated message is not sent again
+    failing    channels whose failure was reported, and since when
     users      the channels of users: secrets, which belong neither into the journal nor into a listing
 
-It is not in the ledger: it holds secrets, no decision reads it, and nothing of it is to slow the ledger's thread.
+It is not part of the ledger: it holds secrets, no decision reads it, and it must not slow down the ledger's thread.
 """
 
 import contextlib
@@ -28,7 +29,7 @@ from corral.core.model.errors import BackendFailed, Refused
 log = logging.getLogger(__name__)
 
 SENT_KEPT_S = 30 * 86400.0
-"""How long it is known that a message was delivered."""
+"""The time for which the id of a delivered message is kept."""
 
 _FORMAT = 1
 _BUSY_TIMEOUT_S = 5.0
@@ -45,7 +46,7 @@ CREATE TABLE IF NOT EXISTS users (name TEXT PRIMARY KEY, uid INTEGER NOT NULL, u
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A message that waits to be sent, and when it was taken (Unix seconds of the server's clock)."""
+    """A waiting message, and when it was accepted (Unix seconds of the server's clock)."""
 
     message: Outgoing
     taken_at: float
@@ -53,7 +54,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class UserChannel:
-    """The channel of one user; `uid` was theirs when it was set: a later user of the same name is somebody else."""
+    """The channel of one user. `uid` is the user's when it was set: a later user of the same name has another uid."""
 
     user: str
     uid: int
@@ -62,9 +63,8 @@ class UserChannel:
 
 
 class Outbox:
-    """The file, made when it is first used, readable by its owner alone. Every call may raise BackendFailed.
-
-    Safe between threads.
+    """The file. It is created at first use and readable by its owner only. Thread-safe. Every call may raise
+    BackendFailed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,11 +73,11 @@ class Outbox:
         self._opened: sqlite3.Connection | None = None
 
     def exists(self) -> bool:
-        """Whether anything was ever written. A server that has no channels makes no file."""
+        """Return whether anything was ever stored. A server without channels creates no file."""
         return self._path.exists()
 
     def take(self, channel: str, messages: Sequence[Waiting]) -> list[Waiting]:
-        """Write messages down, flushed. Returns those that are new: neither waiting nor delivered already."""
+        """Store messages, flushed to disk. Return the new ones: neither waiting nor delivered before."""
         new = []
         with self._connection() as db:
             for one in messages:
@@ -89,7 +89,7 @@ class Outbox:
         return new
 
     def waiting(self, channel: str) -> list[Waiting]:
-        """What waits for a channel, the oldest first."""
+        """Return the waiting messages of a channel, the oldest first."""
         with self._connection() as db:
             rows = db.execute("SELECT taken_at, message FROM waiting WHERE channel = ? ORDER BY rowid", (channel,))
             found = [_read(taken_at, message) for taken_at, message in rows]
@@ -101,12 +101,12 @@ class Outbox:
         return whole
 
     def channels(self) -> list[str]:
-        """The channels for which something waits."""
+        """Return the channels with waiting messages."""
         with self._connection() as db:
             return [channel for (channel,) in db.execute("SELECT DISTINCT channel FROM waiting ORDER BY channel")]
 
     def sent(self, channel: str, message_ids: Sequence[str], at: float) -> None:
-        """They were delivered: they wait no more, and are not taken again."""
+        """Record the delivery of these messages: they no longer wait, and are not accepted again."""
         with self._connection() as db:
             for message_id in message_ids:
                 db.execute("INSERT OR REPLACE INTO sent VALUES (?, ?, ?)", (channel, message_id, at))
@@ -114,7 +114,7 @@ class Outbox:
             db.execute("DELETE FROM sent WHERE at < ?", (at - SENT_KEPT_S,))
 
     def drop(self, channel: str, message_ids: Sequence[str] | None = None) -> None:
-        """These, or all that wait for the channel, are not sent any more."""
+        """Delete these messages of the channel, or all that wait for it (None)."""
         with self._connection() as db:
             if message_ids is None:
                 db.execute("DELETE FROM waiting WHERE channel = ?", (channel,))
@@ -123,13 +123,13 @@ class Outbox:
             db.executemany("DELETE FROM waiting WHERE channel = ? AND id = ?", rows)
 
     def failing(self) -> dict[str, float]:
-        """Channels that people were told do not work, with since when."""
+        """Return the channels whose failure was reported, with the start of the failure."""
         with self._connection() as db:
             rows = db.execute("SELECT channel, since FROM failing").fetchall()
         return {channel: since for channel, since in rows if _is_time(since)}
 
     def set_failing(self, channel: str, since: float | None) -> None:
-        """That it does not work since then, or (None) that it works again."""
+        """Record that the channel fails since then, or (None) that it works again."""
         with self._connection() as db:
             if since is None:
                 db.execute("DELETE FROM failing WHERE channel = ?", (channel,))
@@ -137,7 +137,7 @@ class Outbox:
                 db.execute("INSERT OR REPLACE INTO failing VALUES (?, ?)", (channel, since))
 
     def users(self) -> list[UserChannel]:
-        """The channels of users."""
+        """Return the channels of users."""
         with self._connection() as db:
             rows = db.execute("SELECT name, uid, url, set_at FROM users ORDER BY name").fetchall()
         whole = [UserChannel(*row) for row in rows if _is_user(row)]
@@ -146,13 +146,13 @@ class Outbox:
         return whole
 
     def set_user_channel(self, channel: UserChannel) -> None:
-        """Give a user a channel in place of what there was."""
+        """Set a user's channel, in place of an earlier one."""
         row = (channel.user, channel.uid, channel.url, channel.set_at)
         with self._connection() as db:
             db.execute("INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?)", row)
 
     def remove_user_channel(self, user: str) -> bool:
-        """Forget a user's channel. False where there was none."""
+        """Delete a user's channel. Return False if there was none."""
         with self._connection() as db:
             return bool(db.execute("DELETE FROM users WHERE name = ?", (user,)).rowcount)
 
@@ -177,7 +177,7 @@ class Outbox:
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         db = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, check_same_thread=False)
         try:
-            # Deleted secrets are overwritten, and no log beside the file keeps them.
+            # Deleted secrets are overwritten, and no separate log file keeps them.
             for pragma in ("journal_mode=TRUNCATE", "synchronous=FULL", "secure_delete=ON"):
                 db.execute(f"PRAGMA {pragma}")
             found = db.execute("PRAGMA user_version").fetchone()[0]
@@ -193,7 +193,7 @@ class Outbox:
 
 
 def _read(taken_at: object, written: str | bytes) -> Waiting | None:
-    """The message that a row has, None where the row is damaged."""
+    """Return the message of a row, None if the row is damaged."""
     try:
         message = Outgoing(**json.loads(written))
     except (ValueError, TypeError, RecursionError):
@@ -204,7 +204,7 @@ def _read(taken_at: object, written: str | bytes) -> Waiting | None:
 
 
 def _is_user(row: tuple[Any, ...]) -> bool:
-    """Whether a row is the channel of a user, and not damaged."""
+    """Return whether a row is an undamaged channel of a user."""
     name, uid, url, set_at = row
     try:
         kind_of(url)

@@ -1,4 +1,4 @@
-"""Threads that send what waits in queues: of each queue one message at a time, in its order."""
+"""Threads that send the messages of queues: one message of each queue at a time, in order."""
 
 import logging
 import threading
@@ -16,25 +16,25 @@ from corral.core.model.errors import BackendFailed
 log = logging.getLogger(__name__)
 
 MOST_INCOMING = 10_000
-"""So many messages wait to be written down; that takes a disk that hangs."""
+"""The most messages that wait to be stored; only a hanging disk lets so many wait."""
 
 _AFTER_FAULT_S = 1.0
 
 _END_S = 1.0
-"""A server that stops waits so long for a message that is on its way."""
+"""The time for which a stopping server waits for a message in delivery."""
 
 Attempt = Callable[[str, Outgoing, ChannelProcess], Outcome | None]
-"""Tries a message once, in a channel; None where there is no such channel any more."""
+"""Tries once to send a message through a channel; None if the channel no longer exists."""
 
 MostAtOnce = Callable[[str], int]
-"""How many messages of a group a channel is told as one."""
+"""Returns how many messages of a group may be combined into one for a channel."""
 
 Report = Callable[[str, Waiting, str, str | None], None]
-"""Hears of a channel, a message, a result (`delivered`, `retried`, `given_up`, `dropped`), and why."""
+"""Called with a channel, a message, a result (`delivered`, `retried`, `given_up`, `dropped`), and its reason."""
 
 
 class SendingThreads:
-    """Some queues with `count` threads, which begin with the first message. `put` never blocks."""
+    """Several queues served by `count` threads, which start with the first message. `put` never blocks."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class SendingThreads:
         self._disk_failed = False
 
     def put(self, channel: str, message: Outgoing) -> bool:
-        """Have a message written down and sent. False where there is no room for it."""
+        """Have a message stored and sent. Return False if there is no room for it."""
         waiting = Waiting(message, self._clock.now())
         with self._changed:
             if self._closing or len(self._incoming) >= MOST_INCOMING:
@@ -77,7 +77,7 @@ class SendingThreads:
         return True
 
     def put_written(self, channel: str, waiting: list[Waiting]) -> None:
-        """Have messages sent that the outbox has already."""
+        """Send messages that the outbox has already."""
         with self._changed:
             dropped = self._enqueue(channel, waiting)
             if waiting:
@@ -86,18 +86,18 @@ class SendingThreads:
         self._drop(channel, dropped)
 
     def forget(self, channel: str) -> int:
-        """Send nothing more of what waits there; how many messages that was."""
+        """Drop the waiting messages of the channel. Return their number."""
         with self._changed:
             queue = self._queues.pop(channel, None)
             return 0 if queue is None else queue.clear()
 
     def failures(self, channel: str) -> int:
-        """How many tries in a row have failed."""
+        """Return the number of failed tries in a row."""
         queue = self._queues.get(channel)
         return 0 if queue is None else queue.failures
 
     def close(self) -> None:
-        """Begin no more; what was not sent stays in the outbox."""
+        """Stop. Messages that were not sent stay in the outbox."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -131,12 +131,12 @@ class SendingThreads:
                 if channel is not None:
                     self._try(channel, process)
             except Exception:
-                # What is told decides nothing: a fault in it ends no server.
+                # No decision depends on messages, so an error here does not end the server.
                 log.exception("%s: a round broke; it goes on (please report this)", self._name)
                 self._pause(channel)
 
     def _pause(self, channel: str | None) -> None:
-        """Let no fault that comes again at once take a whole processor."""
+        """Pause after an error, so that a repeated error does not take a whole processor."""
         with self._changed:
             self._changed.wait_for(lambda: self._closing, _AFTER_FAULT_S)
             if channel is not None:
@@ -144,7 +144,7 @@ class SendingThreads:
                 self._changed.notify()
 
     def _next(self) -> tuple[str | None, list[tuple[str, Waiting]]]:
-        """A queue whose turn it is, and what has come in; neither when this is closed."""
+        """Return a channel whose next try is due, or the incoming messages; neither if this is closed."""
         while True:
             incoming = list(self._incoming)
             self._incoming.clear()
@@ -165,7 +165,7 @@ class SendingThreads:
             self._changed.wait(None if first is None else first[0] - now)
 
     def _take(self, incoming: list[tuple[str, Waiting]]) -> None:
-        """Write down what has come in; where the disk takes nothing, send it all the same."""
+        """Store incoming messages. If the disk accepts none, they are sent anyway."""
         by_channel: dict[str, list[Waiting]] = {}
         for channel, waiting in incoming:
             by_channel.setdefault(channel, []).append(waiting)
@@ -199,7 +199,7 @@ class SendingThreads:
         with self._changed:
             self._busy.discard(channel)
             self._changed.notify()
-            # The channel may have been removed meanwhile, and a try that the stop has ended is none.
+            # The channel may have been removed meanwhile. A try that was ended by the stop does not count.
             if queue is None or not heads or self._queues.get(channel) is not queue:
                 return
             if outcome is None:
@@ -217,7 +217,7 @@ class SendingThreads:
     def _tried(
         self, channel: str, heads: list[Waiting], queue: ChannelQueue, process: ChannelProcess
     ) -> Outcome | None:
-        """What came of a try. What nobody foresaw is a try that failed: a message that cannot be told is given up."""
+        """Return the result of a try. An unexpected error is a failed try, so such a message is given up in the end."""
         try:
             return self._attempt(channel, _told(heads, queue), process)
         except Exception as error:
@@ -232,7 +232,7 @@ class SendingThreads:
         return "given_up" if queue.failed(now, self._clock.now()) else "retried"
 
     def _note(self, channel: str, heads: list[Waiting], result: str) -> None:
-        """Write down what came of a try."""
+        """Store the result of a try."""
         ids = [one.message.id for one in heads]
         if result == "delivered":
             self._settle(lambda: self._outbox.sent(channel, ids, self._clock.now()))
@@ -252,7 +252,7 @@ class SendingThreads:
 
 
 def _told(heads: list[Waiting], queue: ChannelQueue) -> Outgoing:
-    """The messages as one, with how many before them there was no room for."""
+    """Return the messages combined into one, with the number of messages that were dropped before them."""
     message = as_one([one.message for one in heads])
     if not queue.dropped:
         return message

@@ -1,7 +1,7 @@
-"""Which alerts fire: a pure function of what was, what is seen, and the time.
+"""Decides which alerts fire: a pure function of the earlier state, the observations, and the time.
 
-What fired is durable: the alerts and silences of a view. What has not fired yet, the conditions that hold but not for
-long enough, is in memory alone: after a restart their time begins again.
+Fired alerts are durable: they are the alerts and silences of a view. Conditions that hold but not for long enough are
+in memory only: after a restart their time starts again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,32 +21,38 @@ from corral.features.alerts.facts import AlertFired, AlertForgotten, AlertResolv
 
 MOST_OF_A_RULE = 200
 MOST_FIRING = 2000
-"""A rule fires for so many subjects at most, and all rules for so many, so that a broken rack, or rule, is no flood."""
+"""The most subjects for which a rule fires, and the most for all rules: a failed rack, or a wrong rule, causes no
+flood.
+"""
 
 UNHEARD_S = 24 * 3600.0
-"""So long an alert stays whose subject can no longer be read: nobody knows whether it is over."""
+"""An alert whose subject cannot be read is kept for this long, because its state is unknown."""
 
 AGAIN_AFTER_S = 300.0
-"""What was over fires again no sooner: a reading that jumps about its threshold is told, and written, now and then."""
+"""The shortest time after its end before an alert fires again: a reading that oscillates around its threshold fires
+rarely.
+"""
 
 GONE_S = 600.0
 COMING_BACK = frozenset({SubjectKind.DEVICE, SubjectKind.NODE})
-"""What is not seen of these for so long is gone; nodes join a server again after its start."""
+"""Subjects of these kinds count as gone after this time without an observation. Nodes join again after a server's
+start.
+"""
 
 KEPT_S = 7 * 86400.0
 MOST_KEPT = 500
-"""Alerts that are over are listed for so long, and so many of them."""
+"""The time for which resolved alerts are listed, and their largest number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What rules judge: one device, job, queue, as it was seen.
+    """A subject that rules judge: one device, job or queue, as observed.
 
     Attributes:
-        name: with its kind, as in `Alert.subject`.
-        called: what to call it in a sentence.
-        readings: what rules judge; None is not known.
-        owner: the user whose job it is.
+        name: the name with its kind, as in `Alert.subject`.
+        called: the name for use in a sentence.
+        readings: the values that rules judge; None is unknown.
+        owner: the user of a job.
     """
 
     name: str
@@ -58,12 +64,14 @@ class Subject:
 
 
 Seen = Mapping[SubjectKind, Sequence[Subject]]
-"""All subjects of the kinds that were looked at. One that is not among them is there no more."""
+"""All subjects of the observed kinds. A subject that is missing from these no longer exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A condition that holds, but not for long enough: for `held_s`, last seen so at `seen_at` (None: not heard)."""
+    """A condition that holds, but not for long enough: for `held_s`, last observed at `seen_at` (None: not
+    readable).
+    """
 
     since: float
     held_s: float = 0.0
@@ -72,13 +80,13 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is known beside the alerts themselves.
+    """The state beside the alerts themselves.
 
     Attributes:
         pending: conditions that hold, by rule and then by subject.
-        held_at: when the condition of an alert held last, by its id.
-        unheard_since: since when the subject of an alert cannot be read, by its id.
-        left_out: how many subjects a rule would fire for beyond `MOST_OF_A_RULE`, by its name.
+        held_at: the last time at which the condition of an alert held, by the alert's id.
+        unheard_since: the time since which the subject of an alert cannot be read, by the alert's id.
+        left_out: the number of subjects for which a rule would fire beyond the limits, by its name.
     """
 
     pending: Mapping[str, Mapping[str, Pending]] = field(default_factory=dict)
@@ -89,12 +97,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a look came to.
+    """The results of a round.
 
     Attributes:
-        memory: for the next look.
-        facts: what to write, in order.
-        messages: what to tell once that is written, with the channel of each.
+        memory: the memory for the next round.
+        facts: the facts to write, in order.
+        messages: the messages to send after the facts are written, with the channel of each.
     """
 
     memory: Memory
@@ -104,7 +112,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A rule, ready to judge: whether it begins to fire, and whether what fires goes on."""
+    """A rule with its functions: whether it begins to fire, and whether its alert goes on."""
 
     rule: AlertRule
     begins: Judge
@@ -112,7 +120,7 @@ class Judged:
 
     @classmethod
     def of(cls, rule: AlertRule) -> "Judged":
-        """The functions of a rule."""
+        """Return the rule with its functions."""
         begins = judge_of(rule.when.condition)
         goes_on = begins if rule.clear is None else judge_of(clearing_at(rule.when, rule.clear))
         return cls(rule, begins, goes_on)
@@ -127,12 +135,12 @@ def advance(
     alerts: Iterable[Alert],
     silences: Iterable[AlertSilence],
 ) -> Step:
-    """One look: `alerts` and `silences` are those of the view, `now` is in Unix seconds."""
+    """Run one round. `alerts` and `silences` are those of the view, `now` is in Unix seconds."""
     return _Look(memory, alerts, silences, rules, now).over(seen)
 
 
 class _Look:
-    """What one look finds, while it looks."""
+    """The working state of one round."""
 
     def __init__(
         self,
@@ -164,7 +172,7 @@ class _Look:
         self._messages: list[tuple[str, AlertMessage]] = []
 
     def over(self, seen: Seen) -> Step:
-        """Judge all rules, tell what is silenced no more, and forget what is long over."""
+        """Judge all rules, report alerts whose silence has ended, and delete old alerts."""
         for silence in self._silences:
             if self._now >= silence.until:
                 self._facts.append(SilenceEnded(silence.id, by=ServerPart.ALERTS, at=self._now))
@@ -214,9 +222,9 @@ class _Look:
                 self._miss(firing[name], rule.when.kind)
 
     def _ripens(self, pending: dict[str, Pending], rule: AlertRule, name: str, holds: bool | None) -> bool:
-        """Note whether the condition holds; whether it has held for as long as the rule asks for.
+        """Record whether the condition holds. Return whether it has held for as long as the rule demands.
 
-        Time in which it could not be judged does not count.
+        Time in which the condition was unknown does not count.
         """
         before = pending.get(name)
         if not holds:
@@ -232,7 +240,9 @@ class _Look:
         return held_s >= rule.for_s
 
     def _may_fire(self, rule: AlertRule, name: str) -> bool:
-        """Whether it was not over just now. An event leaves nothing that could be seen later, so it may at any time."""
+        """Return whether the alert may fire: it did not end just now. Rules for events (`keep_s`) may fire at any
+        time.
+        """
         return rule.keep_s > 0 or (rule.name, name) not in self._over_lately
 
     def _fire(self, rule: AlertRule, subject: Subject) -> None:
@@ -263,7 +273,7 @@ class _Look:
         self._facts.append(AlertFired(alert, by=ServerPart.ALERTS, at=self._now))
 
     def _go_on(self, judged: Judged, subject: Subject) -> None:
-        """Resolve an alert whose condition holds no more. What cannot be judged is left as it is, for a time."""
+        """Resolve an alert whose condition no longer holds. An alert that cannot be judged is kept, for UNHEARD_S."""
         alert = self._firing[judged.rule.name][subject.name]
         goes_on = judged.goes_on(subject.readings)
         if goes_on is None:
@@ -279,7 +289,7 @@ class _Look:
             self._resolve(alert, "it is over", _measured(alert.measure, subject))
 
     def _miss(self, alert: Alert, kind: SubjectKind) -> None:
-        """The subject is not among those that were seen. A node, and its devices, may only not have joined yet."""
+        """Handle an alert whose subject was not observed. A node and its devices may simply not have joined yet."""
         if kind in COMING_BACK and self._now - self._unheard.setdefault(alert.id, self._now) < GONE_S:
             return
         self._resolve(alert, f"{alert.subject} is there no more")
@@ -294,7 +304,7 @@ class _Look:
             self._tell(ended, AlertState.RESOLVED, value)
 
     def _tell_late(self) -> None:
-        """Tell what fires and was silenced, and is so no more. Whoever acknowledged it knows already."""
+        """Send the alerts that still fire after their silence has ended, but not the acknowledged ones."""
         untold = [
             alert
             for firing in self._firing.values()
@@ -322,7 +332,7 @@ class _Look:
 
 
 def message_of(alert: Alert, state: AlertState, at: float, value: float | None) -> AlertMessage:
-    """What is told of an alert at a time (Unix seconds)."""
+    """Return the message about an alert at a time (Unix seconds)."""
     sentence = (
         alert.sentence
         if state is AlertState.FIRED
@@ -345,7 +355,7 @@ def message_of(alert: Alert, state: AlertState, at: float, value: float | None) 
 
 
 def _causes(rule: AlertRule, subject: Subject) -> dict[str, float]:
-    """The readings that make the rule fire, by their series. None where words alone do, such as a model."""
+    """Return the readings that make the rule fire, by their series; empty if only texts do, such as a model."""
     found = {one.name: _measured(one.name, subject) for one in reasons(rule.when.condition, subject.readings)}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -367,5 +377,5 @@ def _shown(measure: str, value: float) -> str:
 
 
 def _id_of(rule: str, subject: str, now: float) -> str:
-    """An id that another alert has with a chance of one in four thousand million."""
+    """Return an id. Two alerts have the same id with a chance of one in four billion."""
     return blake2s(f"{rule}\0{subject}\0{now!r}".encode(errors="replace"), digest_size=4).hexdigest()

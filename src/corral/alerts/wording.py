@@ -1,4 +1,4 @@
-"""An alert as it is sent: words for people, and fields for programs."""
+"""Formats alerts for sending: text for people, and fields for programs."""
 
 import re
 import time
@@ -20,7 +20,7 @@ _COMMAND = re.compile(r"<(?=[!@#/a-zA-Z])")
 
 
 def outgoing(message: AlertMessage, *, since: float) -> Outgoing:
-    """What is sent of an alert. `since` is its `since` by the wall clock, Unix seconds."""
+    """Return the message to send for an alert. `since` is its `since` by the wall clock, Unix seconds."""
     resolved = message.state is AlertState.RESOLVED
     word = "resolved" if resolved else message.severity.value
     moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(since))
@@ -46,7 +46,7 @@ def outgoing(message: AlertMessage, *, since: float) -> Outgoing:
 
 
 def as_one(messages: Sequence[Outgoing]) -> Outgoing:
-    """What people are told of messages of one group: one sentence each."""
+    """Return messages of one group combined into one, with a sentence for each."""
     first = messages[0]
     if len(messages) == 1:
         return first
@@ -56,7 +56,9 @@ def as_one(messages: Sequence[Outgoing]) -> Outgoing:
 
 
 def in_name_of(cluster: str | None, message: Outgoing) -> Outgoing:
-    """The message with the name of the cluster that tells it, where it has one: people may hear of several."""
+    """Return the message with the name of the cluster, if there is one: people may receive messages of several
+    clusters.
+    """
     if cluster is None:
         return message
     title = f"{harmless(cluster)}: {message.title}"[:_LONGEST_TITLE]
@@ -64,9 +66,9 @@ def in_name_of(cluster: str | None, message: Outgoing) -> Outgoing:
 
 
 def harmless(text: str) -> str:
-    """Text for people that calls nobody and hides no link, whatever a user has named a job. Lines stay lines.
+    """Return text that mentions nobody and hides no link, whatever a user has named a job. Line breaks are kept.
 
-    Chats read `@channel`, `<!here>` and `[words](address)` in what they are sent.
+    Chat programs interpret `@channel`, `<!here>` and `[words](address)` in messages.
     """
     lines = [printable(line) for line in text[:MOST_CHARACTERS].split("\n")]
     return _COMMAND.sub("< ", _MENTION.sub("@ ", "\n".join(lines))).replace("](", "] (")

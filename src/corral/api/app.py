@@ -36,7 +36,7 @@ from corral.api.served_routes import ServedRoute, served
 
 _PREFIX = "/api/v1"
 _OTHER_NAMES = "/api"
-"""Where clients of another autotuner look for its paths."""
+"""The prefix under which clients of another autotuner look for its paths."""
 
 ROUTES: tuple[tuple[RouteTable, str], ...] = (
     (jobs.router, _PREFIX),
@@ -66,13 +66,13 @@ ROUTES: tuple[tuple[RouteTable, str], ...] = (
     (page_routes.login_router, _PREFIX),
     (page_routes.file_router, ""),
 )
-"""All routes, with what their paths begin with. The first that matches a path answers."""
+"""All routes, each table with the prefix of its paths. The first route that matches a path answers."""
 
 
 @cache
 def description() -> dict[str, Any]:
-    """The OpenAPI description of all routes, without a server."""
-    from corral.api.openapi import describe  # with pydantic, which nothing else of a server needs
+    """The OpenAPI description of all routes. It needs no running server."""
+    from corral.api.openapi import describe  # loads pydantic, which no other part of a server needs
 
     return describe(ROUTES)
 
@@ -80,7 +80,7 @@ def description() -> dict[str, Any]:
 def create_app(state: AppState) -> Starlette:
     """The ASGI application. `state.ends.on_change` must be subscribed to the ledger that the service writes.
 
-    Serve it with `corral.api.server`, whose connections name the peer; any other server would refuse every request.
+    Serve it with `corral.api.server`, whose connections name the peer. Any other server would refuse every request.
     """
     routes = [route for table, prefix in ROUTES for route in served(table, prefix)]
     app = Starlette(routes=routes)

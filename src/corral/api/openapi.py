@@ -1,6 +1,6 @@
-"""The OpenAPI description: each route names the classes of its body and answer, of which schemas are made here.
+"""The OpenAPI description. Each route names the classes of its body and answer; their schemas are made here.
 
-Loaded when somebody asks for it, for pydantic, which knows JSON Schema, takes a tenth of a server's start.
+It is loaded at the first request for it, because pydantic, which makes JSON Schema, takes a tenth of a server's start.
 """
 
 import inspect
@@ -37,7 +37,7 @@ _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 
 
 def describe(tables: Iterable[tuple[RouteTable, str]]) -> dict[str, Any]:
-    """The OpenAPI description of these routes, each table with what its paths begin with."""
+    """The OpenAPI description of these routes. Each table comes with the prefix of its paths."""
     paths: dict[str, dict[str, Any]] = {}
     taken: set[type[Any]] = set()
     for table, prefix in tables:
@@ -83,7 +83,7 @@ def _operation(route: ApiRoute, path: str, tag: str | None) -> dict[str, Any]:
 
 
 def _request_body(body: Body) -> dict[str, Any]:
-    """With `x-max-bytes`, which is how large it may be."""
+    """The description of a body, with `x-max-bytes` for its largest size."""
     content = json_of(body.cls) if body.cls else BYTES
     return {"required": body.cls is not None, "content": content, "x-max-bytes": body.most_bytes}
 
@@ -102,7 +102,7 @@ def _query_parameters(cls: type[Any]) -> list[dict[str, Any]]:
 
 
 def _schemas(taken: Iterable[type[Any]]) -> dict[str, Any]:
-    """The schemas of all rows and requests. Those of `taken` and what is in them allow no other fields."""
+    """The schemas of all rows and requests. The classes of `taken`, and the classes in them, allow no other fields."""
     modules = [import_module(found.name) for found in iter_modules(answers.__path__, f"{answers.__name__}.")]
     answered = [cls for module in modules for cls in _defined_in(module)]
     requested: list[type[Any]] = [Submission, JobChoice, JobUpdate, TuningSpec, ExperimentChange]
@@ -121,7 +121,7 @@ def _schemas(taken: Iterable[type[Any]]) -> dict[str, Any]:
     _close(schemas, {cls.__name__ for cls in taken})
     schemas[Request.__name__]["properties"]["gpus"] = gpu_number.SCHEMA
     for cls in answered:
-        # Defaults are for clients of older servers: this server sends every field but those that say otherwise.
+        # Defaults help clients of older servers. This server sends every field, except those marked `left_out`.
         properties = schemas[cls.__name__]["properties"]
         left_out = {key_of(f.name) for f in fields(cls) if f.metadata.get("left_out")}
         schemas[cls.__name__]["required"] = [name for name in properties if name not in left_out]
@@ -138,7 +138,7 @@ def _narrow(schema: dict[str, Any], limit: Mapping[str, Any]) -> None:
 
 
 def _close(schemas: dict[str, Any], names: set[str]) -> None:
-    """Requests are read strictly: objects of these classes, and those in them, allow no other fields."""
+    """Let the schemas of these names, and the objects in them, allow no other fields: requests are read strictly."""
     for name in names:
         schema = schemas[name]
         if schema.get("type") == "object" and "additionalProperties" not in schema:

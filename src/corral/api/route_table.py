@@ -1,4 +1,4 @@
-"""Routes as data: `corral.api.served_routes` serves them, and `corral.api.openapi` describes them when asked to."""
+"""Routes as data. `corral.api.served_routes` serves them, and `corral.api.openapi` describes them on request."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Awaitable[Any]])
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The body that a route takes: JSON of a `cls`, or, where that is None, bytes of any kind."""
+    """The body of a route's requests: JSON of a `cls`, or bytes of any kind if that is None."""
 
     cls: type[Any] | None
     most_bytes: int = MAX_BODY_BYTES
 
 
 class RouteDetails(TypedDict, total=False):
-    """What a route says of itself. One that names no answers is not in the description."""
+    """The declared details of a route. A route without `answers` is not in the description."""
 
     takes: Body
     query: type[Any]
@@ -27,7 +27,7 @@ class RouteDetails(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRoute:
-    """A method and a path with the endpoint that answers, `endpoint(request, context, **parameters of the path)`."""
+    """A method, a path and the endpoint that answers, `endpoint(request, context, **parameters of the path)`."""
 
     method: str
     path: str
@@ -35,26 +35,26 @@ class ApiRoute:
     name: str
     does: str
     open_to_all: bool
-    """Needs no token; its endpoint gets no context."""
+    """The route needs no token; its endpoint gets no context."""
 
     takes: Body | None = None
     query: type[Any] | None = None
     """The class of the query string."""
 
     answers: Mapping[int | str, Any] | None = None
-    """The description's `responses`."""
+    """The `responses` in the description."""
 
 
 @dataclass(frozen=True, slots=True)
 class SocketRoute:
-    """A path with the endpoint of its WebSocket, `endpoint(websocket, **parameters of the path)`."""
+    """A path and the endpoint of its WebSocket, `endpoint(websocket, **parameters of the path)`."""
 
     path: str
     endpoint: Callable[..., Awaitable[None]]
 
 
 class RouteTable:
-    """The routes of one subject, in the order in which they are looked through."""
+    """The routes of one subject, in the order in which they are matched."""
 
     def __init__(self, tag: str | None = None, *, open_to_all: bool = False) -> None:
         self.tag = tag
@@ -100,7 +100,7 @@ class RouteTable:
         does: str,
         **told: Unpack[RouteDetails],
     ) -> None:
-        """A route whose endpoint does not say by its own name and docstring what it does."""
+        """Add a route whose name and description do not come from its endpoint's name and docstring."""
         route = ApiRoute(
             method=method, path=path, endpoint=endpoint, name=name, does=does, open_to_all=self._open_to_all, **told
         )

@@ -1,4 +1,4 @@
-"""What all routes share: the objects they call, the caller of a request, and JSON made on worker threads."""
+"""The shared parts of all routes: the objects they call, the caller of a request, and JSON made on worker threads."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppState:
-    """What the routes of one application share. Kept at `app.state.corral`."""
+    """The objects that the routes of one application share. Kept at `app.state.corral`."""
 
     service: Service
     submitter: Submitter
@@ -68,7 +68,7 @@ class AppState:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """What one request works with: the shared objects, and the caller, who is authenticated."""
+    """The shared objects, and the authenticated caller, for one request."""
 
     service: Service
     submitter: Submitter
@@ -82,7 +82,7 @@ class RequestContext:
 
 
 async def request_context(request: HTTPConnection) -> RequestContext:
-    """Authenticates the caller."""
+    """The context of a request. Authenticates the caller."""
     state: AppState = request.app.state.corral
     caller = await state.authenticator.caller_of(request)
     return RequestContext(
@@ -102,13 +102,13 @@ _READ_ONLY: set[Callable[..., Any]] = set()
 
 
 def read_only(endpoint: Endpoint) -> Endpoint:
-    """Marks a POST that changes nothing, so that a token of scope `read` may use it."""
+    """Mark a POST that changes nothing, so that a token of scope `read` may use it."""
     _READ_ONLY.add(endpoint)
     return endpoint
 
 
 def least_scope(route: ApiRoute) -> TokenScope:
-    """What the token of who calls the route must have."""
+    """The least scope of a token that may call the route."""
     looks = route.method == "GET" or route.endpoint in _READ_ONLY
     return TokenScope.READ if looks else TokenScope.SUBMIT
 
@@ -117,18 +117,18 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=to_pl
 
 
 async def answer(call: Callable[..., Any], *args: Any, status: int = 200, **kwargs: Any) -> Response:
-    """The JSON of what the call returns. Both are made on a worker thread, because either may take long."""
+    """The JSON of the call's result. A worker thread runs the call and makes the JSON, because either may take long."""
     body = await on_worker(_json_of_call, call, args, kwargs)
     return Response(body, status, media_type="application/json")
 
 
 def json_response(data: Any, status: int = 200) -> Response:
-    """A small answer."""
+    """A small JSON answer, made at once."""
     return Response(to_json(data), status, media_type="application/json")
 
 
 def to_json(data: Any) -> bytes:
-    """JSON, without blanks, of plain data with rows in it."""
+    """Compact JSON of plain data that may contain rows."""
     return _encode(data).encode()
 
 

@@ -1,4 +1,4 @@
-"""The routes as Starlette serves them: the way to an endpoint is shorter than what the endpoint does."""
+"""Serve the routes with Starlette, with little code between a request and its endpoint."""
 
 from collections.abc import Awaitable, Callable, Iterator
 
@@ -17,7 +17,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def served(table: RouteTable, prefix: str) -> Iterator[BaseRoute]:
-    """The routes of a table, in their order. Parameters of a path go to the endpoint as they are."""
+    """The routes of a table, in their order. Endpoints get path parameters as text."""
     for route in table.routes:
         if isinstance(route, SocketRoute):
             yield WebSocketRoute(prefix + route.path, _socket(route.endpoint))
@@ -26,7 +26,7 @@ def served(table: RouteTable, prefix: str) -> Iterator[BaseRoute]:
 
 
 class ServedRoute(Route):
-    """A route that has just the method that it names: GET does not stand for HEAD."""
+    """A route with only its own method: Starlette would also answer HEAD for GET."""
 
     def __init__(self, path: str, route: ApiRoute) -> None:
         super().__init__(path, _Answering(_open_to_all(route) if route.open_to_all else _with_context(route)))
@@ -34,7 +34,7 @@ class ServedRoute(Route):
 
 
 class _Answering:
-    """The application that sends what a handler answers."""
+    """The ASGI application that sends the answer of a handler."""
 
     def __init__(self, handle: Handler) -> None:
         self._handle = handle
@@ -45,7 +45,7 @@ class _Answering:
 
 
 def _with_context(route: ApiRoute) -> Handler:
-    """Checks the scope of the caller's token. The request's `Intake` is in its state."""
+    """A handler that checks the scope of the caller's token, then calls the endpoint. Its request has an `Intake`."""
     endpoint = route.endpoint
     least = least_scope(route)
     most_bytes = route.takes.most_bytes if route.takes else MAX_BODY_BYTES

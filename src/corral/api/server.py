@@ -1,4 +1,4 @@
-"""Serves the application on prepared sockets with one event loop; a stop lets running requests finish."""
+"""Serve the application on prepared sockets with one event loop. At a stop, running requests may finish."""
 
 import asyncio
 import contextlib
@@ -27,16 +27,16 @@ from corral.core.model.errors import Conflict, Refused
 
 KEEP_ALIVE_S = 30
 GRACE_S = 5
-"""How long requests in progress may take to finish when the server stops."""
+"""The time that requests in progress have to finish when the server stops."""
 
 TOKENS_LOOKED_AT_S = 1.0
-"""How often it is looked whether a connection's token has ended."""
+"""The time between checks whether the tokens of open connections have ended."""
 
 _BACKLOG = 1024
 _UNANSWERED_MS = 60_000
 _SPARE_DESCRIPTORS = 128
 _MOST_RECEIVED_BYTES = 1024
-"""The longest message of a WebSocket that is taken. Nothing that the server listens to is sent to it."""
+"""The longest accepted message of a WebSocket. The server uses no message that clients send."""
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.%\w]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 class ApiServer:
     """Serves an application on sockets until `stop`.
 
-    `on_ready` is called from `run` as soon as requests are answered. Connections of `tls` are encrypted.
+    `run` calls `on_ready` as soon as requests are answered. Connections of `tls` are encrypted.
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class ApiServer:
         self._server = _Server(config, on_ready, tls, app.state.corral.authenticator.is_valid)
 
     def run(self) -> None:
-        """Serve. Returns after `stop`, when the requests in progress are done."""
+        """Serve until `stop`. Return when the requests in progress are done."""
         self._server.run(self._sockets)
 
     async def serve_also(self, listener: socket.socket) -> None:
-        """Answer on this socket too, while serving. Called on the event loop."""
+        """Answer on one more socket while serving. Called on the event loop."""
         await self._server.serve_also(listener)
 
     def serve_also_soon(self, listener: socket.socket) -> None:
-        """As `serve_also`, from any thread."""
+        """Answer on one more socket, as `serve_also` does. Safe from any thread."""
         self._server.serve_also_soon(listener)
 
     def stop(self) -> None:
@@ -98,15 +98,15 @@ class ApiServer:
 
 
 def _web_socket(**connection: Any) -> asyncio.Protocol:
-    """What uvicorn hands a connection over to that becomes a WebSocket."""
-    # With the first of them, because its libraries take a twentieth of a server's start.
+    """The protocol to which uvicorn hands over a connection that becomes a WebSocket."""
+    # Loaded with the first WebSocket, because its libraries take a twentieth of a server's start.
     from corral.api.connections.socket_protocol import EventSocketProtocol
 
     return EventSocketProtocol(**connection)
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its periodic tick, and without its signal handlers, which the whole process needs."""
+    """uvicorn without its periodic tick and its signal handlers. The whole process needs the signals."""
 
     def __init__(
         self,
@@ -148,9 +148,10 @@ class _Server(uvicorn.Server):
         self._on_ready()
 
     def _wake_at_signals(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Have the loop wake up for each signal, whose handler runs when Python next does anything.
+        """Wake the loop for each signal, because Python runs the handler only when it next runs code.
 
-        One that comes just before the loop waits, or to another thread, would be heard with the next request.
+        Without this, a signal that arrives just before the loop waits, or in another thread, is handled with the next
+        request.
         """
         if threading.current_thread() is not threading.main_thread():
             return
@@ -190,7 +191,7 @@ class _Server(uvicorn.Server):
         return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)  # type: ignore[call-arg]
 
     async def main_loop(self) -> None:
-        # uvicorn's tick would keep the date header and look for the end ten times a second; neither is wanted.
+        # uvicorn's tick would update the date header and check for the end ten times a second. Neither is needed.
         assert self._stopping is not None
         while not self.should_exit:
             with contextlib.suppress(TimeoutError):
@@ -198,9 +199,9 @@ class _Server(uvicorn.Server):
             self._cut_off_ended()
 
     def _cut_off_ended(self) -> None:
-        """Break off connections whose request in progress was made with a token that has ended, whatever it is for.
+        """Break off connections whose request in progress uses a token that has ended, whatever the request is for.
 
-        They are when this is seen for the second time, so that those that say why can do so.
+        A connection is broken off at the second check in a row, so that a response can first send the reason.
         """
         ended = frozenset(
             (connection, digest)
@@ -209,17 +210,17 @@ class _Server(uvicorn.Server):
             if not self._is_valid(digest)
         )
         for connection, _ in ended & self._ended:
-            # What is not sent yet is not waited for: who reads slowly would be told more for as long.
+            # Unsent data is dropped: otherwise a slow reader would receive data for longer.
             connection.transport.abort()
         self._ended = ended - self._ended
 
 
 def unix_socket(path: Path, *, for_everyone: bool) -> socket.socket:
-    """A listening Unix socket at `path`. Replaces the socket of a dead server.
+    """A listening Unix socket at `path`. It replaces the socket of a dead server.
 
-    The kernel names the user of each connection, so a server for several users opens it `for_everyone` (mode 0666);
-    otherwise only its own user can connect (0600). Raises Conflict if a server listens there, Refused if the path is
-    not a socket.
+    The kernel names the user of each connection. So a server for several users opens the socket `for_everyone` (mode
+    0666); otherwise only its own user can connect (0600). Raises Conflict if a server listens there, Refused if the
+    path is not a socket.
     """
     if path.is_socket():
         if _answers(path):
@@ -235,10 +236,10 @@ def unix_socket(path: Path, *, for_everyone: bool) -> socket.socket:
 
 
 def bound_socket(path: Path, *, for_everyone: bool) -> socket.socket:
-    """A listening Unix socket at `path`, where nothing is yet. Raises Refused."""
+    """A listening Unix socket at `path`, where no file may exist. Raises Refused."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # The file gets the mode of the socket it is made from, so there is no moment in which others may connect.
+        # The file inherits the mode of the socket, so there is no moment in which other users can connect.
         os.fchmod(listener.fileno(), 0o600)
         listener.bind(os.fspath(path))
         if for_everyone:
@@ -251,10 +252,10 @@ def bound_socket(path: Path, *, for_everyone: bool) -> socket.socket:
 
 
 def tcp_socket(address: str, *, encrypted: bool = False, insecure: bool = False) -> socket.socket:
-    """A listening TCP socket at HOST:PORT; port 0 takes a free port (see `getsockname`).
+    """A listening TCP socket at HOST:PORT. Port 0 takes a free port (see `getsockname`).
 
-    Raises Refused for an invalid address, for one that cannot be listened on, and for one that other machines can reach
-    if it is neither `encrypted` nor explicitly `insecure`.
+    Raises Refused for an invalid address, and for an address that cannot be listened on. Also for an address that other
+    machines can reach, if the socket is neither `encrypted` nor explicitly `insecure`.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None or int(match["port"]) > 65535:
@@ -267,11 +268,11 @@ def tcp_socket(address: str, *, encrypted: bool = False, insecure: bool = False)
         listener = socket.create_server((host, int(match["port"])), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise Refused(f"cannot listen on {address}: {error.strerror or error}", field="listen") from None
-    # What is accepted inherits it: else a body that follows its head waits 40 ms for the client to acknowledge that.
+    # Accepted connections inherit this option. Without it, a body after its head waits 40 ms for an acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # A machine that was switched off while it was told something is not told for hours.
+    # Without this, the server would not notice for hours that a client machine was switched off during an answer.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNANSWERED_MS)
-    # What was bound is judged: a name may mean any address.
+    # The check uses the bound address, because a name may mean any address.
     if not encrypted and not is_loopback(listener.getsockname()[0]):
         if not insecure:
             listener.close()
@@ -298,6 +299,6 @@ def _answers(path: Path) -> bool:
 
 
 def _most_connections() -> int:
-    """Connections at once, so that files for jobs and ledger can still be opened."""
+    """The most connections at once. They leave enough file descriptors for jobs and the ledger."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 65536 if soft == resource.RLIM_INFINITY else max(64, soft - _SPARE_DESCRIPTORS)

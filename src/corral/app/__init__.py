@@ -1,4 +1,4 @@
-"""Servers as they run: put together from the rooms, as a process, and begun with an empty ledger.
+"""The server as a running process: it wires all rooms together, runs as a process, and can begin with an empty ledger.
 
 Start with `server`.
 """

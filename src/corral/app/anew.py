@@ -1,4 +1,4 @@
-"""`corral up --anew`: begin with an empty ledger, unless something that the one before has started still runs."""
+"""`corral up --anew`: begin with an empty ledger, unless something that the previous server has started still runs."""
 
 import logging
 import os
@@ -24,9 +24,9 @@ _MOST_NAMED = 10
 
 
 def begin_anew(home: Home, settings: Settings) -> None:
-    """Move aside what an earlier ledger has left, for a process that holds the lock of the home.
+    """Move the files of an earlier ledger aside. The calling process must hold the lock of the home.
 
-    Raises Conflict where something of it runs, or where that cannot be known; OSError.
+    Raises Conflict if something of the earlier ledger runs, or if that cannot be determined. Raises OSError.
     """
     there = [*_users_of_the_ledger(home), *_processes(home), *_containers(home), *_pods(home, settings)]
     if there:
@@ -43,7 +43,7 @@ def begin_anew(home: Home, settings: Settings) -> None:
 
 
 def _users_of_the_ledger(home: Home) -> Iterator[str]:
-    """Processes that have it open: a server whose lock was removed, or a program that somebody looks into it with."""
+    """The processes that have the ledger open: a server whose lock was removed, or a program that reads the ledger."""
     try:
         ledger = (home.root / "ledger.db").stat()
     except OSError:
@@ -80,7 +80,7 @@ def _user_of(pid: int) -> str:
 def _processes(home: Home) -> Iterator[str]:
     for one in homes(home):
         for launch, pid in still_running(one.root).items():
-            # Anybody can give a process such a mark, and where the records are gone nothing tells whose launch it was.
+            # Any process can carry such a mark. Without the records, nothing shows whose launch it was.
             yield f"job {launch} (process {pid}{_user_of(pid)})"
 
 
@@ -93,7 +93,7 @@ def _containers(home: Home) -> Iterator[str]:
                 "--anew: jobs ran in containers here, and Docker has no socket: start Docker, then try again"
             )
         return
-    # Here, because its library is large.
+    # The Docker library is large, so it is imported here.
     from corral.host.runtimes.docker.daemon_calls import LOOK_TIMEOUT_S, Daemon, DaemonRefused, DaemonUnreachable
 
     try:

@@ -29,22 +29,24 @@ if TYPE_CHECKING:
 log = logging.getLogger("corral")
 
 BROKEN = 70
-"""Exit status after a broken invariant: EX_SOFTWARE of sysexits.h."""
+"""The exit status after a broken invariant: EX_SOFTWARE of sysexits.h."""
 
 
 _M_ARENA_MAX = -8
-"""The number of this option of mallopt(3) in glibc's malloc.h."""
+"""The number of the option M_ARENA_MAX of mallopt(3) in glibc's malloc.h."""
 
 KUBERNETES = "kubernetes"
-"""The engine to which the options that name a cluster belong."""
+"""The engine for which the options that name a cluster are valid."""
 
 _ARENAS = 2
-"""Of the C library's memory. It gives each thread one of its own otherwise, which keeps the most that the thread ever
-needed: after ten minutes under load, 90 of a server's 200 MiB. Python's own small objects are in none of them."""
+"""The number of memory arenas of the C library. By default each thread has its own arena, which keeps the most memory
+that the thread ever needed. After ten minutes under load, this was 90 of a server's 200 MiB. Python allocates its own
+small objects elsewhere.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until SIGTERM or SIGINT. 0 after an orderly stop, 1 when the server could not start."""
+    """Serve until SIGTERM or SIGINT. Return 0 after an orderly stop, 1 if the server could not start."""
     options = parse_options(argv)
     limit_arenas()
     log_to_stderr()
@@ -53,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         home = Home(options.home.absolute()) if options.home else find_home(os.environ, Path.cwd())
         load = partial(settings_with, home, options)
         settings = load()
-        # Asked for first, because a path that is too long for a socket should cost nobody a ledger.
+        # The socket paths are checked first: a path that is too long for a socket must not cost a ledger.
         _ = home.socket, home.notify_socket
         with only_process_of(home):
             if options.anew:
@@ -71,19 +73,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def limit_arenas() -> bool:
-    """Have threads share the C library's memory. Whether it has such a limit: musl has none, and needs none."""
+    """Let threads share the C library's memory. Return whether it has this limit: musl has none, and needs none."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and mallopt(_M_ARENA_MAX, _ARENAS) == 1
 
 
 def _serve(home: Home, settings: Settings, load: Callable[[], Settings], options: argparse.Namespace) -> None:
-    # What a server loads and reads at its start stays. Looking again and again whether it might go took nearly half of
-    # a start over a large cluster, and an eighth of the smallest.
+    # Objects that a server loads at its start stay alive. The garbage collector, which would check them repeatedly,
+    # took nearly half of a start over a large cluster, and an eighth of the smallest start.
     gc.disable()
     from corral.app.server import Server
 
     def on_ready(running: Server) -> None:
-        # What is alive now lives until the end: no collection need look at it again.
+        # The objects that are alive now live until the end, so no collection needs to check them again.
         gc.collect()
         gc.freeze()
         gc.enable()
@@ -104,7 +106,7 @@ def _serve(home: Home, settings: Settings, load: Callable[[], Settings], options
 
 
 def _crash(failure: threading.ExceptHookArgs) -> None:
-    """A thread broke on something nobody foresaw. Half a server would lie: end, and let the next one recover."""
+    """End the process: a thread had an unforeseen error. A half-working server would mislead; the next one recovers."""
     thread = failure.thread.name if failure.thread is not None else "unknown"
     cause = failure.exc_value
     log.critical("the %s thread broke; the server ends, its jobs run on", thread, exc_info=cause)
@@ -112,7 +114,7 @@ def _crash(failure: threading.ExceptHookArgs) -> None:
 
 
 def settings_with(home: Home, options: argparse.Namespace) -> Settings:
-    """The settings of the home, with the engine and the cluster that the options name over them. Raises Refused."""
+    """The settings of the home. The options override their engine and cluster. Raises Refused."""
     settings = load_settings(home.config_file)
     if options.mock is not None:
         if options.engine is not None:
@@ -150,7 +152,7 @@ def _listening(options: argparse.Namespace) -> "Listening | None":
 
 
 def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The options of a server's process; of this one, where None is given."""
+    """The options of a server's process. None stands for the arguments of this process."""
     parser = argparse.ArgumentParser(
         prog="python -m corral.daemon", description="The Corral server, in the foreground."
     )
@@ -172,7 +174,7 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def leave(status: int) -> NoReturn:
-    """End the process, all of which is closed. Its threads may still make answers that nobody waits for any more."""
+    """End the process, after everything was closed. Other threads may still compute answers for which nobody waits."""
     logging.shutdown()
     sys.stdout.flush()
     os._exit(status)

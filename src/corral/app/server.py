@@ -1,4 +1,4 @@
-"""The composition root: one server, put together from its rooms."""
+"""The composition root: it builds one server from all rooms."""
 
 import logging
 import os
@@ -79,20 +79,20 @@ from corral.tuner.tuner_processes import TaskOfUser, TunerProcesses
 log = logging.getLogger("corral")
 
 SITE_REMARKS_INTERVAL_S = 5.0
-"""So often it is looked whether nodes have come or gone, and what that means for the settings."""
+"""The interval between checks whether nodes have come or gone, and what follows for the settings."""
 
 LEDGER_INTERVAL_S = 1.0
-"""So often a server that writes nothing looks whether its ledger is still there."""
+"""The interval at which an idle server checks whether its ledger is still there."""
 
 SOCKET_INTERVAL_S = 1.0
-"""So often it is looked whether the Unix socket is still there."""
+"""The interval between checks whether the Unix socket is still there."""
 
 TOKEN_USES_INTERVAL_S = 60.0
-"""When tokens were used last is brought to disk so often."""
+"""The interval at which the times of the tokens' last uses are written to disk."""
 
 
 class Server:
-    """Every part of a running server, wired. `run` serves until `stop`; the jobs outlive it."""
+    """All parts of a running server, wired together. `run` serves until `stop`. Jobs continue to run after it."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Server:
         listen: Listening | None,
         on_ready: Callable[["Server"], None],
     ) -> None:
-        """`load` reads the settings anew, with what this server's options say over them."""
+        """`load` reads the settings again. The options of this server override them."""
         self._channels_checked = checking_channels(settings.channels, settings.places)
         self._home = home
         self._settings = settings
@@ -113,9 +113,9 @@ class Server:
             home.ledger_url, first_view(settings), partial(refuse_without_ledger, home), slices=SLICES
         )
         self._experiment_table = ExperimentTable(self._ledger.database)
-        # Before anything here is tidied up.
+        # This must happen before any file is tidied up.
         self._skip_numbers([highest_number(home, self._ledger.last_fact_at)])
-        # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
+        # Without jobs no durations are measured, so a wall clock that was set after the boot can be trusted.
         self._clock = SystemClock(home.clock_file, anew=not self._ledger.view().jobs)
         self._started_at = self._clock.now()
         self._engine = self._make_engine(mock)
@@ -149,10 +149,10 @@ class Server:
         self._api = self._make_api(on_ready)
 
     def run(self) -> None:
-        """Bring ledger and nodes together, then decide, act and answer until `stop` is called."""
+        """Reconcile ledger and nodes, then decide, act and answer until `stop` is called."""
         try:
             self._hub.start(self._core.listener)
-            # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
+            # This commit is queued after the first observations: no request is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()
             self._channels_checked.result()
             self._site.begin()
@@ -167,11 +167,11 @@ class Server:
             raise LedgerFailed(lost)
 
     def stop(self) -> None:
-        """Answer no more and let `run` return. Safe from a signal handler, and before `run`."""
+        """Answer no more requests and let `run` return. Safe from a signal handler, and before `run`."""
         self._api.stop()
 
     def _look_after_ledger(self) -> None:
-        """A server without its ledger can neither decide nor record anything: it ends, and the next one says why."""
+        """Stop the server if its ledger is lost: it can neither decide nor record. The next server says why."""
         if self._ledger.lost is not None:
             self._api.stop()
 
@@ -179,7 +179,7 @@ class Server:
         self._unix.look()
 
     def reload(self) -> None:
-        """Read settings and certificate again, as far as a running server takes them on. Safe from a signal handler."""
+        """Read the settings that can change at run time, and the certificate, again. Safe from a signal handler."""
         self._site.reload_soon()
 
     def _renew_certificate(self) -> None:
@@ -188,17 +188,17 @@ class Server:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Where the server answers, for a person."""
+        """The addresses at which the server answers, for a person."""
         return (str(self._home.socket), *([] if self._tcp is None else [self._tcp.url]))
 
     @property
     def remarks(self) -> Sequence[str]:
-        """What whoever starts the server is to know, besides that it answers: sentences."""
+        """Sentences that the person who starts the server should read."""
         return self._engine.remarks
 
     @property
     def gpus_here(self) -> dict[str, int]:
-        """The real GPUs of this host, by UUID with their index."""
+        """The real GPUs of this host: their indexes by UUID."""
         if not self._engine.traits.here:
             return {}
         nodes = self._ledger.view().nodes.values()
@@ -211,7 +211,7 @@ class Server:
             try:
                 onlooker.close()
             except Exception:
-                # Jobs and their ledger are closed in order, whatever breaks in what only notes and tells.
+                # Jobs and their ledger must be closed in order, even if a part that only records or reports fails.
                 log.exception("%s: its last round broke; what it had not written is lost", type(onlooker).__name__)
         self._core.close()
         self._hub.stop()
@@ -230,7 +230,7 @@ class Server:
         self._hub.remove(name)
 
     def _skip_numbers(self, known: Iterable[int]) -> None:
-        """Begin above numbers that anything but the ledger knows: it may have been restored from an older copy."""
+        """Skip ids that anything besides the ledger knows: the ledger may have been restored from an older copy."""
         highest = max(known, default=0)
         if self._ledger.skip_ids(highest):
             log.warning("the ledger is older than job %d, which it does not know: ids go on from there", highest)
@@ -348,7 +348,7 @@ class Server:
         notifications = Notifications(self._ledger, self._nodes, self._clock)
         return (
             *job_patrols(self._core, self._ledger, self._hub, self._clock, self._settings),
-            # These note and tell what happens: jobs run and start without them.
+            # These patrols only record and report. Jobs run and start without them.
             *self._history.patrols,
             *self._alerting.patrols,
             onlooker("notifications", notifications.look, LOOK_INTERVAL_S),
@@ -360,7 +360,7 @@ class Server:
         )
 
     def _tasks_to_run(self) -> tuple[TaskOfUser, ...]:
-        """Those that run, and those of which experiments are left to be stopped."""
+        """The tasks that run, and the tasks with experiments that must still be stopped."""
         tuner = self._ledger.snapshot().of(TunerSlice)
         left = {experiment.task_id for experiment in tuner.experiments.values()}
         return tuple(
@@ -394,13 +394,13 @@ class Server:
 
 
 def _checked(settings: Settings) -> Settings:
-    """The settings, unless there is a mistake in the URL of a channel: raises Refused."""
+    """Return the settings. Raises Refused if the URL of a channel is invalid."""
     check_channels(settings.channels, settings.places)
     return settings
 
 
 def _check_task(spec: TuningSpec) -> tuple[str, ...]:
-    # What the tuner knows of tasks is loaded with the first of them: a server without any starts sooner.
+    # The tuner's rules are loaded with the first task, so that a server without tasks starts sooner.
     from corral.tuner.tasks.task_check import check_task
 
     return check_task(spec)
@@ -413,5 +413,5 @@ def _tuning_sense() -> TuningSense:
 
 
 def _by_root() -> bool:
-    """Whether this server is root's, and runs jobs as whoever submits them."""
+    """Whether this server runs as root, so that it can run each job as the user who submits it."""
     return os.geteuid() == 0

@@ -1,6 +1,6 @@
-"""The `corral` command line. Commands talk to a server through `corral.client` only, except those in `local`.
+"""The `corral` command line. Commands talk to a server only through `corral.client`, except those in `local`.
 
-What a command needs is imported when it runs. Start reading at `app` (the list of commands), then `run` and `submit`.
+Each command imports its code when it runs. Start reading at `app` (the list of commands), then `run` and `submit`.
 """
 
 import errno
@@ -17,7 +17,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> int:
-    """Run the command line and return the exit code. Every error is told in words on standard error."""
+    """Run the command line and return the exit code. Every error becomes a message on standard error."""
     _open_what_is_closed()
     _write_errors_at_once()
     _write_any_text()
@@ -48,14 +48,14 @@ def main() -> int:
         return _bug(error)
     finally:
         code = _flush()
-        # How this ends is settled: one more Ctrl-C while the interpreter shuts down would make it another end.
+        # The exit code is settled. Another Ctrl-C during the interpreter's shutdown would change it.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if code:
             raise SystemExit(code)
 
 
 def _run(words: list[str]) -> int:
-    """Run the command that `words` are, or answer a shell that completes one; the exit code."""
+    """Run the command in `words`, or answer a shell's completion request. Return the exit code."""
     if os.environ.get("_CORRAL_COMPLETE") == "lines":
         from corral.cli.help.completion import answer
 
@@ -67,9 +67,9 @@ def _run(words: list[str]) -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Have the three standard streams, also where whoever starts this has closed some (`>&-`).
+    """Open each of the three standard streams that the caller has closed (`>&-`), on /dev/null.
 
-    Otherwise a connection to the server would get the number of one, and what is printed would go there.
+    Otherwise a connection to the server would get the number of a closed stream, and receive printed output.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
@@ -82,22 +82,23 @@ def _open_what_is_closed() -> None:
 
 
 def _write_errors_at_once() -> None:
-    """Keep no buffer for standard error: a signal's handler may say something in the midst of what is being said.
+    """Use no buffer for standard error, because a signal handler may write while another message is being written.
 
-    A buffer is locked while it is written out, and Python refuses its own thread then (RuntimeError: reentrant call).
+    A buffer is locked while it is written out. Python then refuses another write in the same thread (RuntimeError:
+    reentrant call).
     """
     raw = io.FileIO(sys.stderr.fileno(), "w", closefd=False)
     sys.stderr = io.TextIOWrapper(raw, sys.stderr.encoding, sys.stderr.errors, write_through=True)
 
 
 def _write_any_text() -> None:
-    """Write escapes of characters that the output's encoding lacks: a user may have named a job with them."""
+    """Write escapes for characters that the output's encoding lacks. Users may use any characters in job names."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _missing(error: ModuleNotFoundError) -> int:
-    """Say what a command lacks where only the client is installed; any other missing module is a bug."""
+    """Say which packages a command needs if only the client is installed. Any other missing module is a bug."""
     from corral.cli.screen import complain
     from corral.cli.server_part import SERVER_PACKAGES, missing_in_words, missing_packages
 
@@ -117,9 +118,9 @@ def _bug(error: Exception) -> int:
 
 
 def _flush() -> int:
-    """Write out what is left; the exit code where that cannot be done, or 0.
+    """Write out the remaining output. Return the exit code if that fails, else 0.
 
-    A reader that has gone, as `head` does, is no reason to complain.
+    A reader that has gone, such as `head`, is no error.
     """
     code = 0
     for stream in (sys.stdout, sys.stderr):
@@ -137,7 +138,7 @@ def _flush() -> int:
 
 
 def _is_full(error: OSError) -> bool:
-    """Whether what is written to has no room. Files that a command names are told of by the command."""
+    """Whether the output has no room left. Errors about files that a command names are the command's to report."""
     return error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -150,7 +151,7 @@ def _write_no_more(error: OSError) -> int:
 
 
 def _window_is_closed() -> bool:
-    """Whether the terminal that this writes to has gone, so that each write fails with EIO."""
+    """Whether the terminal of the output has gone, so that each write fails with EIO."""
     terminals = select.poll()
     for stream in (sys.stdout, sys.stderr):
         terminals.register(stream.fileno(), 0)

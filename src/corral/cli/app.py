@@ -1,4 +1,4 @@
-"""All commands by task, and how a line is run. A command is loaded when it is used, not to list it."""
+"""All commands by task, and the code that runs a command line. A command is loaded only when it is used."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ GROUPS = {
         "version": ("learning.VersionCommand", "Print the version of Corral."),
     },
 }
-"""Every command, in the group of the task that it is for: the class of `commands` that declares it, and a summary.
+"""Every command in its task's group: the class in `commands` that declares it, and a summary.
 
-The help of the command itself begins with the same words.
+The command's own help begins with the same words.
 """
 
 COMMANDS = {name: summary for group in GROUPS.values() for name, (_, summary) in group.items()}
@@ -116,7 +116,7 @@ class Corral(
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the command that `words` are; the exit code."""
+    """Run the command in `words` and return the exit code."""
     try:
         return _run(read(Corral, "corral", words))
     except UsageError as error:

@@ -1,7 +1,7 @@
-"""What commands are declared with: a class for each, with its help, its options and its arguments.
+"""The declaration of commands: a class for each, with its help, its options and its arguments.
 
-A value of the class is a line that was read. Classes are loaded for help, mistakes and completion, too. So their
-modules import nothing of what a command does, nor `typing`.
+An instance of the class is a parsed command line. Classes are loaded for help, errors and completion, too. So their
+modules import neither the commands' code nor `typing`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class DeclaredOption:
-    """An option, or an argument if it has no names. Its own name is that of the field that it is assigned to."""
+    """An option, or an argument if it has no names. Its `name` is that of the field to which it is assigned."""
 
     name = ""
     metavar = ""
@@ -39,7 +39,7 @@ class DeclaredOption:
         return self.kind != "flag"
 
 
-# Each of these declares a field, whose annotation says of which type its values are. Names may be short and long.
+# Each of these functions declares a field. The field's annotation is its type. Names may be short and long.
 
 
 def flag(*names: str, help: str) -> Any:
@@ -48,7 +48,7 @@ def flag(*names: str, help: str) -> Any:
 
 
 def text(*names: str, help: str, metavar: str = "TEXT", **more: Any) -> Any:
-    """Any text: str, and None where it is not given and has no default. With `many` a list of all that are given."""
+    """Any text: str; None if it is not given and has no default. With `many`, a list of all given texts."""
     return DeclaredOption("text", names, help, metavar=metavar, **more)
 
 
@@ -63,7 +63,7 @@ def number(*names: str, help: str, metavar: str = "X", **more: Any) -> Any:
 
 
 def path(*names: str, help: str, metavar: str = "FILE", **more: Any) -> Any:
-    """A file or a directory, whether it exists or not: Path. One that is `alone` is taken where no value follows."""
+    """A file or a directory, which need not exist: Path. Without a value on the line, it gets the value `alone`."""
     return DeclaredOption("path", names, help, metavar=metavar, **more)
 
 
@@ -78,7 +78,7 @@ VERSION = flag("-V", "--version", help="Print the version.")
 
 
 class DeclaredOptions:
-    """Options that are declared as fields; a value has what was said, and for the others their defaults."""
+    """Options declared as fields. An instance has the given values, and defaults for the other options."""
 
     declared: tuple[DeclaredOption, ...] = ()
 
@@ -98,26 +98,27 @@ class DeclaredOptions:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     def but(self, **changed: Any) -> Self:
-        """The same with other values of these options."""
+        """A copy with other values for these options."""
         return type(self)(**{**vars(self), **changed})
 
 
 class DeclaredCommand(DeclaredOptions):
-    """A command, or a group of them. Its docstring is its help; what it does is a function that takes the value.
+    """A command, or a group of commands. Its docstring is its help. A separate function takes the instance and does the
+    work.
 
-    Its own options come before those that it takes from a class that others take, too: a value has these in `flags`.
+    Its own options come before the options of the shared class `takes`. An instance has the shared options in `flags`.
     """
 
     runs = ""
     """The function, as MODULE.NAME below this package; "" for a group that does nothing by itself."""
     examples: Sequence[str] = ()
     commands: Mapping[str, type[DeclaredCommand] | str] = {}
-    """Those below it. A text says where one is, as MODULE.NAME, so that it is loaded when it is used."""
+    """The commands below this one. A text gives the place of a command, as MODULE.NAME, to load it when it is used."""
     takes: type[DeclaredOptions] | None = None
     follows = False
-    """Whether the first word that is no option begins a command of another program."""
+    """Whether the first word that is not an option begins a command of another program."""
     after_dashes = False
-    """Of a value: whether that word stood after --."""
+    """In an instance: whether that word stood after --."""
 
     def __init_subclass__(
         cls,
@@ -140,30 +141,30 @@ class DeclaredCommand(DeclaredOptions):
 
     @classmethod
     def listed(cls) -> Mapping[str, Mapping[str, str]]:
-        """The commands below it with what each does, by the titles under which help lists them."""
+        """The commands below this one with their summaries, by the titles under which help lists them."""
         below = {name: summary_of(one) for name in cls.commands if (one := cls.find(name)) is not None}
         return {"Commands": below} if below else {}
 
     @classmethod
     def find(cls, name: str) -> type[DeclaredCommand] | None:
-        """The command of this name below this one."""
+        """The command of this name below this one; None if there is none."""
         found = cls.commands.get(name)
         return load(found) if isinstance(found, str) else found
 
 
 def load(where: str) -> Any:
-    """What MODULE.NAME below this package is."""
+    """The object at MODULE.NAME below this package."""
     module, _, name = where.rpartition(".")
     return getattr(__import__(f"corral.cli.{module}", fromlist=[name]), name)
 
 
 def help_of(command: type[DeclaredCommand]) -> str:
-    """The docstring without its indent: paragraphs, with an empty line between them."""
+    """The docstring of a command without its indent: paragraphs with an empty line between them."""
     return "\n".join(line.strip() for line in (command.__doc__ or "").strip().splitlines())
 
 
 def summary_of(command: type[DeclaredCommand]) -> str:
-    """The first sentence of the help."""
+    """The first sentence of a command's help."""
     first = help_of(command).partition("\n\n")[0].replace("\n", " ")
     sentence, stop, _ = first.partition(". ")
     return sentence + stop.rstrip()

@@ -1,4 +1,4 @@
-"""Reads the words of a command line as its command declares them. It knows no command and prints nothing."""
+"""Read the words of a command line as its command declares them. This module knows no command and prints nothing."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 class UsageError(Exception):
-    """Words that cannot be read as they are declared. It has their command, and the words that lead to that."""
+    """Words that do not fit their declaration. It has their command, and the words that lead to it."""
 
     command: type[DeclaredCommand] | None = None
     path: tuple[str, ...] = ()
 
     def of(self, path: tuple[str, ...], command: type[DeclaredCommand]) -> Self:
-        """The same with its command."""
+        """Add the command to the error, and return the error."""
         self.path, self.command = path, command
         return self
 
 
 class UnknownOption(UsageError):
-    """There is no option that is spelled so."""
+    """No option has this spelling."""
 
     def __init__(self, spelled: str) -> None:
         super().__init__(f"there is no flag {spelled}")
@@ -53,7 +53,7 @@ class LacksValue(UsageError):
 
 
 class Line:
-    """A line as far as it can be told without its values: the command, and what was given to it."""
+    """A line before its values are converted: the command, and the texts given to it."""
 
     def __init__(self, path: tuple[str, ...], command: type[DeclaredCommand], words: Sequence[str]) -> None:
         self.path, self.command = path, command
@@ -61,7 +61,7 @@ class Line:
         self.given, self.rest, self.after_dashes = _split((*command.declared, HELP), words, stops=stops)
 
     def value(self) -> DeclaredCommand:
-        """What the line says. Raises UsageError."""
+        """The converted values of the line. Raises UsageError."""
         try:
             values = _values(self.command.declared, self.given, self.rest)
         except UsageError as error:
@@ -72,7 +72,7 @@ class Line:
 
 
 def read(root: type[DeclaredCommand], name: str, words: Sequence[str]) -> Line:
-    """The line that begins with the command `root`, and goes on to one below it. Raises UsageError."""
+    """The line that begins with the command `root` and may go on to a command below it. Raises UsageError."""
     path: tuple[str, ...] = (name,)
     command = root
     try:
@@ -90,7 +90,7 @@ def read(root: type[DeclaredCommand], name: str, words: Sequence[str]) -> Line:
 
 
 def read_options(options: type[T], words: Sequence[str]) -> T:
-    """The options that `words` are, and nothing else. Raises UsageError."""
+    """The options in `words`, which may contain nothing else. Raises UsageError."""
     given, rest, _ = _split(options.declared, words, stops=False)
     return options(**_values(options.declared, given, rest))
 
@@ -98,9 +98,9 @@ def read_options(options: type[T], words: Sequence[str]) -> T:
 def _split(
     options: Iterable[DeclaredOption], words: Sequence[str], *, stops: bool
 ) -> tuple[dict[DeclaredOption, list[str]], list[str], bool]:
-    """The options with what was given to each, the other words, and whether these stand after --.
+    """The options with the texts given to each, the other words, and whether these stand after --.
 
-    With `stops` all that follows the first other word is among them.
+    With `stops`, all words after the first other word belong to the other words.
     """
     named = {spelled: option for option in options for spelled in option.names}
     given: dict[DeclaredOption, list[str]] = {}
@@ -141,7 +141,7 @@ def _take_long(
 def _take_short(
     word: str, named: dict[str, DeclaredOption], left: list[str], given: dict[DeclaredOption, list[str]]
 ) -> None:
-    """Take letters that are options each, of which the last may be followed by its value."""
+    """Read letters that are each an option. A value may follow the last of them."""
     for after, letter in enumerate(word[1:], start=2):
         option = named.get(f"-{letter}")
         if option is None:
@@ -165,7 +165,7 @@ def _take(option: DeclaredOption, spelled: str, left: list[str], given: dict[Dec
 def _values(
     options: Sequence[DeclaredOption], given: dict[DeclaredOption, list[str]], rest: Sequence[str]
 ) -> dict[str, Any]:
-    """The values by name of what was given; first what is wrong with that, then what is missing."""
+    """The given values by name. Errors in given values come before errors about missing ones. Raises UsageError."""
     words = list(rest)
     arguments = {one: _words_of(one, words) for one in options if not one.names}
     asked = [one for one in options if one.names and (one.env or one.required) and one not in given]
@@ -184,7 +184,7 @@ def _values(
 
 
 def _words_of(argument: DeclaredOption, words: list[str]) -> list[str]:
-    """The words that an argument takes of those that are left, from their beginning."""
+    """Remove the words of an argument from the beginning of the remaining words, and return them."""
     count = len(words) if argument.many else 1
     taken = words[:count]
     del words[:count]
@@ -204,12 +204,12 @@ def _missing(option: DeclaredOption) -> str:
 
 
 def spelled(option: DeclaredOption) -> str:
-    """The first name of an option, or what help calls an argument."""
+    """The first name of an option, or the name of an argument in help."""
     return option.names[0] if option.names else option.metavar
 
 
 def converted(option: DeclaredOption, text: str) -> Any:
-    """The value that `text` is. Raises UsageError."""
+    """The value of a text for this option. Raises UsageError."""
     try:
         match option.kind:
             case "whole" | "number":
@@ -234,7 +234,7 @@ def _number(option: DeclaredOption, text: str) -> float:
 
 
 def _numbers(option: DeclaredOption) -> str:
-    """The numbers that an option takes."""
+    """The range of numbers that an option takes, in words."""
     noun = "a whole number" if option.kind == "whole" else "a number"
     if option.most is not None:
         return f"{noun} from {option.least} to {option.most}"

@@ -1,4 +1,4 @@
-"""Output that all commands share: messages, colours, times, JSON."""
+"""Output functions that all commands share: messages, colours, times, JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from corral.core.model.errors import CorralError, Forbidden, NotFound, Refused
 from corral.core.model.printable import printable
 
-TYPE_CHECKING = False  # what every command loads imports no more than it must
+TYPE_CHECKING = False  # every command loads this module, so it imports as little as possible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import IO, Any
@@ -33,21 +33,21 @@ _OF_OTHERS = "  | "
 _NO_BREAK = "\0"
 
 USAGE = 2
-"""Exit code for bad input."""
+"""The exit code for bad input."""
 
 
 def write_lines(*lines: str) -> None:
-    """Write lines to standard output, escaped: a name or command that a user chose cannot send control codes."""
+    """Write lines to standard output, escaped, so that a name or command of a user cannot send control codes."""
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
 
 
 def write_fields(rows: Iterable[Sequence[str]]) -> None:
-    """Write rows for another program: fields escaped as in `write_lines`, with a tab between them."""
+    """Write rows for another program. Fields are escaped as in `write_lines` and separated by tabs."""
     sys.stdout.write("".join("\t".join(map(printable, row)) + "\n" for row in rows))
 
 
 def write_painted(*lines: str) -> None:
-    """As `write_lines`, for lines with colours from `painted`. Other text must have gone through `clipped`."""
+    """Write lines like `write_lines`, but keep colours from `painted`. Other text must have gone through `clipped`."""
     sys.stdout.write("".join(f"{all_but_colours(line)}\n" for line in lines))
 
 
@@ -65,7 +65,7 @@ def say(message: str) -> None:
 
 
 def complain_of(error: CorralError) -> None:
-    """Write an error. A field of the server's that was given as a flag is called as it was typed."""
+    """Write an error. If its field was given as a flag, the message names the flag as it was typed."""
     message, field = str(error), getattr(error, "field", None)
     flag = f"--{field}".replace("_", "-")
     if field and message.startswith(f"{field}: ") and any(word.partition("=")[0] == flag for word in sys.argv):
@@ -74,15 +74,15 @@ def complain_of(error: CorralError) -> None:
 
 
 def complain(message: str) -> None:
-    """Write why something is not done, as `say` does, and in lines of a page's width where there is no terminal."""
+    """Write why something is not done, like `say`. Without a terminal, lines are wrapped to a default width."""
     sys.stderr.write("".join(f"{line}\n" for line in told(f"corral: {message}", width())))
     sys.stderr.flush()
 
 
 def told(text: str, columns: int | None) -> list[str]:
-    """`text`, made printable, in lines of at most `columns`, where it says how many; all but the first are indented.
+    """`text`, made printable, in lines of at most `columns` (None: no limit). All lines but the first are indented.
 
-    Its own lines after the first were written by another program: they have a mark, so that they pass for nothing else.
+    Later lines of the text come from another program. They get a mark, so that they cannot pass for Corral's own.
     """
     first, *others = text.splitlines() or [""]
     lines = _indented(printable(first), "", "  ", columns)
@@ -99,7 +99,7 @@ def _indented(line: str, first: str, others: str, columns: int | None) -> list[s
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """`text` in lines of at most `columns`, broken at spaces only, so that paths stay whole; commands in ` do, too."""
+    """`text` in lines of at most `columns`, broken only at spaces. Paths and commands in backquotes stay whole."""
     import textwrap
 
     joined = re.sub(r"`[^`]*`", lambda command: command[0].replace(" ", _NO_BREAK), text)
@@ -108,7 +108,7 @@ def wrapped(text: str, columns: int) -> list[str]:
 
 
 def typed() -> str:
-    """How the user types this command: `corral` if the shell finds it, else as it was typed now."""
+    """The name of this command for the user to type: `corral` if the shell finds it, else the way it was typed now."""
     import shlex
     import shutil
 
@@ -119,7 +119,7 @@ def typed() -> str:
 
 
 def exit_code_of(error: CorralError, *, otherwise: int = 1) -> int:
-    """2 for bad input, `otherwise` for every other error."""
+    """The exit code of an error: 2 for bad input, `otherwise` for every other error."""
     refused = isinstance(error, Refused) and not isinstance(error, (NotFound, Forbidden))
     return USAGE if refused else otherwise
 
@@ -130,14 +130,14 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """Write one JSON value as a line of a stream, which whoever reads it has at once."""
+    """Write one JSON value as a line of a stream, and flush it for the reader."""
     _write_json(value, None)
     sys.stdout.flush()
 
 
 def _write_json(value: Any, indent: int | None) -> None:
     text = json.dumps(value, indent=indent, default=_plain)
-    # JSON escapes every control character but this one.
+    # JSON escapes every control character except this one.
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
 
 
@@ -148,7 +148,7 @@ def _plain(value: object) -> Any:
 
 
 def write_document(text: str) -> None:
-    """Write a document for a file or another program as it is: whoever made it has escaped what users chose."""
+    """Write a document for a file or another program unchanged. Its author must have escaped the texts of users."""
     sys.stdout.write(text)
 
 
@@ -169,12 +169,12 @@ def width() -> int:
 
 
 def room() -> int | None:
-    """How many columns a line of output may have: the terminal's; None where it is no terminal, and nothing is cut."""
+    """The width of an output line: the terminal's; None if the output is not a terminal and nothing is cut."""
     return width() if sys.stdout.isatty() else None
 
 
 def fitted(text: str, used: int = 0, least: int = 8) -> str:
-    """`text`, made printable and cut to what is left of a line of which so many columns are used, or to the `least`."""
+    """`text`, made printable and cut to the rest of a line with `used` columns taken, but not below `least` columns."""
     columns = room()
     return printable(" ".join(text.split())) if columns is None else clipped(text, max(least, columns - used))
 

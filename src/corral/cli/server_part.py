@@ -1,4 +1,4 @@
-"""What a client does without: the packages of the extra `server`. And the command that adds those that are missing."""
+"""The packages of the extra `server`, which a client does not need, and the command that installs missing ones."""
 
 import importlib.util
 import json
@@ -14,7 +14,7 @@ SERVER_PACKAGES = (
     *("alembic", "anyio", "apprise", "ddsketch", "docker", "httptools", "numpy", "pydantic"),
     *("sqlalchemy", "starlette", "strawberry", "uvicorn", "wsproto"),
 )
-"""What the extra `server` installs, by the names that are imported."""
+"""The packages that the extra `server` installs, by their import names."""
 
 
 class ServerPartMissing(CorralError):
@@ -33,21 +33,21 @@ def missing_packages() -> list[str]:
 
 
 def missing_in_words(who: str, missing: list[str]) -> str:
-    """That `who` needs what is missing, and what to type."""
+    """The sentence that `who` needs the missing packages, with the command to type."""
     return f"{who} needs packages that a client does without ({', '.join(missing)}); install them: {install_command()}"
 
 
 def install_command(extra: str = "server") -> str:
-    """The shell command that adds the extra to this installation, by the tool that made the installation.
+    """The shell command that adds the extra to this installation, with the tool that made the installation.
 
-    Some tools install anew: an installation that has the server's packages is to keep them.
+    Some tools reinstall everything. So an installation with the server's packages must name them again.
     """
     wanted = extra if extra == "server" or missing_packages() else f"server,{extra}"
     return shlex.join([*_installer(Path(sys.prefix)), _source(_direct_url(), wanted)])
 
 
 def _installer(prefix: Path) -> list[str]:
-    """The words before what is to be installed. pipx and uv each leave a file in the environments of their tools."""
+    """The words of the installer's command. pipx and uv each leave a file in the environments of their tools."""
     if (prefix / "pipx_metadata.json").exists():
         return ["pipx", "install", "--force"]
     if (prefix / "uv-receipt.toml").exists():
@@ -58,7 +58,7 @@ def _installer(prefix: Path) -> list[str]:
 
 
 def _source(direct_url: dict[str, Any], extras: str) -> str:
-    """What to install: Corral with the extras, from where this installation came (PEP 610)."""
+    """The thing to install: Corral with the extras, from the source of this installation (PEP 610)."""
     url = str(direct_url.get("url") or "")
     if not url:
         return f"corral[{extras}]"
@@ -72,8 +72,8 @@ def _source(direct_url: dict[str, Any], extras: str) -> str:
 
 
 def _direct_url() -> dict[str, Any]:
-    """Where this installation came from; {} where its tool has not noted it."""
-    from importlib.metadata import PackageNotFoundError, distribution  # 10 ms
+    """The source of this installation; {} if its tool has not recorded it."""
+    from importlib.metadata import PackageNotFoundError, distribution  # takes 10 ms to import
 
     try:
         noted = json.loads(distribution("corral").read_text("direct_url.json") or "{}")

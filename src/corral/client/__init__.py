@@ -8,13 +8,15 @@
 ...     print(row.phase, row.exit_code)
 ...     print("".join(job.logs()))
 
-`Client` submits and waits; `client.jobs`, `client.devices` and `client.nodes` look at what there is and act on it. A
-client keeps one connection and belongs to one thread.
+`Client` submits and waits; `client.jobs`, `client.devices` and `client.nodes` list jobs, devices and nodes, and change
+them. A client keeps one connection and belongs to one thread.
+
+Start with `Client`.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # what loads one module of this package is not to wait for `typing`
+TYPE_CHECKING = False  # importing `typing` would slow down a program that needs one module of this package
 if TYPE_CHECKING:
     from typing import Any
 
@@ -258,11 +260,11 @@ _LOADED_ON_USE = {
         "UsageRow",
     ),
 }
-"""Public names by their module: a command that uses few of them does not wait for all to be made."""
+"""Public names by their module. A command that uses few of them does not load the other modules."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load a name's module on first use."""
+    """Load the module of a name on first use."""
     from importlib import import_module
 
     for module, names in _LOADED_ON_USE.items():

@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 
 class Alerts:
-    """Lists and acknowledges alerts, and silences some for a time."""
+    """Lists and acknowledges alerts, and silences alerts for a time."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def list(self, *, history: bool = False) -> "AlertList":
-        """The alerts that fire; with `history` also the last that are over."""
+        """The alerts that fire; with `history` also the last alerts that are over."""
         from corral.core.model.answers.alerts import AlertList
 
         return from_answer(AlertList, self._transport.get("/alerts", history=flag(history, "history")))
 
     def acknowledge(self, alert_id: str) -> "AlertRow":
-        """Say that you take care of it. Returns the alert."""
+        """Record that you take care of the alert. Returns the alert."""
         from corral.core.model.answers.alerts import AlertRow
 
         path = f"/alerts/{quote(text(alert_id, 'alert_id', _ID), safe='')}/ack"
         return from_answer(AlertRow, self._transport.post(path, repeatable=True))
 
     def silence(self, match: str, duration_s: float, reason: str = "") -> "SilenceRow":
-        """Keep alerts that match from being told for so long; they are listed all the same.
+        """Send no messages for alerts that match, for `duration_s` seconds. The alerts are still listed.
 
-        `match` is a rule's name, an alert's id, or such as "rule=idle-*,user=alice,node=gpu-07".
+        `match` is a rule's name, an alert's id, or conditions like "rule=idle-*,user=alice,node=gpu-07".
         """
         from corral.core.model.answers.alerts import SilenceRow
 
@@ -45,13 +45,13 @@ class Alerts:
         return from_answer(SilenceRow, self._transport.post("/silences", body))
 
     def silences(self) -> "tuple[SilenceRow, ...]":
-        """The silences that are in force."""
+        """The silences in force."""
         from corral.core.model.answers.alerts import SilenceList
 
         return from_answer(SilenceList, self._transport.get("/silences")).silences
 
     def unsilence(self, silence_id: str) -> "SilenceRow":
-        """End a silence: what it kept back and still fires is told. Returns it as it was."""
+        """End a silence. Alerts that it kept back and that still fire are then sent. Returns the former silence."""
         from corral.core.model.answers.alerts import SilenceRow
 
         path = f"/silences/{quote(text(silence_id, 'silence_id', _ID), safe='')}"

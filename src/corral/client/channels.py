@@ -1,4 +1,4 @@
-"""Channels: where people are told of alerts, and users of their jobs."""
+"""Channels: the ways in which people receive alerts, and users receive messages about their jobs."""
 
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class Channels:
-    """Lists and tries channels, and sets the caller's own. No answer has the URL of one."""
+    """Lists and tests channels, and sets the caller's own. No answer contains the URL of a channel."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def list(self) -> "tuple[ChannelRow, ...]":
-        """The caller's own channel, for administrators also those of the site."""
+        """The caller's own channel; for administrators also the channels of the site."""
         from corral.core.model.answers.channels import ChannelRow
 
         return tuple(from_answer(ChannelRow, row) for row in self._transport.get("/channels")["channels"])
 
     def test(self, name: str | None = None) -> "ChannelTest":
-        """Send a message to a channel of the site, or to the caller's own (None), once, and wait for the result."""
+        """Send one message to a channel of the site, or to the caller's own (None), and wait for the result."""
         from corral.core.model.answers.channels import ChannelTest
 
         if name is None:
@@ -33,12 +33,12 @@ class Channels:
         return from_answer(ChannelTest, self._transport.post(f"/channels/{called}/test"))
 
     def set_own(self, url: str) -> "ChannelRow":
-        """Have the caller told through this URL of apprise's, which the server keeps and shows to nobody."""
+        """Send messages for the caller to this apprise URL. The server stores the URL and shows it to nobody."""
         from corral.core.model.answers.channels import ChannelRow
 
         body = {"url": text(url, "url", "'ntfys://ntfy.sh/TOPIC'")}
         return from_answer(ChannelRow, self._transport.post("/own-channel", body))
 
     def remove_own(self) -> None:
-        """Forget the caller's channel, and what waits for it."""
+        """Delete the caller's channel and the messages that wait for it."""
         self._transport.post("/own-channel/remove")

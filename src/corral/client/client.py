@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class WaitTimedOut(CorralError, TimeoutError):
-    """Not all jobs ended in time. `jobs` has their last rows."""
+    """Not all jobs ended in time. `jobs` has the last known row of each job."""
 
     def __init__(self, message: str, jobs: "tuple[JobRow, ...]") -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class WaitTimedOut(CorralError, TimeoutError):
 
 
 def timed_out(rows: "Sequence[JobRow]", timeout_s: float | None) -> WaitTimedOut:
-    """The error of who waited so long for jobs that were like `rows` then."""
+    """The error for a wait of `timeout_s` seconds, at the end of which the jobs were like `rows`."""
     alive = sum(not row.ended for row in rows)
     return WaitTimedOut(f"{alive} of {len(rows)} jobs had not ended after {timeout_s or 0:g} s", tuple(rows))
 
@@ -63,13 +63,13 @@ def timed_out(rows: "Sequence[JobRow]", timeout_s: float | None) -> WaitTimedOut
 class Client:
     """A connection to one server, for one thread.
 
-    Without arguments it is the server of CORRAL_URL (with CORRAL_TOKEN), else of CORRAL_HOME, else the one that
-    answers in ~/.corral or in /var/lib/corral.
-    Every method raises NoServer when none answers, Refused for bad input, Forbidden, NotFound and Conflict as the
-    server says, BackendFailed and LedgerFailed when something of its own has failed.
+    Without arguments, it connects to the server of CORRAL_URL (with CORRAL_TOKEN), else of CORRAL_HOME, else to the
+    server that answers in ~/.corral or in /var/lib/corral.
+    Every method raises NoServer if no server answers, and Refused for bad input. It raises Forbidden, NotFound and
+    Conflict if the server answers so, and BackendFailed and LedgerFailed if something fails in the server.
 
     Attributes:
-        address: which server this is.
+        address: the address of the server.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Client:
 
     @cached_property
     def jobs(self) -> "Jobs":
-        """Look at jobs and act on them."""
+        """List, read and change jobs."""
         from corral.client.jobs import Jobs
 
         return Jobs(self._transport)
@@ -122,28 +122,28 @@ class Client:
 
     @cached_property
     def tokens(self) -> "Tokens":
-        """Make, list and revoke tokens for TCP."""
+        """Create, list and revoke tokens for TCP."""
         from corral.client.cluster import Tokens
 
         return Tokens(self._transport)
 
     @cached_property
     def tasks(self) -> "TuningTasks":
-        """Write down tasks of the autotuner, and have them begin and end."""
+        """Create tasks of the autotuner, and start and end them."""
         from corral.client.tuning import TuningTasks
 
         return TuningTasks(self._transport)
 
     @cached_property
     def experiments(self) -> "Experiments":
-        """List what the autotuner has tried."""
+        """List the experiments of the autotuner."""
         from corral.client.tuning import Experiments
 
         return Experiments(self._transport)
 
     @cached_property
     def channels(self) -> "Channels":
-        """List and try channels, and set the caller's own."""
+        """List and test channels, and set the caller's own."""
         from corral.client.channels import Channels
 
         return Channels(self._transport)
@@ -162,15 +162,15 @@ class Client:
     def submit(self, work: "Sequence[Word] | Submission", **options: Unpack[RequestOptions]) -> "JobHandle":
         """Queue a command (a list of words) with `RequestOptions`, or a finished submission.
 
-        When it returns, the job is on disk and will run. An array is one handle, with its parent's id.
+        When this returns, the job is on disk and will run. An array gives one handle, with the id of its parent.
         """
         with _words_of(work):
             return self._submitted(self._transport.post("/jobs", _plain(work, options)))
 
     def submit_many(self, submissions: "Iterable[Sequence[Word] | Submission]") -> tuple["JobHandle", ...]:
-        """Queue many jobs at once, all or none; much faster than one by one. `request.submission` makes them.
+        """Queue many jobs at once, all or none; much faster than one by one. `request.submission` makes submissions.
 
-        A server takes 10,000 and 32 MiB at once, and refuses more, saying by how much; what is more is sent in parts.
+        A server accepts 10,000 jobs and 32 MiB at once. It refuses more, and says by how much; send those in parts.
         """
         works = several(submissions, "submissions", "[submission(['true'], {})]")
         answer = self._transport.post("/jobs/batch", {"jobs": [_plain(work, {}) for work in works]})
@@ -189,7 +189,7 @@ class Client:
     def reserve(self, owner_pid: int | None = None, **options: Unpack[RequestOptions]) -> "JobHandle":
         """Queue a reservation: GPUs without a command, for `time`.
 
-        They are given back when the process `owner_pid` is gone (None: never), on cancel, or when the time is up.
+        The GPUs are given back when the process `owner_pid` has ended (None: never), on cancel, or after `time`.
         """
         from corral.client.submitting.request import submission
         from corral.core.model.jobs.job import JobKind
@@ -199,7 +199,7 @@ class Client:
             return self.submit(submission((), options, kind=JobKind.RESERVE, owner_pid=owner))
 
     def adopt(self, pid: int, *, name: str | None = None, priority: int | None = None) -> "JobHandle":
-        """Make a running process a job: the devices it uses become its allocation."""
+        """Make a running process a job. The devices that it uses become its allocation."""
         given = {
             "pid": whole(pid, "pid", "4213"),
             "name": optional(text, name, "name", "'sft'"),
@@ -210,10 +210,10 @@ class Client:
 
     @named_arguments
     def wait(self, ids: JobId | Iterable[JobId], timeout_s: float | None = None) -> "tuple[JobRow, ...]":
-        """Wait until all of these jobs (an array's id is all its elements) have ended, and return them.
+        """Wait until all of these jobs have ended, and return them. An array's id stands for all its elements.
 
-        A server that restarts meanwhile is waited for. Raises WaitTimedOut after `timeout_s`, or NoServer if it is
-        away then.
+        If the server restarts meanwhile, the wait goes on. Raises WaitTimedOut after `timeout_s`, or NoServer if the
+        server does not answer then.
         """
         from corral.client.waiting import wait_for
         from corral.core.model.answers.jobs import JobRow
@@ -227,13 +227,13 @@ class Client:
         return rows
 
     def alloc_map(self) -> "tuple[MappedDevice, ...]":
-        """How much of each device is allocated and to which jobs, free devices included."""
+        """The allocated part of each device and the jobs that hold it, including free devices."""
         from corral.core.model.answers.devices import MappedDevice
 
         return tuple(from_answer(MappedDevice, row) for row in self._transport.get("/alloc-map")["devices"])
 
     def queues(self, project: str = "default") -> "tuple[QueueRow, ...]":
-        """The caller's limits, their projects', and all queues, with what a job in this project may have in each."""
+        """The limits of the caller and their projects, and all queues, with the amount for a job of this project."""
         from corral.core.model.answers.site import QueueRow
 
         return tuple(
@@ -258,8 +258,10 @@ class Client:
     def report(
         self, by: str | Sequence[str] = "user", *, since: float | None = None, until: float | None = None
     ) -> "Report":
-        """What GPUs were granted for between two times (Unix seconds; by default the last week): used, idle, unmetered
-        and wasted hours, energy and cost, by some of user, project, queue, job, model, node, hour and weekday.
+        """Hours of GPUs granted between two times (Unix seconds; by default the last week), with energy and cost.
+
+        Hours are used, idle, unmetered or wasted. `by` is one or more of user, project, queue, job, model, node, hour
+        and weekday.
         """
         from corral.core.model.answers.report import Report
 
@@ -267,11 +269,11 @@ class Client:
         return from_answer(Report, self._transport.get("/report", by=words, **_period(since, until)))
 
     def events(self, topics: str | Iterable[str] = (), *, after: int | None = None) -> "Iterator[Event]":
-        """What happens to `topics` (jobs, devices, alerts, tasks, metrics), while it happens; () is all but metrics.
+        """The events of `topics` (jobs, devices, alerts, tasks, metrics) as they happen; () is all but metrics.
 
-        The first event is a `hello`, whose `id` is where it begins; `after` an id, everything since then comes first. A
-        `reset` says that something was missed, and that listings are to be read anew. A server that restarts is waited
-        for, and what happened meanwhile is told.
+        The first event is a `hello`; its `id` is the place where the events begin. With `after` an id, all events since
+        that id come first. A `reset` says that events were missed: read the listings again. If the server restarts, the
+        iterator waits for it, and gives the events that happened meanwhile.
         """
         from corral.client.events import FollowedEvents
 
@@ -287,15 +289,17 @@ class Client:
         since: float | None = None,
         until: float | None = None,
     ) -> "Kpis":
-        """Key figures over a `range` up to now (as of histories; "24h" by default), or between two times (Unix
-        seconds): use of GPUs, how jobs fared, health. `by` user, project, queue, node or means: with a row for each.
+        """Key figures: use of GPUs, results of jobs, and health, over a `range` up to now, or between two times.
+
+        `range` is as in histories, "24h" by default; times are Unix seconds. `by` user, project, queue, node or means
+        gives a row for each.
         """
         from corral.client.history import read_kpis
 
         return read_kpis(self._transport, range=range, by=by, since=since, until=until)
 
     def waste(self, *, since: float | None = None, until: float | None = None) -> "Waste":
-        """The jobs between two times (Unix seconds; by default the last week) that did not use all that they had."""
+        """The jobs between two times (Unix seconds; by default the last week) that did not use all their resources."""
         from corral.core.model.answers.report import Waste
 
         return from_answer(Waste, self._transport.get("/waste", **_period(since, until)))
@@ -303,34 +307,34 @@ class Client:
     def replay(
         self, policies: str | Sequence[str], *, since: float | None = None, until: float | None = None
     ) -> "ReplayResult":
-        """The jobs of a period (Unix seconds; by default the last week) run again under up to four policies, and waits.
+        """Run the jobs of a period (Unix seconds; by default the last week) again under up to four policies, and wait.
 
-        A policy is POLICY or POLICY/BACKFILL, such as "sjf" or "fcfs/none", or "configured". It takes from a second to
-        five minutes. Raises Refused where it fails, too, and Conflict where somebody else ends it.
+        A policy is POLICY or POLICY/BACKFILL, for example "sjf" or "fcfs/none", or "configured". A replay takes from a
+        second to five minutes. Raises Refused also if the replay fails, and Conflict if somebody else ends it.
         """
         from corral.client.replays import wait_for_replay
 
         return wait_for_replay(self._transport, policies, since=since, until=until)
 
     def reload(self) -> "ReloadedSettings":
-        """Have the server read its settings again; what has changed. For administrators.
+        """Make the server read its settings again, and return the changes. For administrators.
 
-        Raises Refused, with file, line and reason, where nothing was changed for a mistake.
+        Raises Refused, with file, line and reason, if the settings have a mistake; then nothing is changed.
         """
         from corral.core.model.answers.site import ReloadedSettings
 
         return from_answer(ReloadedSettings, self._transport.post("/config/reload"))
 
     def page_link(self) -> "PageLink":
-        """A link that opens the server's pages in a browser of its machine, as this user. It works once."""
+        """A link that opens the server's pages in a browser on the server's machine, as this user. It works once."""
         from corral.core.model.answers.tokens import PageLink
 
         return from_answer(PageLink, self._transport.post("/dashboard"))
 
     def server(self) -> "ServerInfo":
-        """What the server says of itself."""
+        """Facts about the server."""
         answer = self._transport.get("/server")
-        # Once it has answered: who may open no more files is to hear that, and not that a module cannot be read.
+        # After the answer: a caller out of file descriptors gets that error, and not one about an unreadable module.
         from corral.core.model.answers.site import ServerInfo
 
         return from_answer(ServerInfo, answer)
@@ -344,7 +348,7 @@ class JobHandle:
 
     Attributes:
         array_size: number of elements if it is an array, else None.
-        notes: what was rounded at its submission, and what preflight warned of.
+        notes: sentences on values that were rounded at its submission, and on warnings of preflight.
     """
 
     def __init__(self, client: Client, job_id: str, array_size: int | None = None, notes: tuple[str, ...] = ()) -> None:
@@ -371,7 +375,7 @@ class JobHandle:
         return self._client.jobs.logs(self.id, follow=follow, tail=tail)
 
     def logs_bytes(self, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
-        """The same in bytes, as the job wrote them."""
+        """The output in bytes, as the job wrote them."""
         return self._client.jobs.logs_bytes(self.id, follow=follow, tail=tail)
 
     def cancel(self) -> tuple[str, ...]:
@@ -410,7 +414,7 @@ def _plain(work: "Sequence[Word] | Submission", options: RequestOptions) -> Any:
 
 
 def _words_of(work: object) -> AbstractContextManager[None]:
-    """A finished submission is told of as it is: whoever made it knows how its user wrote the options."""
+    """A context for errors. A finished submission keeps its own: its maker knows how the user wrote the options."""
     from corral.core.model.jobs.submission import Submission
 
     return nullcontext() if isinstance(work, Submission) else python_words()

@@ -22,7 +22,7 @@ _UUID = "'GPU-8a6f0000'"
 class Devices:
     """Lists and cordons devices.
 
-    A device is named by its UUID, as NODE:INDEX, or by its index where only one node has it.
+    The name of a device is its UUID, NODE:INDEX, or its index if only one node has that index.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -40,10 +40,11 @@ class Devices:
         until: float | None = None,
         series: str | Sequence[str] = (),
     ) -> "DeviceHistory":
-        """What a device was like, by series, at most 1,000 points of each; gaps have none.
+        """The measured history of a device, by series, with at most 1,000 points each. Gaps have no points.
 
-        It is over a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; "1h" by default), or between two times (Unix
-        seconds). `series` are some of them, as "power_w"; () is all. A device that is gone keeps its history.
+        The period is a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; "1h" by default), or lies between two times
+        (Unix seconds). `series` chooses some series, for example "power_w"; () is all. The history of a removed device
+        is kept.
         """
         from corral.client.history import read_history
         from corral.core.model.answers.history import DeviceHistory
@@ -52,14 +53,14 @@ class Devices:
         return read_history(self._transport, DeviceHistory, path, range=range, since=since, until=until, series=series)
 
     def cordon(self, device: str | int, reason: str = "") -> "tuple[DeviceRow, ...]":
-        """Keep new jobs from starting on it; running jobs go on. Returns the changed devices, as `uncordon` does."""
+        """Keep new jobs from starting on it; running jobs go on. Returns the changed devices, like `uncordon`."""
         return _devices(self._transport.post(_device(device, "cordon"), {"reason": _reason(reason)}))
 
     def uncordon(self, device: str | int) -> "tuple[DeviceRow, ...]":
         return _devices(self._transport.post(_device(device, "uncordon")))
 
     def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> "SlicePlan":
-        """How `count` MIG slices would be created on it; with `apply`, creates them."""
+        """The plan to create `count` MIG slices on it. With `apply`, creates them."""
         from corral.core.model.answers.devices import SlicePlan
 
         body = {
@@ -70,7 +71,7 @@ class Devices:
         return from_answer(SlicePlan, self._transport.post(_device(device, "slices"), body))
 
     def give_up(self, device: str | int, *, apply: bool = False) -> "SlicePlan":
-        """How its MIG slices would be deleted; with `apply`, deletes them. No job may use one."""
+        """The plan to delete its MIG slices. With `apply`, deletes them. No job may use one."""
         from corral.core.model.answers.devices import SlicePlan
 
         return from_answer(
@@ -79,7 +80,7 @@ class Devices:
 
 
 class ClusterNodes:
-    """Lists, cordons and drains nodes. Each change returns the node as it is then."""
+    """Lists, cordons and drains nodes. Each change returns the changed node."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -98,7 +99,7 @@ class ClusterNodes:
         until: float | None = None,
         series: str | Sequence[str] = (),
     ) -> "GroupHistory":
-        """What the devices of a node were like, as `Devices.history`: memory and power are sums. A node may be gone."""
+        """The history of a node's devices, as in `Devices.history`: memory and power are sums. A node may be gone."""
         from corral.client.history import read_history
         from corral.core.model.answers.history import GroupHistory
 
@@ -106,11 +107,11 @@ class ClusterNodes:
         return read_history(self._transport, GroupHistory, path, range=range, since=since, until=until, series=series)
 
     def cordon(self, node: str, reason: str = "") -> "NodeRow":
-        """Start nothing more on it; what runs there goes on."""
+        """Keep new jobs from starting on it; running jobs go on."""
         return self._set(node, "cordon", {"reason": _reason(reason)})
 
     def drain(self, node: str, reason: str = "", *, deadline_s: float | None = None) -> "NodeRow":
-        """Start nothing more on it; what still runs there `deadline_s` from now goes back to its queue."""
+        """Keep new jobs from starting on it. Jobs that still run `deadline_s` from now go back to their queues."""
         seconds = optional(number, deadline_s, "deadline_s", "600")
         return self._set(node, "drain", {"reason": _reason(reason), "deadline_s": seconds})
 
@@ -137,7 +138,10 @@ class Tokens:
         scope: TokenScope | str = TokenScope.SUBMIT,
         expires_in_s: float | None = 30 * 86400.0,
     ) -> "MadeToken":
-        """A new token with its secret, for a user (default: the caller), valid for so long (None: until revoked)."""
+        """A new token with its secret, for a user (default: the caller).
+
+        It is valid for `expires_in_s` seconds (None: until revoked).
+        """
         from corral.core.model.answers.tokens import MadeToken
 
         body = {
@@ -148,7 +152,7 @@ class Tokens:
         return from_answer(MadeToken, self._transport.post("/tokens", body))
 
     def list(self, *, all: bool = False) -> "tuple[TokenRow, ...]":
-        """Valid tokens, with `all` also recent invalid ones: one's own; for administrators, everybody's."""
+        """Valid tokens, with `all` also recent invalid ones: the caller's own; for administrators, all users'."""
         from corral.core.model.answers.tokens import TokenRow
 
         return tuple(

@@ -1,4 +1,4 @@
-"""Follows what happens on a server, over its restarts."""
+"""Follows the events of a server, also across its restarts."""
 
 import json
 import time
@@ -11,13 +11,13 @@ from corral.core.model.units import format_bytes
 from corral.wire import from_answer
 
 QUIET_S = 60.0
-"""A server that says nothing for so long is not there any more: it says every 15 s that it is."""
+"""A server that sends nothing for this long counts as gone: it sends a sign of life every 15 s."""
 
 AWAY_S = 60.0
-"""How long a server may be away before it is given up."""
+"""The time for which a server may be away before the client gives up."""
 
 MOST_EVENT_BYTES = 64 << 20
-"""More of one event is not read: the answer of no server that means well is so large."""
+"""The most bytes of one event that are read. No correct server sends a larger event."""
 
 _RECONNECT_S = 0.2
 _SHOWN = 80
@@ -25,13 +25,13 @@ _NOT_TOLD = ("ping", "overflow")
 
 
 class FollowedEvents:
-    """The events of a server from a place on, as an iterator that connects again and goes on where it was.
+    """The events of a server from a place on, as an iterator that reconnects and continues at its place.
 
-    Raises what is refused, NoServer where the server is not there at first, or has been away for a minute, and
-    CorralError for what is no event.
+    Raises the refusals of the server. Raises NoServer if the server is not there at first, or has been away for a
+    minute, and CorralError for data that is not an event.
 
     Attributes:
-        connected: whether the server is there, as far as is known; for other threads, too.
+        connected: whether the server is there, as far as known. Other threads may read it.
     """
 
     def __init__(self, transport: Transport, topics: Iterable[str], after: int | None) -> None:
@@ -54,7 +54,7 @@ class FollowedEvents:
             time.sleep(_RECONNECT_S)
 
     def _connected(self) -> Iterator[Event]:
-        """What one connection tells, until it ends."""
+        """The events of one connection, until it ends."""
         stream = self._transport.stream("/events", quiet_s=QUIET_S, topics=self._topics, after=self._after)
         for place, event in _events(stream):
             self._heard_at = time.monotonic()
@@ -68,7 +68,7 @@ class FollowedEvents:
 
 
 def _events(stream: Iterable[bytes]) -> Iterator[tuple[int | None, Event]]:
-    """Each event's place, None where a stream does not go on behind it, and the event."""
+    """Each event with its place. The place is None if a stream cannot continue after the event."""
     rest = b""
     for block in stream:
         *frames, rest = (rest + block).split(b"\n\n")

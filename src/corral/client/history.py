@@ -1,4 +1,4 @@
-"""Reading the history of devices, jobs, nodes, users and projects."""
+"""Reads the history of devices, jobs, nodes, users and projects."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -31,7 +31,7 @@ class Groups:
         until: float | None = None,
         series: str | Sequence[str] = (),
     ) -> "GroupHistory":
-        """What the devices were like that its jobs had, as `Devices.history`: memory and power are sums."""
+        """The history of the devices of its jobs, as in `Devices.history`. Memory and power are sums."""
         from corral.core.model.answers.history import GroupHistory
 
         path = [self._kind, text(name, "name", "'alice'")]
@@ -48,7 +48,7 @@ def read_history(
     until: float | None,
     series: str | Sequence[str],
 ) -> T:
-    """The history of what stands at this path below /history. Raises Refused for what can be no time or series."""
+    """The history at this path below /history. Raises Refused for values that cannot be a time or series."""
     wanted = ",".join(texts(series, "series", "['power_w']")) or None
     span = optional(text, range, "range", "'1h'")
     where = "/".join(["/history", *(quote(part, safe="") for part in path)])
@@ -58,7 +58,7 @@ def read_history(
 def read_kpis(
     transport: Transport, *, range: str | None, by: str | None, since: float | None, until: float | None
 ) -> "Kpis":
-    """Key figures of a stretch of time. Raises Refused for what can be no time."""
+    """Key figures of a period. Raises Refused for values that cannot be a time."""
     from corral.core.model.answers.kpis import Kpis
 
     span, group = optional(text, range, "range", "'24h'"), optional(text, by, "by", "'user'")

@@ -1,4 +1,4 @@
-"""A command that runs inside a job, as who started it sees it."""
+"""A command that runs inside a job, for the caller that started it."""
 
 import json
 import struct
@@ -17,16 +17,16 @@ _HEADER = struct.Struct(">BI")
 _END = 0
 _ENDED = "the server or the job's node went away, and that has ended the command; the job may run on"
 STDOUT = 1
-"""The number of standard output; that of errors is 2."""
+"""The number of standard output. Standard error is 2."""
 
 
 class InnerProcess:
-    """Follow its output to have it go on: it ends when that is not read any more.
+    """A command inside a job. Keep reading its output: the command ends when nobody reads the output any more.
 
     Attributes:
         path: its route on the server.
-        exit_code: as of a shell, once `output` has come to its end.
-        message: why it could not be started, or was ended by others.
+        exit_code: its exit code, as a shell gives it, once `output` has ended.
+        message: the reason why it could not be started, or was ended by others.
     """
 
     def __init__(self, transport: Transport, path: str) -> None:
@@ -36,9 +36,9 @@ class InnerProcess:
         self.message: str | None = None
 
     def output(self) -> Iterator[tuple[int, bytes]]:
-        """What it writes, each piece with STDOUT or 2, until it has ended.
+        """The output of the command until it ends, each piece with STDOUT or 2.
 
-        Raises BackendFailed if the server or the job's node goes: then it has ended, too.
+        Raises BackendFailed if the server or the job's node goes away: the command has then ended, too.
         """
         waiting = b""
         for block in self._blocks():
@@ -62,7 +62,7 @@ class InnerProcess:
             raise BackendFailed(_ENDED) from error
 
     def write_input(self, data: bytes = b"", *, offset: int, end: bool = False) -> "InputProgress":
-        """As `corral.client.jobs.Jobs.write_input`."""
+        """The same as `corral.client.jobs.Jobs.write_input`, for this command."""
         from corral.core.model.answers.job_changes import InputProgress
 
         answer = self._transport.post_bytes(

@@ -1,4 +1,4 @@
-"""Jobs by their ids: list, explain, read, change."""
+"""Jobs by their ids: list, explain, read and change them."""
 
 import time
 from codecs import iterdecode
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from corral.core.model.answers.jobs import JobRow
 
 INPUT_TIMEOUT_S = 40.0
-"""A job that takes no input is waited for by the server."""
+"""The server waits for a job that does not read its input."""
 
 _VERBS = ("cancel", "hold", "release", "requeue")
 
@@ -38,8 +38,8 @@ _VERBS = ("cancel", "hold", "release", "requeue")
 class Jobs:
     """Lists and changes jobs.
 
-    An id is text or a whole number, or a handle or row that has it. For changes, an array's id stands for all its
-    elements, and one such as "17_[3-9]" for some of them.
+    An id is text or a whole number, or a handle or row with an id. In changes, an array's id stands for all its
+    elements, and an id like "17_[3-9]" for some of them.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -61,12 +61,13 @@ class Jobs:
         project: str | None = None,
         means: str | None = None,
     ) -> "tuple[JobRow, ...]":
-        """Jobs that wait or run, with `all` also those that ended, newest first; at most `limit` (None: every one).
+        """Waiting and running jobs, newest first; with `all` also ended jobs; at most `limit` (None: all of them).
 
-        `user`, `phase`, `queue`, `project` and `name` may be several, separated by commas; the user "me" is oneself,
-        and "sweep-*" every name that begins so. `since` are those submitted then or later (Unix seconds). `sort` is
-        another order: "started", or "-started" for the latest first. With `starts`, the expected start of all that
-        wait, as far as it can be told. `means` are those that hold their GPUs so: "exclusive" is whole ones.
+        `user`, `phase`, `queue`, `project` and `name` may each list several values, separated by commas. The user "me"
+        is the caller, and "sweep-*" is every name with that beginning. `since` chooses jobs submitted then or later
+        (Unix seconds). `sort` is another order: "started", or "-started" for the latest first. `starts` adds the
+        expected start of waiting jobs, as far as it is known. `means` chooses jobs by how they hold their GPUs:
+        "exclusive" is whole GPUs.
         """
         from corral.core.model.answers.jobs import JobRow
         from corral.core.model.jobs.job_sort import parse_sort, sorted_rows
@@ -89,11 +90,11 @@ class Jobs:
             sort=None if limit is None else sort,
         )
         rows = tuple(from_answer(JobRow, job) for job in answer["jobs"])
-        # All that there are come page by page, newest first.
+        # Without a limit, jobs come page by page, newest first.
         return rows if order is None or limit is not None else tuple(sorted_rows(rows, order, time.time()))
 
     def get(self, job_id: JobId) -> "JobDetail":
-        """Everything about a job: its row, what it asked for and has, its members and its attempts."""
+        """Everything about a job: its row, its request, its devices, its members and its attempts."""
         from corral.core.model.answers.job_details import JobDetail
 
         return from_answer(JobDetail, self._transport.get(job_path(job_id)))
@@ -107,9 +108,9 @@ class Jobs:
         until: float | None = None,
         series: str | Sequence[str] = (),
     ) -> "JobHistory":
-        """What its devices were like while it had them, as `Devices.history`; of one that is shared, what was its own.
+        """The history of its devices while it held them, as in `Devices.history`. Of a shared device, only its part.
 
-        Without a range or times it is its last run, from its start to its end. A job may have ended.
+        Without a range or times, the period is its last run, from start to end. The job may have ended.
         """
         from corral.client.history import read_history
         from corral.core.model.answers.history import JobHistory
@@ -120,7 +121,7 @@ class Jobs:
     def gpus_history(
         self, job_id: JobId, *, since: float | None = None, until: float | None = None
     ) -> "JobGpusHistory":
-        """What each GPU of its last attempt was like, between two times (Unix seconds) or over all of the attempt."""
+        """The history of each GPU of its last attempt, between two times (Unix seconds) or over the whole attempt."""
         from corral.client.history import read_history
         from corral.core.model.answers.history import JobGpusHistory
 
@@ -128,7 +129,7 @@ class Jobs:
         return read_history(self._transport, JobGpusHistory, path, range=None, since=since, until=until, series=())
 
     def why(self, job_id: JobId) -> "Explanation":
-        """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""
+        """Why it waits, its place in the queue, and a request that would start now; later, its past waits."""
         from corral.core.model.answers.job_details import Explanation
 
         return from_answer(Explanation, self._transport.get(job_path(job_id, "why")))
@@ -143,12 +144,14 @@ class Jobs:
         tail: int | None = None,
         since: float | None = None,
     ) -> Iterator[str]:
-        """What the job has written, standard output and error together, in pieces of text: from byte `offset` on, or
-        its last `tail` lines, or what it wrote `since` a moment (Unix seconds; some seconds more may come), or both.
-        What is no UTF-8 is shown as U+FFFD; `logs_bytes` has it as it is.
+        """The output of the job, standard output and error together, in pieces of text.
 
-        Of a gang it is the member of this rank; "all" gives whole lines of all members, with the rank before each.
-        With `follow` it goes on until the job has ended and all is read. Raises NoServer if it breaks off before.
+        It starts at byte `offset`, or is limited to the last `tail` lines, or to the output `since` a time (Unix
+        seconds; some seconds more may come), or to both. Bytes that are not UTF-8 appear as U+FFFD; `logs_bytes` keeps
+        them.
+
+        For a gang, it is the output of the member of this rank; "all" gives whole lines of all members, each with its
+        rank. With `follow` it goes on until the job has ended and all is read. Raises NoServer if it breaks off before.
         """
         blocks = self.logs_bytes(job_id, follow=follow, offset=offset, rank=rank, tail=tail, since=since)
         return (text for text in iterdecode(blocks, "utf-8", errors="replace") if text)
@@ -163,7 +166,7 @@ class Jobs:
         tail: int | None = None,
         since: float | None = None,
     ) -> Iterator[bytes]:
-        """As `logs`, in blocks of bytes as the job wrote them."""
+        """The same as `logs`, in blocks of bytes as the job wrote them."""
         return self._transport.stream(
             job_path(job_id, "logs"),
             follow=flag(follow, "follow"),
@@ -174,7 +177,7 @@ class Jobs:
         )
 
     def cancel(self, job_id: JobId) -> tuple[str, ...]:
-        """Stop it, or remove it from the queue. Returns the ids of the changed jobs, as the next three do."""
+        """Stop it, or remove it from the queue. Returns the ids of the changed jobs, like `hold` and the others."""
         return self._act(job_id, "cancel")
 
     def update(
@@ -186,9 +189,9 @@ class Jobs:
         name: str | None = None,
         queue: str | None = None,
     ) -> tuple[str, ...]:
-        """Give a job that has not ended other values, all of them or none; the ids of the jobs that have them now.
+        """Change values of a job that has not ended, all of them or none. Returns the ids of the changed jobs.
 
-        `time` is a time limit, "2h" or seconds. What is None stays as it is. Raises Conflict once the job has ended.
+        `time` is a time limit, "2h" or seconds. A value of None stays unchanged. Raises Conflict if the job has ended.
         """
         given = {
             "priority": optional(whole, priority, "priority"),
@@ -223,11 +226,11 @@ class Jobs:
         before: int | None = None,
         dry_run: bool = False,
     ) -> "ChangedJobs":
-        """Change many jobs: those of `ids`, of which the rest chooses some, or else all that it chooses.
+        """Change many jobs: those of `ids`, filtered by the other arguments, or all jobs that the others choose.
 
-        Without ids these are the caller's own (`user` "me"), or of another user for administrators. `name` may be a
-        pattern such as "sweep-*". A server changes 10,000 at once, the newest first; `next` of the answer is then the
-        `before` of the next call. With `dry_run` it only tells what it would change.
+        Without ids, these are the caller's own jobs (`user` "me"); administrators may name another user. `name` may be
+        a pattern like "sweep-*". A server changes 10,000 jobs at once, the newest first; `next` of the answer is then
+        the `before` of the next call. With `dry_run` it only reports the changes.
         """
         from corral.core.model.answers.job_changes import ChangedJobs
 
@@ -245,13 +248,13 @@ class Jobs:
         return from_answer(ChangedJobs, self._transport.post(f"/jobs/{verb}", body))
 
     def signal(self, job_id: JobId, name: str) -> None:
-        """Send a signal ("INT", "TERM", "HUP", "QUIT", "USR1" or "USR2") to its processes; Conflict if none run."""
+        """Send a signal (INT, TERM, HUP, QUIT, USR1 or USR2) to its processes. Raises Conflict if none run."""
         self._transport.post(job_path(job_id, "signal"), {"signal": text(name, "name", "'INT'")})
 
     def write_input(self, job_id: JobId, data: bytes = b"", *, offset: int, end: bool = False) -> "InputProgress":
-        """Send the part of its input from byte `offset` on, 64 KiB at most; with `end` there is no more after it.
+        """Send the part of its input from byte `offset` on, 64 KiB at most. `end` says that no input follows.
 
-        Returns how much it has taken by then, which may be none after ten seconds. Safe to repeat.
+        Returns how much input the job has taken by then, which may be none after ten seconds. Safe to repeat.
         """
         from corral.core.model.answers.job_changes import InputProgress
 
@@ -282,10 +285,10 @@ class Jobs:
         columns: int | None = None,
         term: str = "",
     ) -> "InnerProcess":
-        """Run a command inside a running job, a shell where it has no words; Conflict if it does not run.
+        """Run a command inside a running job, or a shell without words. Raises Conflict if the job does not run.
 
-        With rows and columns it runs at a terminal of that size. It has what the job has, and ends with it. It is
-        ended, too, when nobody reads its output any more.
+        With rows and columns it runs at a terminal of that size. It has the resources of the job, and ends with it. It
+        also ends when nobody reads its output any more.
         """
         from corral.client.inner_process import InnerProcess
 

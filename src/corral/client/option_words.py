@@ -1,4 +1,4 @@
-"""How the options of a job are shown to who writes Python: in messages and in `help`."""
+"""Shows the options of a job to Python programmers: in messages and in `help`."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @contextmanager
 def python_words() -> Iterator[None]:
-    """What is refused within is told with the names of options in place of the flags: params, not --param."""
+    """A context in which refusals name options instead of flags: params, not --param."""
     try:
         yield
     except Refused as refused:
@@ -32,14 +32,14 @@ def _option(flag: re.Match[str]) -> str:
 
 
 class _NotGiven:
-    """Stands in a signature for the default of an option, which the option's meaning tells."""
+    """The default of an option in a signature. The meaning of the option describes the real default."""
 
     def __repr__(self) -> str:
         return "..."
 
 
 def with_options(method: F) -> F:
-    """A decorator: `help` and editors show a method that takes `RequestOptions` as `**options` with each of them."""
+    """A decorator for methods with `**options` of `RequestOptions`: `help` and editors show each option."""
     signature = inspect.signature(method)
     own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     options = [
@@ -53,5 +53,5 @@ def with_options(method: F) -> F:
 
 
 def _shown(kind: Any) -> Any:
-    """An annotation in quotes, without them."""
+    """An annotation, without its quotes if it has any."""
     return getattr(kind, "__forward_arg__", kind)

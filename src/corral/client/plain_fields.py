@@ -1,4 +1,4 @@
-"""Fields of the model from options of which nothing but their kind has to be known."""
+"""Makes fields of the model from options whose kind alone says how to read them."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -18,7 +18,7 @@ N = TypeVar("N", int, float)
 
 
 def plain_fields(cls: type[Any], given: Given, spell: Callable[[str], str]) -> dict[str, Any]:
-    """The fields of a class by the options that are given. Raises Refused."""
+    """The fields of a class from the given options. Raises Refused."""
     return {
         one.field: _READERS[one.kind](given[one.name], spell(one.name), one)
         for one in plain_options(cls)
@@ -27,7 +27,7 @@ def plain_fields(cls: type[Any], given: Given, spell: Callable[[str], str]) -> d
 
 
 def at_least(least: N, value: N, field: str) -> N:
-    """The number. Raises Refused for a smaller one."""
+    """The number itself. Raises Refused for a smaller number."""
     if not value < inf:
         raise Refused(f"{field}: {value} is not a number; it must be at least {least}", field=field)
     if value < least:
@@ -36,7 +36,7 @@ def at_least(least: N, value: N, field: str) -> N:
 
 
 def _whole(value: int, field: str, option: OptionField) -> int:
-    # The server tells the other bounds.
+    # The server checks the other bounds.
     return (
         value if option.said.least is None or option.said.least < 0 else at_least(int(option.said.least), value, field)
     )
@@ -48,7 +48,7 @@ def _pattern(pattern: str, field: str, option: OptionField) -> str:
 
 
 def _texts(value: tuple[str, ...], field: str, option: OptionField) -> tuple[Any, ...]:
-    """The texts; of an enumeration its members, which one text may name with commas."""
+    """The texts. For an enumeration, its members; one text may name several, separated by commas."""
     kind = get_args(option.type)[0] if option.kind is Kind.TEXTS else option.type
     if not issubclass(kind, StrEnum):
         return value

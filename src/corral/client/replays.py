@@ -1,4 +1,4 @@
-"""The past run again under other policies: asks for it, and waits for what comes of it."""
+"""Runs past jobs again under other policies on the server, and waits for the result."""
 
 import time
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _ASK_EVERY_S = 0.5
 def wait_for_replay(
     transport: Transport, policies: str | Sequence[str], *, since: float | None, until: float | None
 ) -> "ReplayResult":
-    """The result. A replay that is waited for no longer, as the caller is interrupted, is ended."""
+    """The result of a new replay. If the caller is interrupted while it waits, the replay is ended."""
     from corral.core.model.answers.replays import Replay
 
     period = {

@@ -1,4 +1,4 @@
-"""TuningTasks of the autotuner and their experiments: write them down, follow them, change them."""
+"""Tasks of the autotuner and their experiments: create, follow and change them."""
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _ID = "'17'"
 _LINE = b"data: "
 PAGE = 1000
-"""Experiments that one request lists."""
+"""The most experiments that one request lists."""
 
 
 class TuningTasks:
-    """Writes down tasks of the autotuner, and has them begin and end."""
+    """Creates tasks of the autotuner, and starts and ends them."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -31,13 +31,13 @@ class TuningTasks:
         return from_answer(TaskList, self._transport.get("/tasks")).tasks
 
     def get(self, task_id: str) -> "TaskDetail":
-        """A task with what it asks for."""
+        """A task with its specification."""
         from corral.core.model.answers.tuning import TaskDetail
 
         return from_answer(TaskDetail, self._transport.get(_task(task_id)))
 
     def logs(self, task_id: str, *, follow: bool = False) -> Iterator[str]:
-        """What happened to it and its experiments, line by line. With `follow`, until nothing of it runs any more.
+        """The log of the task and its experiments, line by line. With `follow`, until nothing of it runs any more.
 
         Raises NoServer if it breaks off before.
         """
@@ -52,45 +52,45 @@ class TuningTasks:
                     yield line.removeprefix(_LINE).decode()
 
     def create(self, spec: Mapping[str, Any]) -> "TaskRow":
-        """Write down a task, as its file has it. It begins when it is started."""
+        """Create a task from a specification, which has the content of a task file. The task begins with `start`."""
         from corral.core.model.answers.tuning import TaskRow
 
         return from_answer(TaskRow, self._transport.post("/tasks", dict(spec)))
 
     def edit(self, task_id: str, spec: Mapping[str, Any]) -> "TaskRow":
-        """Have it ask for something else. It must not run; once something was tried only what it is called changes."""
+        """Change the specification. It must not run. After its first experiment only name and description change."""
         from corral.core.model.answers.tuning import TaskRow
 
         return from_answer(TaskRow, self._transport.put(_task(task_id), dict(spec)))
 
     def start(self, task_id: str) -> "TaskRow":
-        """Have it begin; one that failed or was cancelled goes on where it was."""
+        """Start the task. A task that failed or was cancelled continues where it stopped."""
         return self._act(task_id, "start")
 
     def cancel(self, task_id: str) -> "TaskRow":
-        """Let no more of its experiments begin, and stop those that run."""
+        """Begin no more of its experiments, and stop those that run."""
         return self._act(task_id, "cancel")
 
     def restart(self, task_id: str) -> "TaskRow":
-        """Forget its experiments and begin anew. It must not run."""
+        """Delete its experiments and start again. The task must not run."""
         return self._act(task_id, "restart")
 
     def clear(self, task_id: str) -> "TaskRow":
-        """Forget its experiments. It must not run."""
+        """Delete its experiments. The task must not run."""
         return self._act(task_id, "clear")
 
     def delete(self, task_id: str) -> "TaskRow":
-        """Forget it with its experiments. It must not run. Returns it as it was."""
+        """Delete the task with its experiments. It must not run. Returns the deleted task."""
         from corral.core.model.answers.tuning import TaskRow
 
         return from_answer(TaskRow, self._transport.delete(_task(task_id)))
 
     def plan(self, task_id: str, experiments: int) -> "TaskRow":
-        """Note how many experiments it makes at most, as its tuner does."""
+        """Record the most experiments that the task will make. Its tuner calls this."""
         return self._act(task_id, "plan", {"experiments": whole(experiments, "experiments")})
 
     def end(self, task_id: str, status: str, error_message: str | None = None) -> "TaskRow":
-        """Note that it has "completed" or "failed", as its tuner does."""
+        """Record that the task has "completed" or "failed". Its tuner calls this."""
         body = {
             "status": text(status, "status", "'completed'"),
             "error_message": optional(text, error_message, "error_message", "'no GPUs'"),
@@ -104,13 +104,13 @@ class TuningTasks:
 
 
 class Experiments:
-    """Lists the experiments of tasks; the tuner writes them down."""
+    """Lists the experiments of tasks. The tuner creates and changes them."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def list(self, task_id: str, *, metrics: bool = False) -> "tuple[ExperimentRow, ...]":
-        """All experiments of a task by number; with what was measured, if wanted."""
+        """All experiments of a task by number; with their metrics if `metrics` is set."""
         from corral.core.model.answers.tuning import ExperimentList
 
         wanted, task = flag(metrics, "metrics"), text(task_id, "task_id", _ID)
@@ -120,12 +120,12 @@ class Experiments:
             page = self._transport.get("/experiments", task=task, after=after, limit=PAGE, metrics=wanted)
             rows = from_answer(ExperimentList, page).experiments
             found += rows
-            # Where they are large, a page with what was measured has fewer.
+            # With metrics, a page may hold fewer experiments, because they are large.
             if not rows if metrics else len(rows) < PAGE:
                 return tuple(found)
 
     def of_number(self, task_id: str, number: int) -> "ExperimentRow":
-        """The experiment of a task with this number, without what was measured. Raises NotFound."""
+        """The experiment of a task with this number, without its metrics. Raises NotFound."""
         from corral.core.model.answers.tuning import ExperimentList
 
         task, wanted = text(task_id, "task_id", _ID), whole(number, "number")
@@ -144,7 +144,7 @@ class Experiments:
     def create(
         self, task_id: str, number: int, parameters: Mapping[str, Any], search_state: Mapping[str, Any] | None = None
     ) -> "ExperimentRow":
-        """Write down the next experiment of a task. Raises Conflict where `number` is not the next."""
+        """Create the next experiment of a task. Raises Conflict if `number` is not the next."""
         from corral.core.model.answers.tuning import ExperimentRow
 
         body = {
@@ -156,7 +156,7 @@ class Experiments:
         return from_answer(ExperimentRow, self._transport.post("/experiments", body))
 
     def change(self, experiment_id: str, **changes: Any) -> "ExperimentRow":
-        """Note what is new of it: fields of `ExperimentChange`. Raises Conflict once it is over."""
+        """Change the experiment: fields of `ExperimentChange`. Raises Conflict if it is over."""
         from corral.core.model.answers.tuning import ExperimentRow
 
         body = {name: to_plain(value) for name, value in changes.items()}

@@ -1,4 +1,4 @@
-"""Waits until jobs have ended, also over a restart of the server."""
+"""Waits until jobs have ended, also across a restart of the server."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 POLL_S = 20.0
-"""How long one request may stay open."""
+"""The longest time for which one request stays open."""
 
 WAITED_FOR_AT_ONCE = 1000
 """The most jobs that one request asks about."""
 
 RESTART_GRACE_S = 60.0
-"""How long a server may be away before it is given up."""
+"""The time for which a server may be away before the client gives up."""
 
 _RECONNECT_S = 0.2
 
 
 def wait_for(transport: Transport, ids: Sequence[str], timeout_s: float | None) -> tuple[list[dict[str, Any]], bool]:
-    """The jobs of these ids as the server lists them, once they have ended; and whether all have.
+    """The jobs of these ids as the server lists them, once they have ended; and whether all have ended.
 
-    If not, `timeout_s` has passed, and those jobs are left out that were not asked about before. Raises NoServer where
-    the server is not there at first, is away for longer than RESTART_GRACE_S, or when the time is up.
+    If not all have, `timeout_s` has passed, and jobs that were not asked about yet are missing. Raises NoServer if the
+    server is not there at first, is away for longer than RESTART_GRACE_S, or is away when the time is up.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     rows: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ def wait_for(transport: Transport, ids: Sequence[str], timeout_s: float | None) 
 
 
 def _wait_for_some(transport: Transport, ids: list[str], deadline: float | None) -> Any:
-    """The last answer: all have ended, or `deadline` (monotonic clock) has passed."""
+    """The last answer: all jobs have ended, or `deadline` (monotonic clock) has passed."""
     seen = False
     while True:
         left_s = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())

@@ -1,4 +1,5 @@
-"""Derives what else is said of the annotated fields of the model's classes. It declares nothing itself.
+"""Derives options, limits and schemas from the annotated fields of the model's classes. It declares nothing itself.
 
-Start reading at `fields`, and at `corral.core.model.field`, with which fields are annotated.
+`corral.core.model.field` has the annotations of fields.
+Start with `fields`.
 """

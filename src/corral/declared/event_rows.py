@@ -1,4 +1,4 @@
-"""Which fields of a row events have, and the values that a new row has in the other fields."""
+"""Lists the fields of a row that events contain, and the values of the other fields in a new row."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from corral.declared.fields import declarations, default_of
 
 
 def told_fields(row: type[Any]) -> tuple[str, ...]:
-    """The names of the fields that events have."""
+    """The names of the fields that events contain."""
     return tuple(name for name, declared in declarations(row).items() if declared.said.told)
 
 

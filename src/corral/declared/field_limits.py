@@ -1,4 +1,4 @@
-"""The limits of fields: as ranges that are checked, and as JSON Schema has them."""
+"""The limits of fields, as ranges for checks and as JSON Schema."""
 
 from collections.abc import Hashable, Mapping
 from functools import cache
@@ -23,7 +23,7 @@ class Range(NamedTuple):
 
 
 def ranges(cls: type[Any]) -> Mapping[str, Range]:
-    """The range of each whole number of a class that has one."""
+    """The ranges of a class's whole numbers that have a range, by field."""
     return _ranges(cast(Hashable, cls))
 
 
@@ -37,7 +37,7 @@ def _ranges(cls: Any) -> Mapping[str, Range]:
 
 
 def check_ranges(value: Any) -> None:
-    """Raises Refused for a whole number that is out of its range."""
+    """Raise Refused for a whole number that is out of its range."""
     for name, (least, most, hint, called) in ranges(type(value)).items():
         amount = getattr(value, name)
         if amount is not None and not least <= amount <= most:
@@ -45,9 +45,9 @@ def check_ranges(value: Any) -> None:
 
 
 def check_lengths(value: Any) -> None:
-    """Raises Refused for a text or a list that is longer than its field allows.
+    """Raise Refused for a text or a list that is longer than its field allows.
 
-    It is the last check of a value: fields that have a check of their own say more.
+    It is the last check of a value, because fields with a check of their own give better messages.
     """
     for name, longest in _lengths(cast(Hashable, type(value))).items():
         given = getattr(value, name)
@@ -62,7 +62,7 @@ def _lengths(cls: Any) -> Mapping[str, int]:
 
 
 def between(value: int | None, least: int, most: int, field: str, hint: str = "") -> None:
-    """Raises Refused for a number below `least` or above `most`. None passes."""
+    """Raise Refused for a number below `least` or above `most`. None passes."""
     if value is not None and not least <= value <= most:
         raise Refused(
             f"{field} must be from {least} to {most}, not {value}" + (f" ({hint})" if hint else ""), field=field
@@ -70,7 +70,7 @@ def between(value: int | None, least: int, most: int, field: str, hint: str = ""
 
 
 def schema_limits(cls: type[Any]) -> Mapping[str, Mapping[str, Any]]:
-    """What the JSON Schema of each field that has limits says of them."""
+    """The JSON Schema keywords for the limits of each field that has limits."""
     found = {name: _schema_limits(declared) for name, declared in declarations(cls).items()}
     return {name: limits for name, limits in found.items() if limits}
 

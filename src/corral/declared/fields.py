@@ -1,4 +1,4 @@
-"""Reads the declarations of a class: the type of each field, and what `Annotated` says of it."""
+"""Reads the declarations of a class: the type of each field, and its `Annotated` metadata."""
 
 import types
 from collections.abc import Hashable, Mapping
@@ -11,7 +11,7 @@ from corral.core.model.field import Field
 _SAYS_NOTHING = Field()
 
 _UNITS = ("_s", "_mib", "_milli", "_c")
-"""The ends of names that users leave out: their values have units."""
+"""The suffixes of names that users leave out, because their values have units."""
 
 
 class Declared(NamedTuple):
@@ -20,7 +20,7 @@ class Declared(NamedTuple):
     Attributes:
         kind: its type, without None and without annotations.
         said: its declaration.
-        beside: what else it is annotated with.
+        beside: its other annotations.
     """
 
     kind: Any
@@ -51,7 +51,7 @@ def _declared(hint: Any) -> Declared:
 
 
 def default_of(cls: type[Any], name: str) -> Any:
-    """The value of a field that is not given. Raises LookupError for one that has to be."""
+    """The default value of a field. Raises LookupError for a field without a default."""
     one = next(one for one in fields(cls) if one.name == name)
     if one.default is not MISSING:
         return one.default
@@ -61,5 +61,5 @@ def default_of(cls: type[Any], name: str) -> Any:
 
 
 def without_unit(name: str) -> str:
-    """What users call a field, if nothing else is declared."""
+    """The name of a field for users, if nothing else is declared."""
     return next((name.removesuffix(unit) for unit in _UNITS if name.endswith(unit)), name)

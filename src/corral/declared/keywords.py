@@ -40,7 +40,7 @@ class RequestOptions(TypedDict, total=False):
 
 
 def source() -> str:
-    """The module as it has to be, but for its layout."""
+    """The source of the module, before formatting."""
     meanings = "".join(map(_meaning, options().values()))
     types = "".join(f"    {name}: {_type(option)}\n" for name, option in options().items())
     return f'{_HEAD}{meanings}    """\n\n{types}'

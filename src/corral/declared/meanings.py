@@ -1,4 +1,4 @@
-"""What fields mean: the docstrings below them, which only the source of their class has."""
+"""Finds the meanings of fields: the docstrings below them, which only the source of their class contains."""
 
 import ast
 import inspect
@@ -12,14 +12,14 @@ _KEYWORD = "In Python: "
 
 
 class OptionText(NamedTuple):
-    """The help of an option, and what it means as a keyword."""
+    """The help of an option, and its meaning as a keyword."""
 
     help: str
     keyword: str
 
 
 def meaning_of(option: OptionField) -> OptionText:
-    """What an option means. Raises KeyError for one without a docstring."""
+    """The meaning of an option. Raises KeyError for an option without a docstring."""
     (cls,) = (one for one in option.cls.__mro__ if option.field in vars(one).get("__annotations__", {}))
     help, _, keyword = _docstrings(cls)[option.field].partition("\n\n")
     if not keyword.startswith(_KEYWORD):

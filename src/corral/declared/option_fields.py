@@ -1,4 +1,4 @@
-"""The options of a job, by the names that users write: the fields that are annotated with `JobOption`."""
+"""The options of a job by the names that users write: the fields with a `JobOption` annotation."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -22,9 +22,9 @@ class OptionField(NamedTuple):
     """An option.
 
     Attributes:
-        cls, field: the field that it is.
-        type: that of the field, without None.
-        said: the limits of the field.
+        cls, field: the class and the name of its field.
+        type: the type of the field, without None.
+        said: the declaration of the field, with its limits.
     """
 
     name: str
@@ -37,7 +37,7 @@ class OptionField(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """What it is called in commands and scripts."""
+        """The name of the option in commands and scripts."""
         return "--" + (self.option.flag or self.name).replace("_", "-")
 
 
@@ -55,7 +55,7 @@ def options() -> Mapping[str, OptionField]:
 
 
 def plain_options(cls: type[Any]) -> tuple[OptionField, ...]:
-    """The options that are fields of a class and whose kind tells how their value is read."""
+    """The options that are fields of a class and whose kind alone says how to read their value."""
     return tuple(one for one in options().values() if one.cls is cls and not one.option.own)
 
 

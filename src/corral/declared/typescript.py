@@ -1,4 +1,4 @@
-"""Writes what the pages read of declarations, beside the types of the API: `make web-types`."""
+"""Writes the declarations that the web pages need, beside the types of the API: `make web-types`."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ export const UNTOLD = {
 
 
 def source() -> str:
-    """The module of the pages, as it has to be."""
+    """The source of the module for the web pages."""
     values = "".join(f"  {name}: {json.dumps(value)},\n" for name, value in untold_values(JobRow).items())
     return f'{_HEAD}{values}}} satisfies Partial<Schemas["JobRow"]>;\n'
 

@@ -1,4 +1,4 @@
-"""Capabilities beside deciding about jobs, a folder each. The core knows none of them by name.
+"""Capabilities beside scheduling, one folder each. The core does not know them by name.
 
-`all_slices` lists what they keep in the ledger.
+Start with `all_slices`, which lists their parts of the ledger.
 """

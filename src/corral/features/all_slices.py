@@ -1,4 +1,4 @@
-"""The slices of all features, with which a server opens its ledger."""
+"""Lists the slices of all features, with which a server opens its ledger."""
 
 from corral.core.model.slice import SliceType
 from corral.features.alerts.slice import AlertsSlice

@@ -1,6 +1,6 @@
 """Engines that bring nodes, registered in the entry point group `corral.engines`.
 
-Such an entry is a function that takes the server's `Home`, its `Settings` and its `SystemClock`, and returns a
+Each entry point is a function. It takes the server's `Home`, its `Settings` and its `SystemClock`, and returns a
 `corral.core.ports.engine.NodeEngine`.
 """
 
@@ -19,7 +19,7 @@ MakeEngine = Callable[[Home, Settings, SystemClock], NodeEngine]
 
 
 def load_engine(name: str) -> MakeEngine:
-    """What makes the engine of this name. Raises Refused for one that is not there, or cannot be loaded."""
+    """The function that makes the engine of this name. Raises Refused if it does not exist or cannot be loaded."""
     entries = {entry.name: entry for entry in entry_points(group=GROUP)}
     if name not in entries:
         raise Refused(f"engine: {name!r:.60} is not an engine; {nearest(name, entries)}", field="engine")

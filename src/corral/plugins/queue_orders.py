@@ -1,6 +1,7 @@
-"""Queue orders that a site adds: functions of its own packages, registered in the entry point group `corral.orders`.
+"""Queue orders of a site: functions in its own packages, registered in the entry point group `corral.orders`.
 
-Such a function takes a `Job` and an `OrderContext` and returns a tuple of numbers; the job with the lowest goes first.
+Each function takes a `Job` and an `OrderContext` and returns a tuple of numbers. The job with the lowest tuple goes
+first.
 """
 
 from collections.abc import Mapping
@@ -14,9 +15,9 @@ GROUP = "corral.orders"
 
 
 def load_policies() -> Mapping[str, Policy]:
-    """All policies by name, those of the site's own orders among them. To be called once, when a process starts.
+    """All policies by name, including those with the site's own orders. Call it once, when a process starts.
 
-    Raises Refused for an order that cannot be loaded, is not a function, or has the name of one of Corral's.
+    Raises Refused for an order that cannot be loaded, is not a function, or has the name of one of Corral's orders.
     """
     orders: dict[str, Order] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):

@@ -10,7 +10,7 @@ from math import inf
 from types import MappingProxyType
 
 from corral.core.lifecycle import ending, starting, stopping
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.devices.device import DeviceCondition, Node
 from corral.core.model.errors import Refused
 from corral.core.model.fact import (

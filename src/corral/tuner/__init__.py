@@ -1,4 +1,6 @@
-"""The autotuner: finds the parameters with which a model is served best, on GPUs that the server hands out.
+"""The autotuner: finds the parameters with which an inference server serves a model best, on GPUs from Corral's server.
 
-`search/` decides what to try next, and does nothing else.
+`search/` only decides which combination to try next.
+
+Start with `task_run`.
 """

@@ -1,8 +1,8 @@
-"""The process that runs one task of the autotuner. It ends when whoever started it does: standard input closes.
+"""The process that runs one task of the autotuner. It ends with the process that started it: standard input closes.
 
 python -I -m corral.tuner HOME TASK LOCK
 
-LOCK is the descriptor of a file that one tuner of the task at a time has locked; who comes next waits for its end.
+LOCK is the descriptor of a file that only one tuner of the task at a time can lock. The next tuner waits for its end.
 """
 
 import fcntl
@@ -20,14 +20,14 @@ SERVER_AWAY = 75
 
 
 def _end_with_server() -> None:
-    """The jobs run on; the tuner of the next server takes them over."""
-    # Not through sys.stdin, whose lock would be held while the interpreter ends.
+    """End this process with its server. The jobs run on, and the tuner of the next server takes them over."""
+    # sys.stdin is not used: its lock would be held while the interpreter ends.
     os.read(0, 1)
     os._exit(SERVER_AWAY)
 
 
 def main(home: str, task_id: str, lock: int) -> int:
-    """Run a task; the exit code."""
+    """Run a task. Return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s", stream=sys.stderr)
     threading.Thread(target=_end_with_server, daemon=True).start()
     fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,7 +1,7 @@
-"""A worker of ARQ, for sites whose programs enqueue tasks in Redis: `arq corral.tuner.arq.WorkerSettings`.
+"""An ARQ worker for sites whose programs enqueue tasks in Redis: `arq corral.tuner.arq.WorkerSettings`.
 
-Corral's server runs tasks itself. A job of ARQ has a task begin and waits for its end, so a worker that is killed, or a
-job that is delivered twice, changes nothing of the task. REDIS_URL says where Redis is, as ARQ reads it.
+Corral's server runs the tasks. A job of ARQ only starts a task and waits for its end. So a killed worker, or a job that
+is delivered twice, does not affect the task. REDIS_URL is the address of Redis, as ARQ reads it.
 """
 
 import asyncio
@@ -31,9 +31,9 @@ LOCAL_REDIS = "redis://localhost:6379"
 
 
 async def run_autotuning_task(ctx: dict[str, Any], task_id: int | str) -> dict[str, Any]:
-    """Have a task begin, and wait for its end: how it ended, as its row has it.
+    """Start a task and wait for its end. Return its result, from the row of the task.
 
-    While the server is away it waits. Raises NotFound, Forbidden, and what else the server refuses.
+    While the server is away it waits. Raises NotFound, Forbidden, and other refusals of the server.
     """
     begun = False
     while True:
@@ -48,14 +48,14 @@ async def run_autotuning_task(ctx: dict[str, Any], task_id: int | str) -> dict[s
 
 
 class WorkerSettings:
-    """What `arq` reads."""
+    """The settings for `arq`."""
 
     functions: ClassVar = [run_autotuning_task]
     redis_settings = RedisSettings.from_dsn(os.environ.get("REDIS_URL", LOCAL_REDIS))
     max_jobs = 5
     job_timeout = MONTH_S
     keep_result = 3600
-    # A job is tried again whenever its worker ends, and does nothing but wait.
+    # A job is retried whenever its worker ends, and only waits.
     max_tries = 1_000
 
 
@@ -68,12 +68,12 @@ def _look(task_id: str, enqueued_at: datetime, begun: bool) -> TaskRow:
             _limit_waiting(client, detail)
             return client.tasks.start(task_id)
         except Conflict:
-            # Another delivery was quicker.
+            # Another delivery of the job has started the task.
             return client.tasks.get(task_id).task
 
 
 def _is_to_begin(row: TaskRow, enqueued_at: datetime) -> bool:
-    """Of one that has ended, whether it was enqueued after that, and not what is delivered once more."""
+    """Return whether the task must start. An ended task starts again only if the job was enqueued after its end."""
     if row.status is TaskStatus.PENDING:
         return True
     ended_at = row.completed_at
@@ -82,7 +82,7 @@ def _is_to_begin(row: TaskRow, enqueued_at: datetime) -> bool:
 
 
 def _limit_waiting(client: Client, detail: TaskDetail) -> None:
-    # What was tried was tried for what its task said.
+    # Existing experiments were made with the task's settings, so these stay unchanged.
     if detail.config.gpu_wait_timeout_s is None and not detail.task.total_experiments:
         limited = replace(detail.config, gpu_wait_timeout_s=GPU_WAIT_TIMEOUT_S)
         client.tasks.edit(detail.task.id, to_plain(limited))

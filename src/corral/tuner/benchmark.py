@@ -1,4 +1,4 @@
-"""Measures any server under the traffic of a `benchmark`, in the figures that autotuners read."""
+"""Measures any server under the traffic of a `benchmark`, and returns the figures that autotuners read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,9 +21,9 @@ def run_benchmark_job(
 ) -> dict[str, Any]:
     """Measure a server at `endpoint_url` (without /v1) at all levels of a `benchmark` as in a task's file.
 
-    `gpu_indices` are the GPUs that it runs on, for throughput by GPU; `on_level` is told of each level that begins.
-    Returns the metrics of an experiment; seconds and tokens. Raises Refused for a benchmark that makes no sense, or
-    under which nothing was answered, and GeneratorFailed.
+    `gpu_indices` are the server's GPUs, for throughput by GPU. `on_level` is called at the start of each level. Returns
+    the metrics of an experiment, in seconds and tokens. Raises Refused for an invalid benchmark, or if no request was
+    answered, and GeneratorFailed.
     """
     spec = from_plain(BenchmarkSpec, dict(benchmark_spec), field="benchmark")
     spec = with_tokenizer(spec, spec.model_name)
@@ -40,7 +40,7 @@ def run_benchmark_job(
 
 
 def loads_of(spec: BenchmarkSpec) -> tuple[AppliedLoad, ...]:
-    """All levels of the benchmark, with their bounds."""
+    """Return all levels of the benchmark, with their limits."""
     return tuple(
         AppliedLoad(scenario, level, spec.max_requests_per_iteration, spec.max_time_per_iteration * _MINUTE_S)
         for scenario, level in spec.levels

@@ -1,4 +1,4 @@
-"""What tasks may name, for those who fill in forms: presets, and the flags that are known of inference servers."""
+"""The values for forms of tasks: presets, and the known flags of inference servers."""
 
 from functools import cache
 
@@ -11,7 +11,7 @@ RUNTIMES = ("sglang", "vllm")
 
 @cache
 def catalog() -> AutotunerCatalog:
-    """All of it."""
+    """Return all values."""
     known = tuple(
         AutotunerPreset(number, preset.name, preset.description, preset.group, None, True, preset.fields, None)
         for number, preset in enumerate(presets(), 1)

@@ -1,8 +1,8 @@
-"""Becomes a command that the kernel kills when the thread ends that started it, however that comes.
+"""Becomes a command that the kernel kills when the thread that started it ends, for whatever reason.
 
     python -I -m corral.tuner.dies_with_parent PARENT COMMAND...
 
-So a load generator whose tuner was killed does not go on asking a server that the next tuner measures.
+So the load generator of a killed tuner does not go on sending requests to a server that the next tuner measures.
 """
 
 import ctypes
@@ -14,7 +14,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(words: list[str]) -> None:
-    """Become the command. `words` begin with the process that must still live; 127 where there is no such program."""
+    """Become the command. `words` begin with the pid of the parent that must still live. Exits with 127 for an
+    unknown program.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(words[0]):
         sys.exit(f"corral: process {words[0]}, which started this, has ended")

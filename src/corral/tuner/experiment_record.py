@@ -1,4 +1,4 @@
-"""What the ledger keeps of an experiment, as the search knows it, and the other way round. Pure."""
+"""Converts the ledger's record of an experiment to a trial of the search, and back. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from corral.wire import from_plain, to_plain
 
 
 def trial_of(row: ExperimentRow) -> Trial:
-    """An experiment as a trial of the search."""
+    """Return an experiment as a trial of the search."""
     state = row.search_state
     failure = state.get("failure")
     return Trial(
@@ -22,7 +22,9 @@ def trial_of(row: ExperimentRow) -> Trial:
 
 
 def state_of(trial: Trial, windows: list[tuple[float, float]]) -> dict[str, Any]:
-    """What is kept of a trial besides its number and parameters; `windows` are when it was measured (Unix seconds)."""
+    """Return the stored state of a trial without its number and parameters; `windows` are its measurements (Unix
+    seconds).
+    """
     return {
         "readings": [to_plain(reading) for reading in trial.readings],
         "windows": [list(window) for window in windows],
@@ -31,5 +33,5 @@ def state_of(trial: Trial, windows: list[tuple[float, float]]) -> dict[str, Any]
 
 
 def windows_of(state: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """When an experiment was measured so far."""
+    """Return the (start, end) times of an experiment's measurements so far."""
     return [(began_at, ended_at) for began_at, ended_at in state.get("windows", ())]

@@ -1,6 +1,6 @@
-"""One experiment from its job to its record. What is measured is written down after every level of load.
+"""Runs one experiment from its job to its record. Results are stored after every level of load.
 
-So a tuner that starts again goes on after the last level; and the job has ended before the experiment is over.
+So a restarted tuner continues after the last level. The job always ends before the experiment is recorded as over.
 """
 
 import logging
@@ -52,18 +52,18 @@ _READ = (*HEADLINES, *RATES, "mean_total_throughput_per_gpu")
 
 
 class TaskStopped(Exception):
-    """The task is to end before this experiment has; the message says why."""
+    """The task must end before this experiment has ended; the message says why."""
 
 
 class StopSign(threading.Event):
-    """Is set when a task is to end early."""
+    """Set if a task must end early."""
 
     why = "the task was cancelled"
 
 
 @dataclass(frozen=True)
 class RunningTask:
-    """What all experiments of a task share."""
+    """The parts that all experiments of a task share."""
 
     id: str
     config: TuningSpec
@@ -92,9 +92,9 @@ class ExperimentRun:
         self._began = time.monotonic()
 
     def run(self) -> None:
-        """Deploy, measure level after level, end the server, and write down what came of it.
+        """Deploy the server, measure level after level, end the server, and record the result.
 
-        Raises NothingDeploys, after that, where another combination would fare no better.
+        After that, raise NothingDeploys if every other combination would fail in the same way.
         """
         error: str | None = None
         hopeless: NothingDeploys | None = None
@@ -141,7 +141,7 @@ class ExperimentRun:
         return estimate.gpus
 
     def _ready(self, gpus: int) -> tuple[Deployment, Endpoint]:
-        """The server, running and answering; nothing is done where it is so already."""
+        """Return the server, running and answering. Does nothing if it is in that state already."""
         task = self._task
         server = self._server = self._server or self._deploy(gpus)
         server.await_gpus(task.config.gpu_wait_timeout_s, self._look)
@@ -156,7 +156,7 @@ class ExperimentRun:
         return server, endpoint
 
     def _known(self) -> Deployment | None:
-        """What an earlier tuner has deployed. It must answer again before it is measured."""
+        """Return the server that an earlier tuner has deployed. It must answer again before it is measured."""
         server = self._task.mode.known(self._deployed, self._row)
         if server is not None and (self._row.service_name is None or self._row.status == "benchmarking"):
             self._change(status="deploying", **server.noted)
@@ -176,7 +176,7 @@ class ExperimentRun:
             raise TaskStopped(self._task.stop.why)
 
     def _warm_up(self, server: Deployment, endpoint: Endpoint) -> None:
-        """A few requests that count for nothing: the first ones compile and fill caches."""
+        """Send a few requests that do not count: the first ones compile and fill caches."""
         spec, generator = self._task.config.benchmark, BuiltInGenerator(self._task.config.env)
         if generator.why_not(spec) is not None:
             return
@@ -210,9 +210,9 @@ class ExperimentRun:
     def _applied(
         self, generator: LoadGenerator, server: Deployment, endpoint: Endpoint, load: AppliedLoad
     ) -> MeasuredLevel:
-        """What came of a load.
+        """Apply a load and return its result.
 
-        Raises TaskStopped, ExperimentFailed and GpusTakenAway where it did not go to its end.
+        Raises TaskStopped, ExperimentFailed or GpusTakenAway if it did not run to its end.
         """
         gone: list[Exception] = []
         looked_at = time.monotonic()
@@ -233,13 +233,13 @@ class ExperimentRun:
         try:
             result = generator.measure(endpoint.url, spec, load, seed=self._row.experiment_id, stop=stop)
         except GeneratorFailed as error:
-            # Rather than of a server that was gone before.
+            # If the server had ended before, that is the cause to report.
             server.must_serve()
             raise ExperimentFailed(FailedStep.OTHER, str(error)) from None
         self._look()
         if gone:
             raise gone[0]
-        # It may have gone between two looks.
+        # The server may have ended between two checks.
         server.must_serve()
         return result
 
@@ -248,7 +248,7 @@ class ExperimentRun:
         return combined(self._levels) | ({} if note is None else {"generator_note": note})
 
     def _of_gpus(self) -> dict[str, Any]:
-        """What the GPUs were like while it was measured, and the energy that this took; nothing where none was read."""
+        """Return the readings of the GPUs during the measurements, and the energy; empty without readings."""
         server = self._server
         if server is None:
             return {}

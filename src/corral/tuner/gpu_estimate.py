@@ -1,4 +1,4 @@
-"""How many GPUs a combination of parameters takes, and about how much memory of each. Pure."""
+"""Estimates the number of GPUs for a combination of parameters, and roughly the memory needed on each. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ _LEAST_MIB = 8_000
 
 
 class GpuEstimate(NamedTuple):
-    """GPUs, and MiB of each that the model takes at least."""
+    """The number of GPUs, and the least MiB that the model needs on each."""
 
     gpus: int
     memory_mib: int
 
 
 def gpu_estimate(model: str, parameters: Mapping[str, Any]) -> GpuEstimate:
-    """tp x pp x max(dp, dcp, cp) GPUs; the memory by the size in the model's name.
+    """Return tp x pp x max(dp, dcp, cp) GPUs, and the memory by the size in the model's name.
 
-    Raises Refused for a size of parallelism that is none.
+    Raises Refused for an invalid size of parallelism.
     """
     said = without_presets(parameters)
     sizes = {name: _size(given, name, said[given]) for given in said if (name := canonical(given)) in _SIZES}

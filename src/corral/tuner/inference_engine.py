@@ -1,7 +1,7 @@
-"""Inference servers as data: the command line of each, what it calls its parameters, and what excludes what.
+"""Inference servers as data: their command lines, their names of parameters, and invalid combinations.
 
-A file in `engines/` is all that is known of one. What a file does not know is passed on as it is: the engine itself
-says what it thinks of it.
+A file in `engines/` has everything about one engine. Unknown parameters are passed on unchanged: the engine itself
+checks them.
 """
 
 import re
@@ -28,10 +28,10 @@ _IN_CLUSTERS = {
     "vllm": {"vllm", "huggingfaceserver"},
     "sglang": {"sglang", "srt"},
 }
-"""Words in the names of runtimes, as OME and KServe bring them, by engine."""
+"""Words in the names of runtimes of OME and KServe, by engine."""
 
 _NOTHING = (None, 1, False, "auto")
-"""Values by which a task asks for nothing that an engine would have to have."""
+"""Values with which a task requests no feature that an engine would need."""
 
 _CANONICAL = {alias: name for name, aliases in _ALIASES.items() for alias in aliases}
 
@@ -42,15 +42,15 @@ class InferenceEngine:
 
     Attributes:
         taken_from: the version whose flags these are.
-        program, arguments: the command line, in which {model}, {served}, {host} and {port} are put.
+        program, arguments: the command line, in which {model}, {served}, {host} and {port} are replaced.
         health: the path that answers 200 once requests are served.
-        image: where it is in a container, in which `python3` is Python.
-        flags: what it calls a parameter, by the name that tasks have for it.
-        defaults: what it does where nothing is said, by flag. --no-FLAG switches off one that is on by default.
-        instead: flags of values of a parameter for which it is another flag than for its other values.
-        left_out: by flag the value that means that it is not said.
-        refused: parameters that cannot be used with it.
-        multiples: pairs of parameters of which the first must be a multiple of the second.
+        image: its container image, in which `python3` is Python.
+        flags: its flag for a parameter, by the name in tasks.
+        defaults: its default values, by flag. --no-FLAG switches off a flag that is on by default.
+        instead: other flags for some values of a parameter, by parameter and value.
+        left_out: by flag the value for which the flag is left out.
+        refused: parameters that it does not support.
+        multiples: pairs of parameters; the first must be a multiple of the second.
     """
 
     name: str
@@ -76,16 +76,16 @@ class InferenceEngine:
         served: str | None = None,
         python: str = sys.executable,
     ) -> tuple[str, ...]:
-        """The command line that serves a model.
+        """Return the command line that serves a model.
 
-        `host` and `port` may be placeholders for whoever knows them later; `served` is what requests call the model,
-        None as it is called here.
+        `host` and `port` may be placeholders that are replaced later. `served` is the model's name in requests, None
+        for `model`.
         """
         words = {"model": model, "served": served or model, "host": host, "port": port, "python": python}
         return (*self._filled(self.program, words), *self._filled(self.arguments, words), *self._flags_of(parameters))
 
     def why_not(self, parameters: Mapping[str, Any]) -> str | None:
-        """Why this engine cannot run a combination; None as far as is known."""
+        """Return why this engine cannot run a combination, None if no reason is known."""
         named = {canonical(name): value for name, value in without_presets(parameters).items()}
         for name in self.refused:
             if named.get(name) not in _NOTHING and named[name] not in self.instead.get(name, ()):
@@ -97,7 +97,7 @@ class InferenceEngine:
         return None
 
     def is_default(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether these parameters are what it does where nothing is said."""
+        """Return whether these parameters equal the engine's defaults."""
         return all(
             (canonical(name) in self.refused and value in _NOTHING)
             or (self._flag(name, value) in self.defaults and self.defaults[self._flag(name, value)] == value)
@@ -106,7 +106,7 @@ class InferenceEngine:
 
     @property
     def known_flags(self) -> tuple[str, ...]:
-        """The flags that its file knows; it may have others."""
+        """The flags in its file; the engine may have others."""
         said = (flag for values in self.instead.values() for flag in values.values())
         return tuple(sorted({*self.flags.values(), *self.defaults, *said}))
 
@@ -115,7 +115,7 @@ class InferenceEngine:
         return other or self.flags.get(canonical(name), _bare(name).replace("_", "-"))
 
     def options(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """By flag what is said on the command line; True is a flag without a value."""
+        """Return the options of the command line by flag; True is a flag without a value."""
         said: dict[str, Any] = {}
         for name, value in without_presets(parameters).items():
             flag = self._flag(name, value)
@@ -140,7 +140,7 @@ class InferenceEngine:
 
 
 def find_inference_engine(base_runtime: str) -> InferenceEngine:
-    """The engine that a task means: the one whose name `base_runtime` begins with. Raises Refused."""
+    """Return the engine whose name `base_runtime` begins with. Raises Refused."""
     known = sorted(entry.name.removesuffix(".toml") for entry in _files() if entry.name.endswith(".toml"))
     for name in known:
         if base_runtime.startswith(name):
@@ -149,10 +149,10 @@ def find_inference_engine(base_runtime: str) -> InferenceEngine:
 
 
 def engine_of(spec: TuningSpec) -> InferenceEngine:
-    """The engine of a task. Raises Refused.
+    """Return the engine of a task. Raises Refused.
 
-    In a cluster `base_runtime` is a runtime there, whose name tells the engine as a rule. Of one that does not, nothing
-    is known, and parameters are passed on as they are called.
+    In a cluster `base_runtime` is the name of a runtime there, which usually contains the engine's name. Otherwise the
+    engine is unknown, and parameters are passed on under their own names.
     """
     if spec.deployment_mode not in (DeploymentMode.OME, DeploymentMode.KSERVE):
         return find_inference_engine(spec.base_runtime)
@@ -162,7 +162,7 @@ def engine_of(spec: TuningSpec) -> InferenceEngine:
 
 
 def canonical(name: str) -> str:
-    """The short name of a parameter of parallelism, whatever a task calls it; other names without their group."""
+    """Return the short name of a parameter of parallelism for all its aliases; other names without their group."""
     bare = _bare(name)
     return _CANONICAL.get(bare.replace("_", "-"), bare)
 

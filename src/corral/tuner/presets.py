@@ -1,4 +1,4 @@
-"""Combinations of parameters that are known by a name. A file has them all."""
+"""Named combinations of parameters, read from a file."""
 
 import tomllib
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _NAME = "preset"
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """One of them: the values of the fields of its group, `PARALLEL` or `QUANT`."""
+    """A preset: values for the fields of its group, `PARALLEL` or `QUANT`."""
 
     group: str
     name: str
@@ -24,7 +24,7 @@ class Preset:
 
 @cache
 def presets() -> tuple[Preset, ...]:
-    """All that there are."""
+    """Return all presets."""
     data = tomllib.loads(files("corral.tuner").joinpath("presets.toml").read_text())
     return tuple(
         Preset(group, name, fields.pop("description"), fields)
@@ -34,12 +34,12 @@ def presets() -> tuple[Preset, ...]:
 
 
 def preset_names(group: str) -> tuple[str, ...]:
-    """The names of a group's."""
+    """Return the names of the presets of a group."""
     return tuple(preset.name for preset in presets() if preset.group == group)
 
 
 def without_presets(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The parameters with the fields of presets in place of their names; what is said besides counts more."""
+    """Return the parameters with the fields of presets in place of their names; explicit parameters override these."""
     named = {name for name in parameters if name in _PRESET_KEYS}
     if not named:
         return parameters

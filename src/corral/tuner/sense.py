@@ -1,4 +1,4 @@
-"""What the server asks of the tuner's rules. numpy, which the search needs, is loaded when it is first needed."""
+"""The tuner's functions that the server uses. numpy is imported only when the search is first needed."""
 
 from corral.core.control.tuning.task_insight import TuningSense
 from corral.core.model.answers.tuning_findings import TaskEstimate
@@ -8,7 +8,7 @@ from corral.tuner.tasks.task_findings import best_and_default, findings
 
 
 def tuning_sense() -> TuningSense:
-    """What `TaskInsight` works with."""
+    """Return the functions for `TaskInsight`."""
     return TuningSense(_estimate, best_and_default, findings, experiments_csv, WINNERS)
 
 

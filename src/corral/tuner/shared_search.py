@@ -1,4 +1,4 @@
-"""The search of a task, for the threads of its experiments."""
+"""The search of a task, shared by the threads of its experiments."""
 
 import threading
 
@@ -7,7 +7,7 @@ from corral.tuner.search.trial import Candidate, Finished, Later, LoadLevel, Tri
 
 
 class SharedSearch:
-    """A `Search` that one thread asks at a time."""
+    """A `Search` with a lock, used by one thread at a time."""
 
     def __init__(self, search: Search) -> None:
         self._search = search

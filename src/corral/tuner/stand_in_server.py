@@ -1,8 +1,8 @@
 """An OpenAI-compatible server that computes nothing, for tests and the demonstration.
 
-How long an answer takes follows from its options as it would on GPUs, in small: a step of decoding takes a time for
-its weights, which tensor parallelism divides, one for communication, which it adds, and one for each sequence of the
-batch; so does a chunk of a prompt. What does not fit into a batch waits.
+The time of an answer follows from the options, like on GPUs but shorter. A decoding step takes the sum of three times.
+Tensor parallelism divides the time for the weights, and adds a time for communication. Each sequence of the batch adds
+a time of its own. A chunk of a prompt takes the same. Requests that do not fit into a batch wait.
 
     python -m corral.tuner.stand_in_server --port 8000 --tensor-parallel-size 2 --max-num-seqs 16
 """
@@ -29,7 +29,7 @@ _COMPUTED = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
 
 
 class StandIn:
-    """Serves completions at the pace that its options give it, and embeddings as prompts without an answer."""
+    """Serves completions at the speed of its options, and embeddings like prompts without an answer."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -38,18 +38,18 @@ class StandIn:
         self._asked = 0
 
     def step_s(self) -> float:
-        """Seconds for one token of each running sequence."""
+        """Return the seconds for one token of each running sequence."""
         ranks: int = self._options.tensor_parallel_size
         return _WEIGHTS_S / ranks + _COMMUNICATION_S * (ranks - 1) + _SEQUENCE_S * self._running
 
     def prefill_s(self, tokens: int) -> float:
-        """Seconds for a prompt, a chunk after the other."""
+        """Return the seconds for a prompt, chunk after chunk."""
         chunk: int = self._options.chunk_size
         ranks: int = self._options.tensor_parallel_size
         return -(-tokens // chunk) * self.step_s() + tokens * _TOKEN_S / ranks
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request, and close."""
+        """Answer one request, and close the connection."""
         try:
             request = (await reader.readline()).decode("latin-1").split()
             length = 0
@@ -60,7 +60,7 @@ class StandIn:
             await self._answer(writer, request[1] if len(request) > 1 else "", body)
             await writer.drain()
         except (OSError, ValueError, asyncio.IncompleteReadError):
-            pass  # whoever asked has gone, or speaks no HTTP
+            pass  # the client has gone, or does not speak HTTP
         finally:
             writer.close()
 
@@ -124,7 +124,7 @@ def _chunk(writer: asyncio.StreamWriter, event: dict[str, Any]) -> None:
 
 
 async def _main(options: argparse.Namespace) -> None:
-    # The first process of a container does not end by SIGTERM unless it says so, as inference servers do.
+    # The first process of a container ignores SIGTERM unless it handles it, as inference servers do.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, sys.exit)
     await asyncio.sleep(options.start_s)
     server = await asyncio.start_server(StandIn(options).serve, options.host, options.port)
@@ -134,7 +134,7 @@ async def _main(options: argparse.Namespace) -> None:
 
 
 def options_of(words: list[str]) -> argparse.Namespace:
-    """The options of a command line; an unknown one ends the process, as it does in real servers."""
+    """Return the options of a command line. An unknown one ends the process, as with real servers."""
     parser = argparse.ArgumentParser(prog="stand-in")
     parser.add_argument("--model", default="stand-in")
     parser.add_argument("--host", default="127.0.0.1")

@@ -1,7 +1,7 @@
-"""Runs one task: asks the search, has experiments run, and ends the task. All that it knows is the ledger's.
+"""Runs one task: asks the search, runs the experiments, and ends the task. Its whole state is in the ledger.
 
-A tuner that is killed at any moment loses nothing: the next one makes the search of the experiments that are written
-down, and goes on with those that are not over.
+A tuner that is killed at any moment loses nothing. The next one rebuilds the search from the recorded experiments, and
+continues those that are not over.
 """
 
 import logging
@@ -30,16 +30,16 @@ log = logging.getLogger("corral.tuner")
 
 LOOK_S = 1.0
 MOST_EARLIER = 3
-"""Earlier tasks of the same model that a search begins with."""
+"""The number of earlier tasks of the same model from which a search learns."""
 DEFAULT_TIMEOUT_S = 1800.0
 
 Connect = Callable[[], Client]
 
 
 def run_task(connect: Connect, task_id: str) -> None:
-    """Run a task to its end, or stop what is left of one that was cancelled.
+    """Run a task to its end, or stop the running experiments of a cancelled one.
 
-    Raises BackendFailed where the server is away: whoever comes next goes on. What else goes wrong fails the task.
+    Raises BackendFailed if the server is away; the next tuner continues. Any other error fails the task.
     """
     client = connect()
     try:
@@ -55,7 +55,7 @@ def run_task(connect: Connect, task_id: str) -> None:
 
 
 def _fail(client: Client, task_id: str, why: str) -> None:
-    # One that was cancelled meanwhile has ended already.
+    # A task that was cancelled meanwhile has ended already.
     with suppress(Conflict):
         client.tasks.end(task_id, "failed", why)
 
@@ -93,7 +93,7 @@ class _TaskRun:
         self._hopeless: str | None = None
 
     def run(self) -> None:
-        """Until the search is finished or the task is cancelled, and nothing of it runs any more."""
+        """Run until the search is finished or the task is cancelled, and no experiment runs any more."""
         if self._row.status != "running":
             self._task.stop.set()
         elif self._row.planned_experiments is None:
@@ -112,7 +112,7 @@ class _TaskRun:
             self._end(reason)
 
     def _search(self) -> str:
-        """Why there is nothing more to try."""
+        """Run the search to its end. Return why there is nothing more to try."""
         finished: str | None = None
         while finished is None or self._running:
             if finished is None and not self._task.stop.is_set():
@@ -127,14 +127,14 @@ class _TaskRun:
         return finished
 
     def _begin_what_may(self) -> str | None:
-        """Start what the search gives out; why it is finished, None while it is not."""
+        """Start the candidates of the search. Return why the search is finished, None if it is not."""
         while True:
             match self._task.search.ask():
                 case Candidate(number=number, parameters=parameters):
                     try:
                         self._start(self._client.experiments.create(self._id, number, parameters))
                     except Conflict:
-                        # Cancelled meanwhile, or there is another tuner of this task: the next look tells.
+                        # The task was cancelled, or it has another tuner: the next check of its state tells.
                         self._task.stop.set()
                         return "the task was cancelled"
                 case Later():
@@ -171,16 +171,17 @@ class _TaskRun:
         log.info("task %s: %s", self._id, why)
 
     def _why_none(self) -> str:
-        """Why the first combination cannot run, where none can."""
+        """Return why the first combination cannot run, "" if no reason is known."""
         first = self._problem.space.named([values[0] for values in self._problem.space.steps])
         why = self._problem.why_not(first)
         return "" if why is None else f"; the first combination cannot run: {why}"
 
 
 def earlier_trials(client: Client, detail: TaskDetail) -> tuple[Trial, ...]:
-    """What the newest tasks of the same user for the same model and inference server have measured.
+    """Return the trials of the user's newest earlier tasks with the same model and inference server.
 
-    They had ended when this one began, so that a tuner that goes on knows what the last one knew.
+    Those tasks had ended when this one started. So a tuner that continues the task uses the same trials as the one
+    before.
     """
     row = detail.task
     alike = [

@@ -1,4 +1,4 @@
-"""Keeps a tuner running for every task that wants one: a process of the task's user, which speaks as a client."""
+"""Keeps a tuner running for every task that needs one: a process of the task's user, which works as a client."""
 
 import contextlib
 import logging
@@ -18,19 +18,19 @@ log = logging.getLogger("corral.tuner")
 
 LOOK_INTERVAL_S = 0.5
 MOST_AT_ONCE = 8
-"""Tuners; further tasks wait for one of them to end."""
+"""The most tuners; further tasks wait until one of them ends."""
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _QUIET_S = 60.0
-"""A tuner that ran for so long is no crash in a loop."""
+"""The end of a tuner that ran for this long does not count as a repeated crash."""
 
 _END_S = 5.0
 _LOCKS = "tuners"
 
 
 class TaskOfUser(NamedTuple):
-    """A task that wants a tuner."""
+    """A task that needs a tuner."""
 
     task_id: str
     user: str
@@ -42,10 +42,10 @@ class _Tuner(NamedTuple):
 
 
 class TunerProcesses:
-    """Not for several threads at once.
+    """Starts and ends the tuners. Not thread-safe.
 
-    `wanted` are the tasks that run, or of which something is left to be ended. `give_up` is told of one that can have
-    no tuner, and why.
+    `wanted` returns the tasks that run, or whose experiments are still to be ended. `give_up` is called with a task
+    that can have no tuner, and the reason.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class TunerProcesses:
         self._give_up = give_up
         self._running: dict[str, _Tuner] = {}
         self._pauses: dict[str, tuple[float, float]] = {}
-        """Of a task whose tuner has ended though it is wanted: when the next may start, and how long the pause was."""
+        """For each task whose tuner has ended too early: when the next may start, and the length of the pause."""
 
     def look(self) -> None:
-        """Start what is missing. A task that goes on in spite of a crash has its tuner again, after a pause."""
+        """Start missing tuners. After a crash a task gets a new tuner, after a pause."""
         wanted, now = self._wanted(), time.monotonic()
         for task_id, tuner in list(self._running.items()):
             code = tuner.process.poll()
@@ -78,7 +78,7 @@ class TunerProcesses:
                     self._give_up(one.task_id, f"its tuner cannot run as {one.user}: {error}")
 
     def close(self) -> None:
-        """End them all; their jobs run on, and the next server goes on with the tasks."""
+        """End all tuners. Their jobs run on, and the next server continues the tasks."""
         for tuner in self._running.values():
             _close(tuner.process)
         for tuner in self._running.values():
@@ -107,7 +107,7 @@ class TunerProcesses:
             os.close(lock)
 
     def _lock_of(self, task_id: str) -> int:
-        """What a tuner locks before it does anything: the one of a server that was killed may live a moment longer."""
+        """Open the file that a tuner locks first: the tuner of a killed server may live a moment longer."""
         directory = self._home / _LOCKS
         directory.mkdir(mode=0o700, exist_ok=True)
         return os.open(directory / task_id, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -125,7 +125,7 @@ class TunerProcesses:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             cwd="/",
-            # Nothing of the server's. One thread: more would take CPUs from jobs.
+            # The server's own variables are left out. One thread only: more would take CPUs from jobs.
             env={
                 "PATH": os.defpath,
                 "HOME": account.pw_dir,
@@ -142,7 +142,7 @@ class TunerProcesses:
 
 
 def _close(process: "subprocess.Popen[bytes]") -> None:
-    """What tells it that its server is gone."""
+    """Close the tuner's input, which tells it that its server is gone."""
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()

@@ -1,4 +1,5 @@
-"""Makers of GPUs: all that is one maker's own is in its folder, behind one value, `vendor.Vendor`.
+"""Makers of GPUs. Everything specific to a maker is in its folder, behind one value of type `vendor.Vendor`.
 
-Start reading at `vendor`; `registry` has the list, and what a site's packages add to it. No vendor knows another.
+No vendor depends on another. `registry` has the list, with the vendors that a site's packages add.
+Start with `vendor`.
 """

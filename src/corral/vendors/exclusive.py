@@ -1,4 +1,4 @@
-"""Whole devices: no other job is on the device, so the job has all of it."""
+"""Whole devices: no other job is on the device, and the job has all of it."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ class Exclusive:
         return ()
 
     def prepare(self, device: Device) -> None:
-        """Nothing to do: nobody else gets the device."""
+        """Nothing to do: no other job gets the device."""
 
     def release(self, device: Device) -> None:
         """Nothing to undo."""

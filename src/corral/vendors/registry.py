@@ -1,6 +1,6 @@
-"""The list of vendors: Corral's own, then what a site's packages register in the entry point group `corral.vendors`.
+"""The list of vendors: Corral's own, then those that packages register in the entry point group `corral.vendors`.
 
-Such an entry is a `corral.vendors.vendor.Vendor`.
+Every entry is a `corral.vendors.vendor.Vendor`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,9 +20,9 @@ _OWN = (NVIDIA, AMD)
 
 @cache
 def vendors() -> Mapping[str, Vendor]:
-    """All vendors by name, in the order in which they are asked for devices.
+    """All vendors by name, in the order in which their drivers are asked for devices.
 
-    Raises Refused for an entry that cannot be loaded, is no vendor, or has the name of another.
+    Raises Refused for an entry that cannot be loaded, is not a vendor, or has the name of another vendor.
     """
     known = {vendor.name: vendor for vendor in _OWN}
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
@@ -39,7 +39,7 @@ def vendors() -> Mapping[str, Vendor]:
 
 
 def vendor_named(name: str) -> Vendor:
-    """The vendor of this name. One that is not known any more is taken for the first: it may have been removed."""
+    """The vendor of this name. An unknown name gives the first vendor: the vendor may have been removed."""
     known = vendors()
     return known.get(name) or next(iter(known.values()))
 
@@ -56,5 +56,5 @@ def vendors_of(devices: Iterable[Device]) -> tuple[Vendor, ...]:
 
 @cache
 def application_errors() -> frozenset[int]:
-    """The numbers of drivers' errors that are a program's fault, and no sign of a sick device."""
+    """The numbers of driver errors that a program causes, and that do not show a faulty device."""
     return frozenset().union(*(vendor.signs.application_errors for vendor in vendors().values()))

@@ -1,4 +1,4 @@
-"""The Protocol of a means of sharing a device."""
+"""The Protocol of a means of sharing a device: implement it to add a means."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,16 +12,16 @@ from corral.core.model.units import MILLI_PER_DEVICE, format_share
 class SharingDriver(Protocol):
     """One means of sharing. `prepare` and `release` act on the machine; the other methods are pure.
 
-    `slow` says whether they wait for programs of the vendor's, each of which has a time limit.
+    `slow` says whether these two wait for programs of the vendor, each of which has a time limit.
     """
 
     means: Means
     slow: bool
 
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
-        """Why the newcomer may not join the tenants of the device, as a sentence; None when it may.
+        """A sentence on why the newcomer may not join the tenants of the device; None if it may.
 
-        What the driver does not report (compute capability, CUDA version, MIG mode) counts as not sufficient.
+        A value that the driver does not report (compute capability, CUDA version, MIG mode) counts as not sufficient.
         """
         ...
 
@@ -39,7 +39,7 @@ class SharingDriver(Protocol):
 
 
 def share_refusal(device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
-    """Why the newcomer's share does not fit beside those of the tenants, None when it does."""
+    """A sentence if the newcomer's share does not fit beside those of the tenants; None if it fits."""
     allocated_milli = sum(tenant.grant.share_milli for tenant in tenants)
     if allocated_milli + newcomer.grant.share_milli <= MILLI_PER_DEVICE:
         return None

@@ -9,9 +9,9 @@ from corral.core.model.units import MILLI_PER_DEVICE, format_share
 
 
 class Slices:
-    """One tenant per slice. A tenant's grant names the slice; `device` is the device that it is part of.
+    """One tenant for each slice. A tenant's grant names the slice; `device` is the device that contains it.
 
-    `unsliced` says of a device without slices why it has none, and how an administrator changes that.
+    `unsliced` returns why a device without slices has none, and how an administrator changes that.
     """
 
     means = Means.MIG
@@ -37,7 +37,7 @@ class Slices:
         return ()
 
     def prepare(self, device: Device) -> None:
-        """Nothing to do: jobs cut no slices."""
+        """Nothing to do: jobs create no slices."""
 
     def release(self, device: Device) -> None:
         """Nothing to undo: slices stay for the next tenant."""

@@ -1,4 +1,4 @@
-"""Jobs take turns on the device. The driver keeps them to nothing; the memory guard watches what they hold."""
+"""Jobs take turns on the device. The driver enforces no limits; the memory guard watches the memory of the jobs."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from corral.vendors.sharing_driver import share_refusal
 
 
 class Timeslice:
-    """As many tenants as their shares allow."""
+    """Tenants up to the sum of shares that the device has."""
 
     means = Means.TIMESLICE
     slow = False
@@ -21,7 +21,7 @@ class Timeslice:
         return ()
 
     def prepare(self, device: Device) -> None:
-        """Nothing to do: a device takes turns by itself."""
+        """Nothing to do: a device switches between jobs by itself."""
 
     def release(self, device: Device) -> None:
         """Nothing to undo."""

@@ -1,4 +1,4 @@
-"""What one maker of GPUs brings: how its devices are found, shown to a job, shared, checked, named and judged."""
+"""The parts of a GPU vendor: how its devices are found, shown to a job, shared, checked, named and judged."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class NotHere(BackendFailed):
-    """The host has nothing of this vendor: no reason why there are no devices that anybody needs to be told."""
+    """The host has nothing of this vendor. No user needs a message about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +36,35 @@ class FoundDevices:
 
 
 class DriverSource(Protocol):
-    """Finds and samples the devices of one driver. What the host knows of them, such as NUMA nodes, is not its task.
+    """Finds and samples the devices of one driver. Facts of the host, for example NUMA nodes, are not its task.
 
     Calls may be slow or hang: they run on the sampler's thread.
 
     Attributes:
-        unopened: devices that the driver counts and does not let anybody open, in words.
+        unopened: sentences on devices that the driver counts but does not open.
     """
 
     name: str
     unopened: tuple[str, ...]
 
     def found(self) -> FoundDevices:
-        """The devices, the same value while nothing was read anew. Raises BackendFailed when no driver answers."""
+        """The devices; the same object until they are read anew. Raises BackendFailed if no driver answers."""
         ...
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
-        """One sample of each device, or of those named; a device that cannot be read has its `fault` set."""
+        """One sample of each device, or of those in `uuids`. A device that cannot be read has its `fault` set."""
         ...
 
     def close(self) -> None:
-        """Let the driver session go."""
+        """Close the driver session."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DriverLibrary:
-    """A way to a driver, by its name for a person. `open` returns a source that has answered.
+    """A way to a driver, with its name for a person. `open` returns a source that has answered.
 
-    It raises BackendFailed saying why there is none, NotHere where that needs no saying.
+    It raises BackendFailed with the reason if there is no source, and NotHere if the reason needs no message.
     """
 
     name: str
@@ -77,8 +77,8 @@ class Host:
 
     Attributes:
         home: the server's directory.
-        described: the devices are of a mock file, and have no driver.
-        by_root: the server runs as root.
+        described: whether the devices come from a mock file and have no driver.
+        by_root: whether the server runs as root.
     """
 
     home: Path
@@ -88,10 +88,10 @@ class Host:
 
 
 Clients = Callable[[], Mapping[str, tuple[Device, tuple[str, ...]]]]
-"""Devices with the launches that run on them as clients of a daemon, by UUID."""
+"""Returns the devices by UUID, each with the launches that run on it as clients of a daemon."""
 
 Lost = Callable[[str, str, tuple[str, ...]], None]
-"""Told of a device whose daemon failed: its UUID, why, and the launches that are lost with it."""
+"""Called if the daemon of a device failed, with the UUID, the reason, and the launches that are lost."""
 
 
 class DaemonWatch(Protocol):
@@ -103,18 +103,18 @@ class DaemonWatch(Protocol):
 
 
 class HostSharing(Protocol):
-    """How a vendor's devices are shared on one host.
+    """The sharing of a vendor's devices on one host.
 
     Attributes:
-        drivers: of the means that the vendor has.
-        warnings: why devices are not shared quite as the site asks.
+        drivers: the sharing driver of each means that the vendor has.
+        warnings: sentences on devices that are not shared exactly as the site asks.
     """
 
     drivers: Mapping[Means, SharingDriver]
     warnings: tuple[str, ...]
 
     def unfit(self, node: Node, device: Device) -> str | None:
-        """Why jobs cannot meet in a daemon on the device here (`Means.MPS`), for a person; None when they can."""
+        """A sentence on why jobs cannot share a daemon on the device here (`Means.MPS`); None if they can."""
         ...
 
     def one_user(self, device: Device) -> bool:
@@ -126,23 +126,23 @@ class HostSharing(Protocol):
         ...
 
     def watch(self, clients: Clients, lost: Lost) -> DaemonWatch | None:
-        """What looks after the daemons; None where there are never any."""
+        """The watch over the daemons; None if the vendor never has any."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GpuLabels:
-    """A node's GPUs by its labels in a cluster, which others may have written. What is missing or no sense is None.
+    """A node's GPUs by its labels in a cluster, which other software may have written. None: missing or invalid.
 
     Attributes:
-        product: as "NVIDIA-A100-SXM4-80GB", without what a shared or sliced one has at its end.
-        profile: of slices that are each offered as a device, as "1g.5gb".
-        memory_mib: of each.
+        product: for example "NVIDIA-A100-SXM4-80GB", without the suffix of a shared or sliced one.
+        profile: the profile of slices that are each offered as a device, for example "1g.5gb".
+        memory_mib: the memory of each device.
         compute: compute capability, major and minor.
-        replicas: by how many one GPU is shared; 1 where it is not, or nobody says by how many.
-        shared_by: how each of what the node offers meets the others on its GPU; None where each has its own.
-        driver_version: as "550.54.15".
-        cuda_version: the newest that the driver runs, major and minor.
+        replicas: the number of devices that share one GPU; 1 if it is not shared, or the number is unknown.
+        shared_by: how the devices on one GPU share it; None if each has its own GPU.
+        driver_version: for example "550.54.15".
+        cuda_version: the newest version that the driver runs, major and minor.
     """
 
     product: str | None = None
@@ -157,14 +157,14 @@ class GpuLabels:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesNames:
-    """How a cluster names a vendor's devices.
+    """The names of a vendor's devices in a cluster.
 
     Attributes:
         gpu: the resource of whole GPUs, and the key of the taint by which clusters keep other pods off their nodes.
-        domain: what the names of all its resources begin with, such as "nvidia.com/".
-        plugin: what makes a cluster offer them, for a person.
-        read_labels: a node's GPUs by its labels.
-        model: the device model of a product in the labels.
+        domain: the beginning of the names of all its resources, for example "nvidia.com/".
+        plugin: the software that makes a cluster offer the devices, for a person.
+        read_labels: returns a node's GPUs by its labels.
+        model: returns the device model of a product in the labels.
     """
 
     gpu: str
@@ -176,7 +176,7 @@ class KubernetesNames:
 
 @dataclass(frozen=True, slots=True)
 class HealthSigns:
-    """By what a device is known to be sick.
+    """The signs of a faulty device.
 
     Attributes:
         application_errors: numbers of the driver's errors (`DeviceSample.xid`) that are a program's fault.
@@ -189,13 +189,13 @@ class HealthSigns:
 
 @dataclass(frozen=True, slots=True)
 class MockNames:
-    """How a file of mock devices names what is a vendor's.
+    """The names of a vendor's devices in a file of mock devices.
 
     Attributes:
         slot: the `slot_name` of a file with the vendor's devices.
-        driver_version, cuda_version: the attributes that tell versions; None where there is none.
-        profile: what of a slice's `model_name` is the profile: the model and it are told apart there.
-        slice_id: the UUID of a slice, given its device's and the number of its row.
+        driver_version, cuda_version: the attributes with the versions; None if there is none.
+        slice_of: splits a slice's `model_name` into model and profile.
+        slice_id: returns the UUID of a slice, given the UUID of its device and the number of its row.
     """
 
     slot: str
@@ -206,7 +206,7 @@ class MockNames:
 
 
 class Reached(NamedTuple):
-    """A device by what a container needs to reach it: its UUID and its device files."""
+    """The properties of a device that a container needs: its UUID and its device files."""
 
     uuid: str
     files: tuple[str, ...] = ()
@@ -217,24 +217,24 @@ Rule = Callable[[Workload, Place], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Vendor:
-    """One maker of GPUs. All of it is functions and values that load what is large when they are called.
+    """One maker of GPUs: functions and values. The functions import large modules only when they are called.
 
     Attributes:
-        name: in settings, requests and the ledger, such as "nvidia".
-        title: for a person, and what models' names begin with.
+        name: the name in settings, requests and the ledger, for example "nvidia".
+        title: the name for a person, with which the names of its models begin.
         libraries: ways to its driver, by preference.
-        means_it: whether a request is for its devices, by what it asks for and by other systems' names of resources.
-        variable: the variable that has the UUIDs of a process's devices, with commas.
-        visible: the variables by which a process sees these devices, by UUID, and no other of this vendor.
-        unset: variables that a process which has its devices must not have.
-        of_the_host: variables that mean nothing in a container, which sees its own devices alone.
+        means_it: whether a request is for its devices, by the request and by other systems' names of resources.
+        variable: the variable with the UUIDs of a process's devices, separated by commas.
+        visible: the variables by which a process sees exactly these devices of this vendor, by UUID.
+        unset: variables that a process with its devices must not have.
+        of_the_host: variables without a meaning in a container, which sees only its own devices.
         void: variables by which an image sees no device of this vendor.
-        in_container: what Docker's HostConfig has for these devices; also given the CDI names that the daemon knows.
-        unfit: why jobs cannot meet in a daemon on a device, as far as node and device tell.
-        share: how devices are shared on a host.
-        slice_milli: what a slice counts as, in milli-GPU, given its profile, its memory and its device.
-        change_slices: cuts slices, or shows how; None where Corral makes none.
-        driver_rules, sharing_rules: of preflight, on what the devices are and on how they are shared.
+        in_container: the fields of Docker's HostConfig for these devices; it also gets the CDI names of the daemon.
+        unfit: the reason why jobs cannot share a daemon on a device, as far as node and device show it.
+        share: makes the sharing of devices on a host.
+        slice_milli: the milli-GPU of a slice, given its profile, its memory and its device.
+        change_slices: creates slices, or shows how; None if Corral creates none.
+        driver_rules, sharing_rules: rules of preflight on the devices, and on how they are shared.
         compute_of_model: the compute capability of a device by its name.
     """
 

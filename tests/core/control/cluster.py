@@ -8,11 +8,11 @@ from pathlib import Path
 from corral.clock import SystemClock
 from corral.core.control.launching.dispatcher import Dispatcher
 from corral.core.control.launching.environment import launches_of
-from corral.core.control.launching.recovery import Recovery
+from corral.core.control.launching.node_recovery import Recovery
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.lifecycle import starting
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.devices.device import Device, DeviceCondition, Node
 from corral.core.model.fact import AllocationMade, ConditionObserved, JobSubmitted, NodeObserved
 from corral.core.model.jobs.job import Job, JobSpec, Request

@@ -13,7 +13,7 @@ from corral.alerts.outbox import Outbox, UserChannel
 from corral.config import Settings
 from corral.core.control.telling.job_notices import JobNotices
 from corral.core.lifecycle import commands, ending, starting
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.alerts.notification import NotifyOn
 from corral.core.model.errors import BackendFailed
 from corral.core.model.fact import Fact, JobSubmitted

@@ -9,7 +9,7 @@ import pytest
 
 from corral.core.control.telling.notifications import Notifications
 from corral.core.lifecycle import commands, ending, starting
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.alerts.notification import Notification
 from corral.core.model.devices.device import Silence
 from corral.core.model.fact import Fact, JobRequeued, JobSubmitted, SilenceObserved

@@ -7,7 +7,7 @@ from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobSub
 from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
-from corral.core.model.runs.run_history import DecayedUsage
+from corral.core.model.runs.decayed_usage import DecayedUsage
 from corral.core.model.view import View
 from corral.core.ports.ledger import Decided
 from tests.core.ledger.making import attempt

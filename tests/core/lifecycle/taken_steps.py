@@ -1,7 +1,7 @@
 """Steps of a job as its tests take them: on a box of four GPUs."""
 
 from corral.core.lifecycle import starting
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.fact import Fact, JobChanged
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Grant, Member, Placement

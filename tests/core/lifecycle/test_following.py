@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from corral.core.control.submitting.new_jobs import admit
 from corral.core.lifecycle import commands, ending, starting, stopping
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.errors import Refused
 from corral.core.model.fact import AllocationEnded, Fact, JobChanged, JobSubmitted
 from corral.core.model.jobs.dependency import Condition, clauses_of, covers

@@ -3,7 +3,7 @@
 import pytest
 
 from corral.core.lifecycle import ending, starting
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.fact import JobChanged
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import LaunchPhase, LaunchReport

@@ -30,7 +30,7 @@ from corral.core.model.placing.plan import Plan, Start
 from corral.core.model.view import View
 from corral.core.scheduling.explaining.why import WaitIndex, explain
 from corral.core.scheduling.forecast import expected_starts
-from corral.core.scheduling.placing.feasibility import verify
+from corral.core.scheduling.placing.start_recheck import verify
 from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.state import neighbours
 from corral.core.scheduling.state.neighbours import Neighbours

@@ -28,7 +28,7 @@ from corral.core.model.placing.plan import Plan, WaitReason
 from corral.core.model.placing.state import node_state
 from corral.core.model.queues.queue import Limits, Queue, Quota
 from corral.core.model.view import View
-from corral.core.scheduling.placing.feasibility import verify
+from corral.core.scheduling.placing.start_recheck import verify
 from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import Policy
 from corral.core.scheduling.queueing.order import FCFS

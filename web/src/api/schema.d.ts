@@ -2813,16 +2813,17 @@ export interface components {
         };
         /**
          * Container
-         * @description What a job's command runs in.
+         * @description The container of a job's command.
          *
          *     Attributes:
          *         image: as its registry names it; None is the site's default.
-         *         volumes: what it sees of the site's files.
-         *         service_account: as whom it speaks to the cluster; None is the namespace's default.
+         *         volumes: the files that it can see.
+         *         service_account: the account by which it talks to the cluster; None is the namespace's default.
          *         pod_template: JSON of a Kubernetes PodTemplateSpec (`metadata`, `spec`) for the rest of its pod; None is none.
          *         shm_size_mib: the size of its /dev/shm; None is Docker's default, 64 MiB.
          *         network: Docker's name of its network; None is Docker's default.
-         *         user: as whom it runs, as Docker has it: UID, UID:GID or a name within the image; None is the job's user.
+         *         user: the user that it runs as, in Docker's notation: UID, UID:GID or a name within the image; None is the job's
+         *             user.
          *         pull: when its image is fetched; None is when it is missing.
          */
         Container: {
@@ -3868,16 +3869,16 @@ export interface components {
         };
         /**
          * JobChoice
-         * @description Jobs to change. Of those of `ids`, or else of all jobs, those to which all that is given besides applies.
+         * @description Jobs to change. These are the jobs of `ids`, or all jobs without ids, if they meet all other given conditions.
          *
          *     Attributes:
-         *         ids: an array's stands for all its elements, 17_[3-9] or 17_[1,3] for some of them.
-         *         user: whose jobs; "me" is the caller, and so is None without ids.
-         *         name: as `corral.core.model.jobs.name_pattern` reads it: * is any characters, and a comma separates several.
+         *         ids: the id of an array means all its elements, 17_[3-9] or 17_[1,3] some of them.
+         *         user: the user of the jobs; "me" is the caller, and so is None without ids.
+         *         name: a pattern of `corral.core.model.jobs.name_pattern`: * is any characters, and a comma separates several.
          *         array: the id of an array.
          *         phase: any of these; () are those in which the change makes sense.
          *         before: only jobs of a lower sequence number.
-         *         dry_run: only tell what would be changed.
+         *         dry_run: change nothing, and only report the changes.
          */
         JobChoice: {
             /**
@@ -4147,8 +4148,8 @@ export interface components {
          *             none yet.
          *         grants: its part of each device, also after its end; () while it waits.
          *         enforcement: how strictly these grants, its CPUs and its host memory are enforced; None if it has none of these.
-         *         nodes: the nodes that it runs on, or ran on last, each once. A listing leaves these three out of a job that has
-         *             ended and had whole devices: `devices` says what it had.
+         *         nodes: the nodes that it runs on, or ran on last, each once. For a job that has ended and had whole devices, a
+         *             listing leaves out `grants`, `enforcement` and `nodes`.
          *         begin_at: the earliest start.
          *         expected_start_is: whether the expected start is promised; or that none was foreseen, None when none can be.
          *         eviction: the last time it was stopped for others, with what it lost; None if it never was.
@@ -4238,7 +4239,7 @@ export interface components {
          *
          *     Attributes:
          *         priority: a lower number runs first.
-         *         time_limit_s: the job is ended after so long, counted from the start of each attempt.
+         *         time_limit_s: the job is ended after this time, counted from the start of each attempt.
          */
         JobUpdate: {
             /**
@@ -5844,7 +5845,7 @@ export interface components {
          *             where that is not known.
          *         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
          *         priority, retries: None means the site's default.
-         *         nice: in place of a priority, as sbatch(1) has it: 100 is one step behind the site's default.
+         *         nice: in place of a priority, as in sbatch(1): 100 is one step behind the site's default.
          *         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
          *         resources: amounts by another system's resource names ("cuda.shares": "0.5"), in place of devices in `request`.
          *         speeds: how fast the job runs on each device model, as in `JobSpec`: (("V100", 1.0), ("K80", 0.2)).

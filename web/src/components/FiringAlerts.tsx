@@ -47,7 +47,7 @@ export function FiringAlerts() {
             )}
           </ul>
         ) : (
-          <Empty title="Nothing fires" />
+          <Empty title="No alerts" />
         )
       }
     </Shown>

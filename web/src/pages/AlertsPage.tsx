@@ -97,11 +97,7 @@ function AlertPanels({
   return (
     <>
       <Panel title={`Firing (${firing.length})`}>
-        {firing.length ? (
-          <AlertItems alerts={firing} onSilence={onSilence} />
-        ) : (
-          <Empty title="Nothing fires" />
-        )}
+        {firing.length ? <AlertItems alerts={firing} onSilence={onSilence} /> : <Empty title="No alerts" />}
         {Object.entries(leftOut).map(([rule, count]) => (
           <p className="quiet" key={rule}>
             {count} more of <UserText text={rule} />

@@ -1,4 +1,4 @@
-"""Answers: their form, their errors, and those that are sent piece by piece.
+"""The form of answers, the answers to errors, and answers that are sent piece by piece.
 
 Start with `errors`.
 """

@@ -1,19 +1,19 @@
-"""Headers of every answer, by which browsers make nothing of it but what it is, and keep nothing of it."""
+"""The security headers of every answer: browsers must not reinterpret, embed or cache it."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEADERS = (
-    # A log is never a page, however it begins, nor is anything else that users named.
+    # A browser must not take a log, or any other content of users, for a page, whatever its first bytes are.
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
     (b"cross-origin-resource-policy", b"same-origin"),
-    # What one user was told is in no cache of a proxy, and in none of the browser once the session has ended.
+    # No proxy may cache an answer to a user, and the browser must not keep it after the session has ended.
     (b"cache-control", b"no-store"),
 )
 
 
 class AnswerHeaders:
-    """ASGI middleware that adds these to every answer which does not say otherwise."""
+    """ASGI middleware that adds these headers to every answer. A header that the answer has already stays."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

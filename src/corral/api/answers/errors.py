@@ -1,4 +1,4 @@
-"""Turns every error into the one JSON form that clients read, with its HTTP status."""
+"""Turn every error into the JSON form that clients read, with its HTTP status."""
 
 import json
 import logging
@@ -35,10 +35,10 @@ class TooLarge(Refused):
 
 
 class Busy(BackendFailed):
-    """The server has too many requests in progress; nothing of this one was done."""
+    """The server has too many requests in progress. It did nothing for this request."""
 
 
-# The first class that an error is an instance of gives its status and kind.
+# The first class that matches an error gives its status and kind.
 _ANSWERS: tuple[tuple[type[CorralError], int, str], ...] = (
     (Unauthenticated, 401, "forbidden"),
     (NotFound, 404, "not_found"),
@@ -63,11 +63,11 @@ def error_body(
 
 
 Methods = Mapping[str, Collection[str]]
-"""The methods of each path, such as {"/jobs/{job_id}": ["GET"]}; the first path that matches counts."""
+"""The methods of each path, such as {"/jobs/{job_id}": ["GET"]}. The first path that matches counts."""
 
 
 def add_error_handlers(app: Starlette, methods: Methods) -> None:
-    """Answer every error of the application, expected or not, in this form. `methods` are its paths and methods."""
+    """Answer every error of the application, expected or not, with `error_body`. `methods`: its paths and methods."""
     patterns = [(compile_path(path)[0], sorted(methods[path])) for path in methods]
 
     async def answer_http_exception(request: Request, error: Exception) -> Response:
@@ -84,7 +84,7 @@ def add_error_handlers(app: Starlette, methods: Methods) -> None:
 
 
 def response_to(error: CorralError) -> Response:
-    """The answer that tells what is wrong."""
+    """The answer to an error: its message, its status and its kind."""
     status, kind = next((status, kind) for cls, status, kind in _ANSWERS if isinstance(error, cls))
     headers = {"www-authenticate": "Bearer"} if status == 401 else None
     if isinstance(error, Busy):

@@ -1,4 +1,4 @@
-"""Sends a job's log from any byte on, also while it grows."""
+"""Send a job's log from any byte on, also while the log grows."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -12,30 +12,30 @@ from corral.api.answers.waiting import LOOK_AGAIN_S, EndSignal, InputNotices
 _SOONEST_S = 0.02
 _LATEST_S = 0.05
 _ECHO_S = 0.001
-"""How soon a log is looked at again after its job was given input."""
+"""The pause before the next read of a log after its job was given input."""
 _ANSWERING_S = 0.2
-"""For so long after that its output is looked for as often."""
+"""For this time after an input, the log is read at the pace of `_ECHO_S`."""
 _LONGEST_LINE = 64 * 1024
-"""A line of one of several logs that is longer is sent as several: what waits for its end is kept in memory."""
+"""With several logs, a longer line is sent in parts, because the start of an unfinished line is kept in memory."""
 
 Read = Callable[[int], Awaitable[bytes]]
-"""Reads a piece of a log from a byte on, b"" where there is nothing (yet)."""
+"""Read a piece of a log from a byte on. It is b"" if there is nothing (yet)."""
 
 
 class Pieces(Protocol):
-    """What is sent, piece by piece."""
+    """A source of pieces to send."""
 
     async def next(self) -> bytes:
-        """The next piece, b"" where there is none (yet)."""
+        """The next piece; b"" if there is none (yet)."""
         ...
 
     def rest(self) -> bytes:
-        """What is left to send once nothing comes any more."""
+        """The bytes that are left to send after the last piece."""
         ...
 
 
 class OneLog:
-    """A log from byte `offset` on, as it is."""
+    """A log from byte `offset` on, unchanged."""
 
     def __init__(self, read: Read, offset: int) -> None:
         self._read = read
@@ -51,7 +51,7 @@ class OneLog:
 
 
 class AllLogs:
-    """The logs of all members of a gang as one: whole lines as they come, with the rank before each, "[2] line"."""
+    """The logs of all members of a gang as one stream: whole lines as they come, each with its rank, "[2] line"."""
 
     def __init__(self, logs: Sequence[OneLog]) -> None:
         self._logs = logs
@@ -64,7 +64,7 @@ class AllLogs:
         return b""
 
     async def _read_all(self) -> list[bytes]:
-        """The next piece of each log, all read at once. Raises the first error, and begins no other read then."""
+        """The next piece of each log, all read at once. Raises the first error, and starts no other read after it."""
         pieces = [b""] * len(self._logs)
 
         async def read(rank: int) -> None:
@@ -90,7 +90,7 @@ class AllLogs:
 
 
 async def read_log(first: bytes, pieces: Pieces) -> AsyncIterator[bytes]:
-    """What is there now, `first` being what was read already."""
+    """Yield the log as it is now. `first` is the piece that was read already."""
     piece, first = first, b""
     while piece:
         yield piece
@@ -108,11 +108,12 @@ async def follow_log(
     signal: EndSignal,
     inputs: InputNotices,
 ) -> AsyncIterator[bytes]:
-    """What is there now, `first` being what was read already, and what is added until the job has ended.
+    """Yield the log as it is now, then everything that is added until the job has ended.
 
-    Once the job was given input it is looked at again within milliseconds, for somebody waits for the echo of a key.
+    `first` is the piece that was read already. After the job was given input, the log is read again within
+    milliseconds, because a user may wait for the echo of a key.
 
-    Raises BrokenOff if the server stops before that.
+    Raises BrokenOff if the server stops before the job has ended.
     """
     loop = asyncio.get_running_loop()
     with signal.waiter([job_id]) as waiter, inputs.following(job_id, waiter):
@@ -120,10 +121,10 @@ async def follow_log(
         looked_at, pause_s, woken_at = loop.time(), _SOONEST_S, float("-inf")
         if first:
             yield first
-            # Who reads slowly keeps the server no more than it must.
+            # Free the memory: a slow reader may take long before it asks for the next piece.
             first = b""
         while True:
-            # `ended` was learnt before this read, so that nothing written before the end is missed.
+            # `ended` was determined before this read, so that no output before the end is missed.
             grew = False
             while piece := await pieces.next():
                 grew = True

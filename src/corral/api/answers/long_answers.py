@@ -1,4 +1,4 @@
-"""Answers that take Python long to make: few at a time, and none that nobody waits for any more."""
+"""Answers that take Python long to compute: only a few run at a time, and none for a client that has gone."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -14,16 +14,17 @@ T = TypeVar("T")
 
 
 class LongAnswers:
-    """Makes answers of one kind on worker threads, so many at once; the others wait without one, and users take turns.
+    """Computes answers of one kind on worker threads, at most `at_once` at a time. Users take turns.
 
-    More at once would be no sooner there, as one thread of Python runs at a time, but would hold up all else.
+    Requests that wait hold no thread. More threads would not be faster, because Python runs one thread at a time, but
+    would delay all other requests.
     """
 
     def __init__(self, at_once: int = 1) -> None:
         self._turns = UserTurns(at_once, of_a_user=at_once, rests=True)
 
     async def make(self, request: Request, call: Callable[[], T]) -> T:
-        """What the call returns. Raises Busy, and calls nothing, if the server stops or the client has gone by then."""
+        """Return the result of `call`. Raises Busy, and calls nothing, if the server stops or the client has gone."""
         ends: EndSignal = request.app.state.corral.ends
         async with self._turns.turn(whose_request.get()):
             if ends.closed:

@@ -1,4 +1,4 @@
-"""Answers that are sent piece by piece, and can break off so that they do not look complete."""
+"""Answers that are sent piece by piece. If one breaks off, the client can tell that it is not complete."""
 
 import asyncio
 from functools import partial
@@ -11,16 +11,16 @@ from corral.core.model.errors import BackendFailed
 
 
 class BrokenOff(Exception):
-    """The server stops before all is said; the end of what was sent must not look like the end of the answer."""
+    """The server stops before the answer is complete. The client must be able to see that the answer is cut."""
 
 
 class PiecewiseResponse(StreamingResponse):
-    """Sends pieces. If they break off, the connection is closed without the last chunk, which tells the client."""
+    """Sends pieces. If they break off, the connection closes without the last chunk, so the client sees the break."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await until_gone(partial(self.listen_for_disconnect, receive), partial(self.stream_response, send))
         except (BrokenOff, BackendFailed):
             scope["state"]["hang_up"]()
-            # The loop gets to close the connection before the server looks whether the answer was completed.
+            # Let the loop close the connection before the server checks whether the answer was completed.
             await asyncio.sleep(0)

@@ -14,10 +14,10 @@ from corral.core.model.jobs.phase import TERMINAL_PHASES
 from corral.core.model.view import View
 
 LONGEST_WAIT_S = 30.0
-"""The longest that one request waits; a client that wants to wait longer sends another."""
+"""The longest time that one request waits. A client that wants to wait longer sends another request."""
 
 LOOK_AGAIN_S = 2.0
-"""A wake-up may be lost, so the jobs are looked at this often in any case."""
+"""A wake-up may be lost, so waiting requests check their jobs at least this often."""
 
 _SHORTEST_PAUSE_S = 0.005
 
@@ -31,12 +31,12 @@ class EndWaiter:
         self._called = False
 
     def wake(self) -> None:
-        """Wake the waiting coroutine; from any thread."""
-        # Once until it looks: under load many jobs end while it is on its way.
+        """Wake the waiting coroutine. Safe from any thread."""
+        # One wake-up is enough until the coroutine runs: under load, many jobs end in between.
         if self._called:
             return
         self._called = True
-        # The loop may have closed since this waiter was looked up; then nobody waits any more.
+        # The loop may have closed after this waiter was looked up. Then nobody waits any more.
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._woken.set)
 
@@ -47,14 +47,14 @@ class EndWaiter:
                 await asyncio.wait_for(self._woken.wait(), timeout_s)
             except TimeoutError:
                 return False
-        # In this order: who calls in between is heard, for what it leaves with the loop comes later.
+        # The order matters: a `wake` in between is not lost, because the loop runs its callback later.
         self._called = False
         self._woken.clear()
         return True
 
 
 class EndSignal:
-    """Wakes those who wait for a job, or for the array it belongs to, when it ends. Safe from any thread."""
+    """Wakes the requests that wait for a job, or for its array, when it ends. Safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -64,11 +64,11 @@ class EndSignal:
 
     @property
     def closed(self) -> bool:
-        """Whether the server is stopping; then nobody should go on waiting."""
+        """Whether the server is stopping. Then no request should wait any longer."""
         return self._closed
 
     def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
-        """A listener for `Ledger.subscribe`: wakes whoever waits for a job that these deltas end."""
+        """Wake the requests that wait for a job that these deltas end. A listener for `Ledger.subscribe`."""
         with self._lock:
             if not self._waiters:
                 return
@@ -78,12 +78,12 @@ class EndSignal:
                         waiter.wake()
 
     def when_closed(self, call: Callable[[], None]) -> None:
-        """Have this called, which must return at once, when the server stops."""
+        """Register a function to call when the server stops. It must return at once."""
         with self._lock:
             self._at_close.append(call)
 
     def close(self) -> None:
-        """Wake everyone: the server stops."""
+        """Wake all waiting requests, because the server stops."""
         with self._lock:
             self._closed = True
             for call in self._at_close:
@@ -112,14 +112,14 @@ class EndSignal:
 
 
 class InputNotices:
-    """Wakes those who follow the log of a job that was just given input: it may answer at once. For one loop."""
+    """Wakes the followers of a job's log when the job is given input, because it may answer at once. For one loop."""
 
     def __init__(self) -> None:
         self._followers: dict[str, set[EndWaiter]] = {}
 
     @contextmanager
     def following(self, job_id: str, waiter: EndWaiter) -> Iterator[None]:
-        """Wake the waiter, too, whenever the job is given input."""
+        """Also wake this waiter whenever the job is given input."""
         self._followers.setdefault(job_id, set()).add(waiter)
         try:
             yield
@@ -130,7 +130,7 @@ class InputNotices:
                 del self._followers[job_id]
 
     def given(self, job_id: str) -> None:
-        """The job was given input."""
+        """Wake the followers of this job, because it was given input."""
         for waiter in self._followers.get(job_id, ()):
             waiter.wake()
 
@@ -140,8 +140,8 @@ async def wait_until(
 ) -> None:
     """Return when `done` returns True, when the time is up, or when the server stops.
 
-    `done` is called again after each wake-up, but takes at most a fifth of the time and is called every 5 ms at most,
-    so that a thousand jobs that end in a second do not cost a thousand calls.
+    `done` is called again after each wake-up. It takes at most a fifth of the time, and is called at most every 5 ms.
+    So a thousand jobs that end in one second do not cause a thousand calls.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -156,7 +156,7 @@ async def wait_until(
 
 
 class EndedJobs:
-    """Whether all of many jobs and arrays have ended. Those found to have ended are not looked at again."""
+    """Whether all of many jobs and arrays have ended. Jobs that were found to have ended are not checked again."""
 
     def __init__(self, ids: Sequence[str], is_live: Callable[[str], bool]) -> None:
         self._ids = ids
@@ -164,7 +164,7 @@ class EndedJobs:
         self._first = 0
 
     def all(self) -> bool:
-        """Whether every one has ended."""
+        """Whether every job and array has ended."""
         while self._first < len(self._ids):
             if self._is_live(self._ids[self._first]):
                 return False

@@ -1,4 +1,4 @@
-"""Corral's answers about tasks and experiments in the words of another autotuner. Pure."""
+"""Pure functions that translate Corral's answers about tasks and experiments for the clients of another autotuner."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -12,12 +12,12 @@ from corral.wire import to_plain
 
 
 def task_row(row: TaskRow) -> AutotunerTaskRow:
-    """A task as it is listed."""
+    """A task as a row of a listing."""
     return AutotunerTaskRow(**_own(AutotunerTaskRow, row), **_identity(row))
 
 
 def task(detail: TaskDetail) -> AutotunerTask:
-    """A task with what it asks for."""
+    """A task with its configuration."""
     row, config = detail.task, detail.config
     return AutotunerTask(
         **_own(AutotunerTask, config),
@@ -33,14 +33,14 @@ def task(detail: TaskDetail) -> AutotunerTask:
 
 
 def experiment(row: ExperimentRow) -> AutotunerExperiment:
-    """An experiment."""
+    """An experiment, translated."""
     return AutotunerExperiment(
         **_own(AutotunerExperiment, row), **_times(row), id=int(row.id), task_id=int(row.task_id)
     )
 
 
 def with_defaults(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A task as it was sent, with what its clients expect where they say nothing."""
+    """A task as it was sent, with the defaults that clients of the other autotuner expect."""
     return {"gpu_wait_timeout_s": GPU_WAIT_TIMEOUT_S, "deployment_mode": DeploymentMode.DOCKER.value, **body}
 
 
@@ -48,7 +48,7 @@ _TRANSLATED = ("id", "task_id", "best_experiment_id", "model", "benchmark", "cre
 
 
 def _own(cls: type[Any], of: TaskRow | TuningSpec | ExperimentRow) -> dict[str, Any]:
-    """The fields that are the same in both."""
+    """The fields of `cls` that have the same name and meaning in `of`."""
     return {
         field.name: getattr(of, field.name)
         for field in fields(cls)

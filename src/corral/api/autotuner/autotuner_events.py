@@ -1,4 +1,4 @@
-"""Events about tasks and experiments as messages that the clients of another autotuner know. Pure."""
+"""Pure translation of events about tasks and experiments into messages that the clients of another autotuner know."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,9 +21,9 @@ Told = Mapping[str, Any]
 
 
 class AutotunerMessages:
-    """What the followers of one task, or of one experiment of it, are told.
+    """The messages for the followers of one task, or of one of its experiments.
 
-    `known` is sent first: what is followed, as it is listed.
+    `known` is sent first: the followed task or experiment as a row.
     """
 
     def __init__(self, task_id: str, known: Mapping[str, Any], experiment: tuple[str, int] | None = None) -> None:
@@ -32,7 +32,7 @@ class AutotunerMessages:
         self._experiment = experiment
 
     def of_batch(self, batch: EventBatch) -> Iterator[str]:
-        """The messages that a batch comes to, as JSON."""
+        """The messages for a batch of events, each as JSON."""
         for event in batch.events_of((*OF_THE_STREAM, "tasks")):
             for message in self._of_event(json.loads(event.data)):
                 yield json.dumps(message, separators=(",", ":"))

@@ -1,6 +1,7 @@
 """The paths and fields of another autotuner, for its clients, over the use cases that /api/v1 has.
 
-Nothing is decided here: each route reads a request in those words, calls what /api/v1 calls, and translates the answer.
+No decision is made here. Each route reads a request in that autotuner's terms, calls the same code as /api/v1, and
+translates the answer.
 """
 
 from collections.abc import Callable
@@ -174,7 +175,7 @@ def _all_experiments(
             page = _experiments_of(experiments, caller, row.id, skip, limit - len(found))
             found += page
             if len(found) == limit or skip + len(page) < row.total_experiments:
-                # A page with large metrics ends early; the next one begins there.
+                # A page with large metrics ends early. The next page begins there.
                 break
         skip = max(0, skip - row.total_experiments)
     return found
@@ -183,7 +184,7 @@ def _all_experiments(
 def _experiments_of(
     experiments: ExperimentAccess, caller: Caller, task_id: str, skip: int, limit: int
 ) -> list[AutotunerExperiment]:
-    # Numbers have no gaps, so those after the tenth are those with numbers above ten.
+    # Numbers have no gaps, so the experiments after the tenth are those with numbers above ten.
     page = experiments.of_task(task_id, caller, after=skip, limit=limit, metrics=True)
     return [autotuner_answers.experiment(row) for row in page.experiments]
 

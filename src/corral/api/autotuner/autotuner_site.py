@@ -1,4 +1,4 @@
-"""What the clients of another autotuner ask of the site: presets, flags of inference servers, GPUs, and how it is."""
+"""Routes for the clients of another autotuner about the site: presets, server flags, GPUs and the server's health."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the clients of another autotuner follow: WebSockets of tasks and experiments, and logs as Server-Sent Events."""
+"""Streams for the clients of another autotuner: WebSockets for tasks and experiments, logs as Server-Sent Events."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -29,14 +29,14 @@ router = RouteTable("autotuner, by other names")
 
 MOST_LINES = 10_000
 MOST_LOG_BYTES = 4 << 20
-"""Of a job's log that is answered whole; one that is followed has no limit."""
+"""The most bytes of a job's log in one answer. A log that is followed has no limit."""
 
 _LOGS = {"type": "object", "properties": {"logs": {"type": "string"}}, "required": ["logs"]}
 
 
 @router.websocket("/ws/tasks/{task_id}")
 async def task_socket(websocket: WebSocket, task_id: str) -> None:
-    """Tell what happens to a task and its experiments."""
+    """Send the events of a task and its experiments."""
     state: AppState = websocket.app.state.corral
 
     def known(caller: Caller) -> AutotunerMessages:
@@ -48,7 +48,7 @@ async def task_socket(websocket: WebSocket, task_id: str) -> None:
 
 @router.websocket("/ws/experiments/{experiment_id}")
 async def experiment_socket(websocket: WebSocket, experiment_id: str) -> None:
-    """Tell what happens to an experiment."""
+    """Send the events of an experiment."""
     state: AppState = websocket.app.state.corral
 
     def known(caller: Caller) -> AutotunerMessages:
@@ -84,7 +84,7 @@ async def experiment_logs(request: Request, context: RequestContext, task_id: st
 
 
 async def _followed(websocket: WebSocket, known: Callable[[Caller], AutotunerMessages]) -> None:
-    """Tell a client all that happens after what it is told first."""
+    """Send a client its first message, then all later events."""
     state: AppState = websocket.app.state.corral
 
     async def allowed() -> None:

@@ -1,4 +1,4 @@
-"""Whose process is at the other end of a TCP connection within this machine (sock_diag(7), proc(5))."""
+"""Find the user whose process is at the other end of a TCP connection within this machine (sock_diag(7), proc(5))."""
 
 import errno
 import socket
@@ -20,12 +20,12 @@ _CONNECTION = struct.Struct("!HH16s16s")
 _ANY_INTERFACE_AND_COOKIE = struct.pack("=I", 0) + b"\xff" * 8
 _OWNER = struct.Struct("=II")
 _OWNER_AT = _HEADER.size + 4 + _CONNECTION.size + 12 + 12
-"""After four bytes, the connection, its interface and cookie, and three numbers (`struct inet_diag_msg`)."""
+"""The owner's offset: after four bytes, the connection, its interface and cookie, three numbers (`inet_diag_msg`)."""
 
 _ANSWER_TIMEOUT_S = 1.0
 
 Place = tuple[str, int]
-"""A numeric address without its interface, IPv4 as such, and a port."""
+"""A numeric address without its interface, and a port. An IPv4 address is written as IPv4, not as IPv6."""
 
 
 class _Owner(NamedTuple):
@@ -34,7 +34,7 @@ class _Owner(NamedTuple):
 
 
 class FarEnd:
-    """The other end of one TCP connection. Its user is looked up once, when first asked for."""
+    """The other end of one TCP connection. Its user is looked up once, at the first use."""
 
     def __init__(self, near: Place, far: Place) -> None:
         self._near = _plain(near)
@@ -54,10 +54,10 @@ class FarEnd:
 
     @cached_property
     def uid(self) -> int | None:
-        """The user who made the other end's socket; None where that is not known."""
+        """The user who made the socket at the other end; None if it is not known."""
         owner = _owner(self._far, self._near)
-        # A socket that nobody has open any more is shown as root's, and from then on always: what was seen before it
-        # was still open is true.
+        # The kernel shows a socket that no process has open any more as root's, from then on for ever. So the first
+        # look-up is true if the second one still agrees.
         if owner is None or not owner.inode or _owner(self._far, self._near) != owner:
             return None
         return None if owner.uid == _stands_for_strangers() else owner.uid
@@ -68,16 +68,16 @@ def _plain(place: Place) -> Place:
 
 
 def _owner(local: Place, remote: Place) -> _Owner | None:
-    """Of the socket that has these two places, as its own side sees them."""
+    """The owner of the socket that has these two addresses, as seen from its own side. None if it is not found."""
     try:
         return _owner_by_netlink(local, remote)
     except OSError:
-        # There is none, or this kernel or sandbox has no sock_diag for TCP.
+        # There is no such socket, or this kernel or sandbox has no sock_diag for TCP.
         return _owner_by_table(local, remote)
 
 
 def _owner_by_netlink(local: Place, remote: Place) -> _Owner:
-    """Raises OSError, ENOENT where there is no such socket."""
+    """The owner of the socket, by netlink. Raises OSError, with ENOENT if there is no such socket."""
     family = socket.AF_INET6 if ":" in local[0] else socket.AF_INET
     connection = _CONNECTION.pack(local[1], remote[1], _packed(family, local[0]), _packed(family, remote[0]))
     asked = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE) + connection + _ANY_INTERFACE_AND_COOKIE
@@ -95,7 +95,7 @@ def _packed(family: int, address: str) -> bytes:
 
 
 def _owner_by_table(local: Place, remote: Place) -> _Owner | None:
-    """As /proc/net/tcp and tcp6 have it; an IPv4 connection may be in either."""
+    """The owner of the socket, by /proc/net/tcp and tcp6. An IPv4 connection may be in either file."""
     for name, mapped in (("tcp", False), ("tcp6", True)):
         if ":" in local[0] and not mapped:
             continue
@@ -111,7 +111,7 @@ def _owner_by_table(local: Place, remote: Place) -> _Owner | None:
 
 
 def _as_listed(place: Place, mapped: bool) -> str:
-    """A place as the tables of proc(5) name it: the words of the address in this machine's order of bytes."""
+    """An address and port as in the tables of proc(5): the words of the address are in this machine's byte order."""
     address = f"::ffff:{place[0]}" if mapped and ":" not in place[0] else place[0]
     packed = socket.inet_pton(socket.AF_INET6 if ":" in address else socket.AF_INET, address)
     words = struct.unpack(f"={len(packed) // 4}I", packed)
@@ -119,7 +119,7 @@ def _as_listed(place: Place, mapped: bool) -> str:
 
 
 def _stands_for_strangers() -> int | None:
-    """The uid that users are shown as whom this user namespace does not know; None where it knows all."""
+    """The uid under which this user namespace shows all users that it does not know. None if it knows all users."""
     try:
         first, outside, count = Path("/proc/self/uid_map").read_text().split()[:3]
         if (first, outside, count) == ("0", "0", "4294967295"):

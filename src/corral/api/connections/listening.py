@@ -11,7 +11,7 @@ from corral.core.model.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """HOST:PORT to listen on, with a certificate and its key; `insecure` allows other machines to connect without."""
+    """HOST:PORT to listen on, a certificate and its key. `insecure` lets other machines connect without encryption."""
 
     address: str
     certificate: Path | None = None
@@ -36,19 +36,19 @@ class TcpListener:
 
     @property
     def url(self) -> str:
-        """The address as clients name it, once it is bound."""
+        """The URL of the bound address, for clients."""
         host, port = self.socket.getsockname()[:2]
         scheme = "http" if self.certificate is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 
     @property
     def loopback_url(self) -> str | None:
-        """The address where browsers of this machine need no certificate; None where there is none."""
+        """The URL at which browsers of this machine need no certificate. None if there is none."""
         plain = self.certificate is None and is_loopback(self.socket.getsockname()[0])
         return self.url if plain else None
 
     def acceptor(self) -> TlsAcceptor | None:
-        """What accepts connections with TLS; None for plain HTTP."""
+        """The acceptor of TLS connections; None for plain HTTP."""
         return None if self.certificate is None else TlsAcceptor(self.socket, self.certificate)
 
     def renew_certificate(self) -> None:

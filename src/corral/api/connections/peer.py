@@ -1,7 +1,7 @@
 """HTTP connections that know which user is at the other end, and that have time limits.
 
-uvicorn does not tell an application the peer of a Unix socket, so its protocol class is extended here. This relies on
-undocumented attributes: uvicorn is pinned, tests check them, and a request without a peer is refused.
+uvicorn does not give an application the peer of a Unix socket, so its protocol class is extended here. This relies on
+undocumented attributes. So uvicorn is pinned, tests check the attributes, and a request without a peer is refused.
 """
 
 import asyncio
@@ -21,47 +21,50 @@ from corral.api.connections.far_end import FarEnd
 from corral.unix_peer import Peer, peer_of
 
 REQUEST_TIMEOUT_S = 30.0
-"""How long a request may take to arrive, and a new connection to send one."""
+"""The longest time for a request to arrive, and for a new connection to send its first request."""
 
 MAX_HEAD_BYTES = 64 * 1024
-"""The most bytes of a request besides its body: its head, and what stands between and after the chunks. One piece more
-than this is never parsed."""
+"""The most bytes of a request besides its body: its head, and the bytes between and after the chunks. At most one piece
+more than this is parsed.
+"""
 
 MOST_FIELDS = 128
-"""The most header fields of a request. Each takes up to thirty times its bytes once it is parsed."""
+"""The most header fields of a request. A parsed field takes up to thirty times its bytes."""
 
 MAX_SOCKET_HEAD_BYTES = 16 * 1024
-"""The longest head of a WebSocket, which is kept as long as it is open."""
+"""The longest head of a WebSocket. The head is kept for as long as the WebSocket is open."""
 
 UNCOUNTED_HEAD_BYTES = 4 * 1024
-"""A longer head counts among those of all connections (`ConnectionLimits.heads`)."""
+"""A longer head counts in the limit of all connections (`ConnectionLimits.heads`)."""
 
 PIECE_BYTES = 1024
-"""So much is parsed at a time, a body of known length aside. What follows the next request waits unparsed."""
+"""The most bytes parsed at a time, except for a body of known length. Data after the next request waits unparsed."""
 
 _READ_BYTES = 8 * 1024
-"""So much is received at a time, and may wait unparsed; more while a body of known length comes."""
+"""The most bytes received at a time, and the most that wait unparsed. More while a body of known length arrives."""
 
 FAREWELL_S = 1.0
-"""Who sends on though they were refused is heard for so long: a closed connection may lose them the answer."""
+"""A refused client may send on for this time. If the connection closed at once, the client might lose the answer."""
 
 MAX_UNREAD_BYTES = 512 * 1024
-"""A client that leaves more than this of its answer unread for REQUEST_TIMEOUT_S is disconnected. Blocks of logs are
-smaller, so a person may read a log as slowly as they like."""
+"""A client is disconnected if it leaves more than this of its answer unread for REQUEST_TIMEOUT_S. Blocks of logs are
+smaller, so a person may read a log as slowly as they like.
+"""
 
 
 class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     """HTTP/1.1 whose requests carry `scope["state"]["peer"]`: a `Peer` on a Unix socket, None on TCP.
 
-    `scope["state"]["far_end"]` is the `FarEnd` of a TCP connection without TLS, None of any other.
+    More values in `scope["state"]`:
 
-    `scope["state"]["tokens"]` has the digests of the tokens that the request in progress was made with, and ends with.
-    `scope["state"]["hang_up"]` closes the connection, also in the middle of an answer, and
-    `scope["state"]["finish_within"]` is `finish_within`.
+    - `far_end`: the `FarEnd` of a TCP connection without TLS, None for any other connection.
+    - `tokens`: the digests of the tokens of the request in progress. The request ends when one of them ends.
+    - `hang_up`: closes the connection, also in the middle of an answer.
+    - `finish_within`: the method `finish_within`.
 
-    One request is answered at a time. What a client sends beyond the next one is parsed when its turn comes, and not
-    received before that, so a connection holds two heads and a few kilobytes at most. A connection that is lost leaves
-    no cycle of references, in which its head would wait for the garbage collector.
+    One request is answered at a time. Data beyond the next request is parsed when its turn comes, and not received
+    before that. So a connection holds at most two heads and a few kilobytes. A lost connection leaves no cycle of
+    references, which would keep its head until the next garbage collection.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -82,7 +85,7 @@ class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     def __init__(self, limits: ConnectionLimits, **connection: Any) -> None:
         super().__init__(**connection)
         self._limits = limits
-        # The counted bytes of the heads that are parsed and whose requests are not answered, the oldest first.
+        # The counted bytes of the parsed heads whose requests are not answered yet, the oldest first.
         self._counted_heads: deque[int] = deque()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -124,7 +127,7 @@ class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self.transport.is_closing():
-            # A reverse proxy sends the requests of many users on one connection: the next one has a token of its own.
+            # A reverse proxy sends requests of many users on one connection, so the next request has its own token.
             self.app_state["tokens"].clear()
             if counted := self._counted_heads.popleft():
                 self._limits.heads.give_back(self._who, counted)
@@ -138,12 +141,12 @@ class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # What is not in the head is a trailer, and would be taken for a header of a request that is being answered.
+        # A field outside the head is a trailer. It would be taken for a header of the request that is being answered.
         if not self._in_head:
             return
         self._fields += 1
         if self._fields > MOST_FIELDS:
-            raise ValueError  # it ends the parsing; `send_400_response` is called then
+            raise ValueError  # it ends the parsing; then `send_400_response` is called
         if len(name) == len(b"content-length") and name.lower() == b"content-length" and value.isdigit():
             self._announced_bytes = int(value)
         super().on_header(name, value)
@@ -193,12 +196,12 @@ class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             self._forget_requests()
 
     def finish_within(self, timeout_s: float) -> None:
-        """Take what is still to be sent though the client does not read; disconnect it after so long."""
+        """Accept the rest of the answer although the client does not read. Disconnect the client after `timeout_s`."""
         self.flow.resume_writing()
         self.loop.call_later(timeout_s, self.transport.abort)
 
     def _parse(self) -> None:
-        """Have what was received parsed, up to the request that is answered next."""
+        """Parse the received bytes, up to the request that is answered next."""
         at, received = 0, self._unparsed
         while at < len(received) and not (self.pipeline or self._refused or self.transport.is_closing()):
             piece = received[at : at + (self._rest_of_body or PIECE_BYTES)]
@@ -216,12 +219,12 @@ class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
             return
         self._began_here, body_before = False, self._body
         super().data_received(piece)
-        # Of a request that began in this piece there is no more than the piece.
+        # A request that began in this piece has at most the bytes of the piece.
         if not self._began_here:
             self._beside_body = beside_body + len(piece) - (self._body - body_before)
 
     def _has_room_for(self, count: int) -> bool:
-        """Whether so many more bytes of a long head, or of what is beside a body, may be parsed. Refuses it if not."""
+        """Return whether `count` more bytes of a long head, or beside a body, may be parsed. If not, refuse them."""
         if self._beside_body > MAX_HEAD_BYTES + self._body:
             self._refuse(431, f"the request's headers are larger than {MAX_HEAD_BYTES // 1024} KiB")
             return False
@@ -235,7 +238,7 @@ class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         return True
 
     def _refuse(self, status: int, message: str) -> None:
-        """Take no more from this connection, and say why, unless that would be taken for the answer to a request."""
+        """Take no more from this connection. Send the reason, unless it would pass for the answer to a request."""
         self._refused, self._unparsed = True, b""
         self.parser = None  # type: ignore[assignment]
         self._limits.heads.give_back(self._who, self._counted)
@@ -251,7 +254,7 @@ class PeerProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         self.loop.call_later(FAREWELL_S, self.transport.close)
 
     def _forget_requests(self) -> None:
-        """Let go of everything that refers to this connection, so that it goes as soon as nobody uses it."""
+        """Drop everything that refers to this connection, so that its memory is freed as soon as nobody uses it."""
         self._limits.heads.give_back(self._who, self._counted + sum(self._counted_heads))
         self._counted_heads.clear()
         self._counted, self._unparsed, self.app_state = 0, b"", {}

@@ -1,4 +1,4 @@
-"""The Unix socket of a server, which is made again where somebody removed its file."""
+"""The Unix socket of a server. It is made again if somebody removes its file."""
 
 import logging
 import os
@@ -13,10 +13,10 @@ log = logging.getLogger(__name__)
 
 
 class ServerSocket:
-    """The socket at `path`, which this server alone has made. Raises as `unix_socket` does.
+    """The socket at `path`, made by this server alone. Raises as `unix_socket` does.
 
     Attributes:
-        serve: has the running server answer on another socket, from any thread; set by whoever runs it.
+        serve: makes the running server answer on another socket; safe from any thread. The server's owner sets it.
     """
 
     serve: Callable[[socket.socket], None]
@@ -29,13 +29,13 @@ class ServerSocket:
         self._told = False
 
     def look(self) -> None:
-        """Make it again if its file is gone. What somebody else has put there is left alone, and told of once.
+        """Make the socket again if its file is gone. Leave another file at the path alone, and log it once.
 
-        Raises Refused where it cannot be made.
+        Raises Refused if the socket cannot be made.
         """
         there = self._there()
         if there is None:
-            # Whoever makes something there at this moment comes first: this takes no path that there is.
+            # If another process makes a file there at this moment, that file stays: binding fails for an existing path.
             listener = bound_socket(self._path, for_everyone=self._for_everyone)
             self._own, self._told = self._there(), False
             self.serve(listener)
@@ -45,12 +45,12 @@ class ServerSocket:
             log.error("%s is not this server's socket any more, so commands may not reach it; remove it", self._path)
 
     def remove(self) -> None:
-        """Remove its file, unless that is somebody else's."""
+        """Remove the socket's file, unless another process has replaced it."""
         if self._own is not None and self._there() == self._own:
             self._path.unlink(missing_ok=True)
 
     def _there(self) -> tuple[int, int] | None:
-        """What is at the path, by device and inode; None for nothing. Raises Refused where that cannot be seen."""
+        """The device and inode of the file at the path; None if there is none. Raises Refused if that is unknown."""
         try:
             status = os.lstat(self._path)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""WebSockets whose clients may be disconnected though they do not read. Each begins as a `PeerProtocol`."""
+"""WebSockets that can be closed although their client does not read. Each begins as a `PeerProtocol`."""
 
 import asyncio
 
@@ -15,10 +15,10 @@ class EventSocketProtocol(WSProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.app_state["left"]()
-        # They refer to this connection, which goes as soon as nobody uses it.
+        # They refer to this connection, whose memory is freed as soon as nobody uses it.
         self.app_state, self.scope = {}, {}  # type: ignore[typeddict-item]
 
     def finish_within(self, timeout_s: float) -> None:
-        """Take what is still to be sent though the client does not read; disconnect it after so long."""
+        """Accept the rest of the data although the client does not read. Disconnect the client after `timeout_s`."""
         self.writable.set()
         self.loop.call_later(timeout_s, self.transport.abort)

@@ -14,10 +14,10 @@ from corral.core.model.errors import Refused
 
 HANDSHAKE_TIMEOUT_S = 10.0
 FAREWELL_TIMEOUT_S = 0.5
-"""How long to wait for a client to close its side; one that does not would delay a stop of the server."""
+"""The longest wait for a client to close its side. A client that does not close would delay the stop of the server."""
 
 MOST_HANDSHAKES = 256
-"""The most handshakes at once. One more ends the oldest: honest ones take milliseconds."""
+"""The most handshakes at once. One more ends the oldest; a normal handshake takes milliseconds."""
 
 _ACCEPT_AGAIN_S = 0.1
 
@@ -25,9 +25,9 @@ log = logging.getLogger(__name__)
 
 
 class Certificate:
-    """A certificate with its key, read from two PEM files, and again when they have been renewed.
+    """A certificate and its key, read from two PEM files. `renew` reads the files again.
 
-    Raises Refused when they cannot be used, or when others may read the key.
+    Raises Refused if the files cannot be used, or if other users may read the key.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
@@ -35,7 +35,7 @@ class Certificate:
         self.context = _context(certificate, key)
 
     def renew(self) -> None:
-        """Read the files again, for new connections. If they cannot be used, log why and keep the previous ones."""
+        """Read the files again, for new connections. If they are unusable, log why and keep the old certificate."""
         try:
             self.context = _context(*self._paths)
         except Refused as error:
@@ -43,7 +43,7 @@ class Certificate:
 
 
 class TlsAcceptor:
-    """Accepts on a listening socket, and hands over the connections whose handshake is done."""
+    """Accepts connections on a listening socket, and hands over those whose handshake is done."""
 
     def __init__(self, listener: socket.socket, certificate: Certificate) -> None:
         self._listener = listener
@@ -61,7 +61,7 @@ class TlsAcceptor:
         self._listen(self._loop)
 
     def close(self) -> None:
-        """Accept no more, and give up the handshakes that are not done."""
+        """Accept no more connections, and cancel the handshakes that are not done."""
         if self._loop is not None:
             self._loop.remove_reader(self._listener)
         if self._again is not None:
@@ -71,16 +71,16 @@ class TlsAcceptor:
         self._listener.close()
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Not `sock_accept`, which loses the connection that it has just accepted when it is cancelled.
+        # `sock_accept` does not fit: if it is cancelled, it loses the connection that it has just accepted.
         loop.add_reader(self._listener, self._accept, loop)
 
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Accept one connection; the loop calls again for the next, and everybody else has a turn before."""
+        """Accept one connection. The loop calls again for the next one, after other work has had its turn."""
         assert self._make_protocol is not None
         try:
             connection, _ = self._listener.accept()
         except BlockingIOError:
-            return  # who connected has gone away again
+            return  # the client has gone already
         except OSError as error:
             log.warning("cannot accept a connection: %s", error.strerror)
             loop.remove_reader(self._listener)
@@ -94,8 +94,8 @@ class TlsAcceptor:
         task.add_done_callback(partial(self._finish, connection))
 
     async def _shake_hands(self, connection: socket.socket, make_protocol: Callable[[], asyncio.Protocol]) -> bool:
-        """Whether the connection is the protocol's now."""
-        # A client that speaks no TLS, trusts another certificate or goes away is no news.
+        """Do the TLS handshake. Return whether the protocol owns the connection now."""
+        # A client that speaks no TLS, trusts another certificate or goes away is normal, and not logged.
         with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(
                 make_protocol,
@@ -108,7 +108,7 @@ class TlsAcceptor:
         return False
 
     def _finish(self, connection: socket.socket, task: asyncio.Task[bool]) -> None:
-        # Not in the task, for one that is cancelled before it began does nothing at all.
+        # This is not done in the task, because a task that is cancelled before it began runs no code at all.
         self._handshakes.pop(task)
         if task.cancelled() or task.exception() is not None or not task.result():
             connection.close()
@@ -117,7 +117,7 @@ class TlsAcceptor:
 def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     _check_file(certificate, "--tls-cert")
     mode, by_root = _check_file(key, "--tls-key")
-    # As PostgreSQL has it: a group that root has chosen may hold keys.
+    # The rule of PostgreSQL: if root owns the key, a group may read it.
     if mode & (0o007 if by_root else 0o077):
         raise Refused(
             f"--tls-key: other users may read {key} (mode {mode:o}); forbid it: chmod 600 {key}", field="--tls-key"
@@ -129,13 +129,13 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     except (ssl.SSLError, ValueError) as error:
         raise Refused(f"{_unusable(certificate, key, error)}", field="--tls-cert") from None
     except OSError as error:
-        # They were there a moment ago, and are being replaced.
+        # The files existed a moment ago, so they are being replaced.
         raise Refused(f"cannot read {certificate} and {key}: {error.strerror}", field="--tls-cert") from None
     return context
 
 
 def _check_file(path: Path, option: str) -> tuple[int, bool]:
-    """Mode of a file that can be read, and whether it is root's. Raises Refused."""
+    """The mode of a readable file, and whether root owns it. Raises Refused."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):

@@ -1,8 +1,8 @@
-"""Accepts connections of a Unix socket, of each user so many a second: whoever connects in a loop locks nobody out.
+"""Accept connections of a Unix socket, at a limited rate for each user, so that a connect loop locks nobody out.
 
-The kernel keeps a short line of connections that nobody has accepted yet, which all users share, and whoever comes to a
-full one is turned away or waits. To prepare a connection takes the server a hundred times as long as to connect to it.
-So connections that one user makes too fast are closed unprepared, and the line stays short.
+All users share the kernel's short queue of connections that are not accepted yet. If it is full, further clients are
+refused or wait. Preparing a connection takes the server a hundred times as long as connecting takes the client. So the
+server closes excess connections of a user unprepared, and the queue stays short.
 """
 
 import asyncio
@@ -16,25 +16,25 @@ from corral.unix_peer import peer_of
 
 CONNECTIONS_PER_S = 250.0
 MOST_AT_ONCE = 1_000
-"""A user may connect so often in the long run, and so often at once."""
+"""A user may make CONNECTIONS_PER_S connections a second in the long run, and MOST_AT_ONCE in one burst."""
 
 _MOST_KNOWN = 10_000
 _TURN_S = 0.005
-"""So long connections are accepted before other work of the event loop has its turn."""
+"""The acceptor takes connections for this time before other work of the event loop has its turn."""
 
 _TOLD_AGAIN_S = 60.0
 _REST_S = 1.0
-"""So long nothing is accepted once the server has no descriptor left for it."""
+"""The acceptor pauses for this time if the server has no file descriptor left."""
 
 log = logging.getLogger(__name__)
 
 
 class ConnectRates:
-    """Who has connected how often lately. For one thread."""
+    """How many connections each user has made recently. For one thread."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
-        # What each user may still do at once, and when that was so.
+        # By uid: the connections that the user may still make at once, and the monotonic time of that count.
         self._left: dict[int, tuple[float, float]] = {}
 
     def may(self, uid: int) -> bool:
@@ -51,7 +51,7 @@ class ConnectRates:
 class UnixAcceptor:
     """Accepts on a Unix socket until `close`. Used on the event loop.
 
-    The uids in `free`, root and the server's own user unless others are given, may connect as often as they like.
+    The uids in `free` have no limit. By default they are root and the server's own user.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class UnixAcceptor:
         self._loop.add_reader(listener, self._accept)
 
     def close(self) -> None:
-        """Accept nothing more, and close the listening socket."""
+        """Accept no more connections, and close the listening socket."""
         if self._again is not None:
             self._again.cancel()
         self._loop.remove_reader(self._listener)
@@ -117,7 +117,7 @@ class UnixAcceptor:
             log.warning("a connection could not be taken: %s", error)
 
     def _rest(self, error: OSError) -> None:
-        """Accept nothing for a while: what has no room would be asked for in a loop."""
+        """Accept nothing for a while. Without a pause, the failing call would be repeated in a loop."""
         log.error("connections cannot be accepted: %s", error.strerror)
         self._loop.remove_reader(self._listener)
         self._again = self._loop.call_later(_REST_S, self._loop.add_reader, self._listener, self._accept)

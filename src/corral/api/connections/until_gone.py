@@ -1,4 +1,4 @@
-"""What a client is told for long ends when the client goes."""
+"""End a long transmission when its client goes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -7,8 +7,8 @@ from anyio import CancelScope
 
 
 async def until_gone(gone: Callable[[], Coroutine[None, None, None]], tell: Callable[[], Awaitable[None]]) -> None:
-    """Return when `tell` has; it is cancelled when `gone` returns. Raises what `tell` does."""
-    # A task group would leave what it cancels, with the request's head, in a cycle for the garbage collector.
+    """Return when `tell` has returned. Cancel it when `gone` returns. Raises the errors of `tell`."""
+    # A task group would leave the cancelled task, with the request's head, in a cycle for the garbage collector.
     with CancelScope() as telling:
 
         def cancel(_: object) -> None:

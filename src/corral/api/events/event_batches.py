@@ -1,4 +1,4 @@
-"""Events as they are sent: each is encoded once, and a batch is put together once for all who have the same topics."""
+"""Encoded events: each event is encoded once, and each batch is joined once for all clients with the same topics."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -24,14 +24,14 @@ class EventBatch:
     """Events that are sent together, as Server-Sent Events or as a message of a WebSocket.
 
     Attributes:
-        after, upto: which places of the journal it is of; 0 of what is not from the journal.
-        size_bytes: of the JSON of all its events.
+        after, upto: the range of places in the journal; 0 for events that are not from the journal.
+        size_bytes: the size of the JSON of all its events.
     """
 
     __slots__ = ("_events", "_streams", "_texts", "after", "size_bytes", "upto")
 
     def __init__(self, events: Iterable[Event], after: int = 0, upto: int = 0) -> None:
-        # ASCII without line breaks, whatever is in the names: nothing in it can end a line of a stream.
+        # The JSON is ASCII without line breaks, whatever names contain. So no name can end a line of a stream.
         self._events = tuple(EncodedEvent(event.topic, event.id, _json_of(event)) for event in events)
         self._streams: dict[Topics, bytes] = {}
         self._texts: dict[Topics, str] = {}
@@ -40,14 +40,14 @@ class EventBatch:
         self.size_bytes = sum(len(event.data) for event in self._events)
 
     def stream(self, topics: Topics) -> bytes:
-        """Those of these topics as Server-Sent Events; b"" where there are none."""
+        """The events of these topics as Server-Sent Events; b"" if there are none."""
         known = self._streams.get(topics)
         if known is None:
             known = self._streams[topics] = b"".join(_framed(self.events_of(topics)))
         return known
 
     def text(self, topics: Topics) -> str:
-        """Those of these topics as one JSON list; "" where there are none."""
+        """The events of these topics as one JSON list; "" if there are none."""
         known = self._texts.get(topics)
         if known is None:
             listed = b",".join(event.data for event in self.events_of(topics))
@@ -55,7 +55,7 @@ class EventBatch:
         return known
 
     def events_of(self, topics: Collection[str]) -> list[EncodedEvent]:
-        """Those of these topics."""
+        """The events of these topics."""
         return [event for event in self._events if event.topic in topics]
 
 
@@ -73,7 +73,7 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=to_pl
 
 
 def _framed(events: Sequence[EncodedEvent]) -> Iterator[bytes]:
-    """Each as a Server-Sent Event; the place is told with the last of its events, so that none is lost in between."""
+    """Yield each event as a Server-Sent Event. Only the last event of a place carries the place, so none is lost."""
     for event, following in zip_longest(events, events[1:]):
         last = following is None or following.id != event.id
         place = b"id: %d\n" % event.id if last and event.id is not None else b""

@@ -1,7 +1,8 @@
-"""The newest events, kept once for all clients, each of which has a place in them and goes on at its own pace.
+"""The newest events, kept once for all clients. Each client has a place in them and reads at its own pace.
 
-The ledger's thread only wakes the feed: one call a commit, however many clients there are, and none without clients.
-What a client is too late for is read from the journal, as for one that comes back. So no client has a queue.
+The ledger's thread only wakes the feed: one call for each commit, whatever the number of clients, and none without
+clients. A client that is too slow for the kept events reads the journal, like one that connects again. So no client has
+a queue.
 """
 
 import asyncio
@@ -31,12 +32,13 @@ MOST_CLIENTS = 1_024
 MOST_OF_A_USER = 256
 
 KEPT_BYTES = 1 << 20
-"""The newest events that are kept, counted as JSON; as they are sent, they are kept besides for each set of topics."""
+"""The size of the newest events that are kept, as JSON. Their encoded forms for each set of topics come on top."""
 
 PAUSE_AN_ENTRY_S = 0.02
 LONGEST_PAUSE_S = 0.1
-"""So long after entries were told the next are collected: one alone is told at once, and many commits a second cost no
-more than ten."""
+"""The pause after entries were sent, in which the next ones are collected. A single entry is sent at once, and many
+commits a second cause at most ten batches a second.
+"""
 
 _SAMPLES_KEPT = 8
 _CONDITIONS_KEPT = 64
@@ -47,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class Observed:
-    """The newest batches of what is not in the journal, each with a number."""
+    """The newest batches of events that are not in the journal, each with a number."""
 
     def __init__(self, kept: int) -> None:
         self._batches: deque[tuple[int, EventBatch]] = deque(maxlen=kept)
@@ -60,15 +62,15 @@ class Observed:
         return self._batches[-1][0] if self._batches else 0
 
     def after(self, number: int) -> tuple[int, EventBatch] | None:
-        """The oldest batch that is kept with a higher number."""
+        """The oldest kept batch with a higher number, with its number; None if there is none."""
         return next((each for each in self._batches if each[0] > number), None)
 
 
 class EventFeed:
-    """What happens, for clients that follow it; on one event loop, but for `on_change` and `close`."""
+    """The events of a server, for clients that follow them. For one event loop, except for `on_change` and `close`."""
 
     def __init__(self, journal: JournalEvents, samples: DeviceSamples, clock: Clock, interval_s: float) -> None:
-        """`interval_s` is how often devices are sampled."""
+        """`interval_s` is the time between samples of devices."""
         self.clock = clock
         self.last = 0
         self.closed = False
@@ -94,25 +96,25 @@ class EventFeed:
         self._one_replay = asyncio.Lock()
 
     def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
-        """A listener for `Ledger.subscribe`: keeps what is new, and wakes the feed."""
+        """Keep the new deltas and wake the feed. A listener for `Ledger.subscribe`."""
         before, self._view = self._view, view
         if self._tasks:
             for told in changes_of_condition(before, deltas):
                 self._call(partial(self._tell_condition, told))
-            # At most so much that the feed has not come to; of what is pushed out the journal is read.
+            # The queue is bounded. Deltas that are pushed out before the feed reads them are read from the journal.
             self._news.append(Published(self._journal.position, deltas, before))
             if not self._told:
                 self._told = True
                 self._call(self._changed.set)
 
     def close(self) -> None:
-        """Let every client end: the server stops. Any thread."""
+        """End all clients, because the server stops. Safe from any thread."""
         self.closed = True
         self._call(self._wake)
 
     @contextlib.contextmanager
     def client(self, user: str, topics: Collection[str]) -> Iterator[None]:
-        """One more client of this user, for as long as the context lasts. Raises Busy where there are too many."""
+        """Count one more client of this user while the context lasts. Raises Busy if there are too many."""
         if self._clients.total() >= MOST_CLIENTS:
             raise Busy(f"{MOST_CLIENTS:,} clients follow events, which is the most; try again in a moment")
         if self._clients[user] >= MOST_OF_A_USER:
@@ -133,11 +135,11 @@ class EventFeed:
 
     @property
     def grown(self) -> asyncio.Event:
-        """Is set when there is more than at the moment at which it was asked for, or when the feed is closed."""
+        """An event that is set when there is more than at this moment, or when the feed is closed."""
         return self._grown
 
     async def behind(self, after: int) -> EventBatch | None:
-        """The next events of the journal behind a place before `last`; None where the journal has them no more."""
+        """The next events of the journal after a place before `last`. None if the journal does not reach back there."""
         known = self._by_place.get(after)
         if known is not None:
             return known
@@ -146,13 +148,13 @@ class EventFeed:
             upto = oldest if after < oldest else self.last
             began = time.perf_counter()
             batch = await to_thread.run_sync(self._read, after, upto, limiter=self._replay)
-            # Whoever reads all of a long journal leaves half of the time to those who submit and start jobs.
+            # A client that reads a long journal must leave half of the time to submissions and starts of jobs.
             await asyncio.sleep(time.perf_counter() - began)
             return batch
 
     def _begin(self) -> None:
         self._loop = asyncio.get_running_loop()
-        # Before the place is read: what is committed from now on is told.
+        # The tasks exist before the position is read, so that everything committed from now on is sent.
         self._tasks = [self._loop.create_task(self._follow_journal()), self._loop.create_task(self._follow_samples())]
         self.last = self._journal.position
 
@@ -168,7 +170,7 @@ class EventFeed:
 
     def _call(self, what: Callable[[], object]) -> None:
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # it is closed: nobody is left
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no client is left
                 self._loop.call_soon_threadsafe(what)
 
     def _tell_condition(self, told: Told) -> None:
@@ -212,7 +214,7 @@ class EventFeed:
                 self._wake()
 
     def _read_newest(self, newest: int) -> EventBatch | None:
-        """What follows `last`, as it was published, or from the journal."""
+        """The events after `last`: from the published deltas if they are complete, else from the journal."""
         while self._news and self._news[0].position <= self.last:
             self._news.popleft()
         page = self._journal.published(self.last, tuple(self._news))
@@ -234,7 +236,7 @@ class EventFeed:
 
 
 def event_feed(ledger: Ledger, telemetry: Samples, clock: Clock, interval_s: float) -> EventFeed:
-    """The feed of a server, subscribed to its ledger; `interval_s` is how often devices are sampled."""
+    """The feed of a server, subscribed to its ledger. `interval_s` is the time between samples of devices."""
     feed = EventFeed(JournalEvents(ledger, clock), DeviceSamples(ledger.view, telemetry, clock), clock, interval_s)
     ledger.subscribe(feed.on_change)
     return feed

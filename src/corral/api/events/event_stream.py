@@ -1,4 +1,4 @@
-"""What one client is told, in order, whichever way it is sent."""
+"""The events for one client, in order, independent of how they are sent."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
@@ -10,24 +10,24 @@ from corral.core.control.events.rows_of_facts import DEVICES, METRICS
 from corral.core.model.answers.events import Event
 
 PING_S = 15.0
-"""So often a client is told that the stream is alive, and it is looked whether it may still have it."""
+"""The time between pings, which show the client that the stream is alive. At each ping its permission is checked."""
 
 STALL_S = 10.0
-"""A client that takes nothing for so long is disconnected."""
+"""A client that receives nothing for this time is disconnected."""
 
 FAREWELL_S = 5.0
-"""So long it has then to read why."""
+"""The time that a slow client then has to read the reason."""
 
 OF_THE_STREAM = ("hello", "ping", "reset", "overflow")
-"""What a stream tells of itself, whatever its topics."""
+"""The topics of messages about the stream itself. Every client gets them."""
 
 _numbers = count(1)
 
 
 class EventStream:
-    """The events of some topics from a place of the journal on (None: from now on).
+    """The events of some topics, from a place of the journal on (None: from now on).
 
-    `allowed` is asked at each ping, and raises what ends the stream.
+    `allowed` is called at each ping. An error that it raises ends the stream.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class EventStream:
         self._allowed = allowed
 
     async def batches(self) -> AsyncGenerator[EventBatch]:
-        """What to send next, until the server stops; each must have been sent before the next is asked for.
+        """Yield the batches to send, until the server stops. Each must have been sent before the next is requested.
 
-        Raises what `allowed` does, and LedgerFailed.
+        Raises the errors of `allowed`, and LedgerFailed.
         """
         feed, loop = self._feed, asyncio.get_running_loop()
         ping_at = loop.time() + PING_S
@@ -74,17 +74,17 @@ class EventStream:
                 await _until(grown, ping_at - loop.time())
 
     def overflow(self) -> EventBatch:
-        """The last that a client is told that does not read."""
+        """The last batch for a client that does not read."""
         why = f"nothing was read for {STALL_S:g} s; connect again to go on after event {self._place}"
         return self._said("overflow", "slow", why)
 
     def _observed(self) -> list[Observed]:
-        """What is told besides the journal."""
+        """The sources of events that are not in the journal."""
         feed = self._feed
         return [one for topic, one in ((DEVICES, feed.conditions), (METRICS, feed.sampled)) if topic in self._asked]
 
     async def _next(self) -> EventBatch:
-        """What follows in the journal, or that it has that no more."""
+        """The next events of the journal, or a `reset` if the journal cannot continue from this place."""
         asked, newest = self._place, self._feed.last
         if asked > newest:
             return self._reset("ahead", newest, f"the newest event here is {newest}, so nothing can follow on {asked}")

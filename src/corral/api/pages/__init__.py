@@ -1,4 +1,4 @@
-"""The dashboard's pages: files of `web/` as it was built, sessions in cookies, and links that begin one.
+"""The dashboard's pages: the built files of `web/`, sessions in cookies, and links that begin a session.
 
-Start at `routes.py`. What the pages show and do goes through the same API as everything else.
+The pages use the same API as every other client. Start at `routes.py`.
 """

@@ -1,7 +1,7 @@
-"""The cookie that a browser sends for a page, and the requests with which it counts.
+"""The session cookie of a browser, and the checks that decide which requests may use it.
 
-A browser sends a cookie with requests that another site, or another port of this machine, makes it send. So a cookie
-counts only where the browser says that the request is one of the page's own (RFC 6454, Fetch Metadata).
+Another site, or another port of this machine, can make a browser send requests with this cookie. So a cookie counts
+only if the browser says that a page of this server made the request (RFC 6454, Fetch Metadata).
 """
 
 import hmac
@@ -16,16 +16,16 @@ from corral.core.model.devices.address import is_loopback
 from corral.core.model.errors import Forbidden
 
 NAME = "corral_session"
-"""How its name begins. A browser has one set of cookies for all ports of a host, so each server has its own."""
+"""The beginning of the cookie's name. A browser has one set of cookies for all ports of a host, so names differ."""
 
 LONGEST_S = 12 * 3600
-"""How long a session lasts that a link began. The browser forgets every cookie after so long."""
+"""The lifetime of a session that a link began. The browser deletes every session cookie after this time."""
 
 _HARMLESS = ("GET", "HEAD")
 
 
 class Way(StrEnum):
-    """How a session's requests come. A session that began one way counts on no other."""
+    """How the requests of a session arrive. A session that began in one way is not valid in any other."""
 
     ENCRYPTED = "encrypted"
     THIS_MACHINE = "this machine"
@@ -33,7 +33,7 @@ class Way(StrEnum):
 
 
 def way(connection: HTTPConnection) -> Way:
-    """How a request comes. Raises Forbidden on the Unix socket, where no session counts."""
+    """How a request arrives. Raises Forbidden on the Unix socket, where no session is valid."""
     if _encrypted(connection):
         return Way.ENCRYPTED
     far_end: FarEnd | None = connection.scope["state"]["far_end"]
@@ -46,9 +46,10 @@ def way(connection: HTTPConnection) -> Way:
 
 
 def must_be_of(caller: Caller, connection: HTTPConnection) -> None:
-    """Raises Forbidden unless the caller's own process made the request, where others of this machine could have.
+    """Raises Forbidden unless a process of the caller made the request, if other users of this machine could have made
+    it.
 
-    Browsers send a cookie to every port of this machine, so other users may have come to know it.
+    Browsers send a cookie to every port of this machine, so other users may have learnt it.
     """
     if way(connection) is not Way.THIS_MACHINE:
         return
@@ -66,7 +67,7 @@ def must_be_of(caller: Caller, connection: HTTPConnection) -> None:
 
 
 def digest(secret: str, by: Way) -> str:
-    """What is kept of a session's secret. No token that is sent in a header has it."""
+    """The digest of a session's secret, which is stored in its place. No token sent in a header has the same digest."""
     return hmac.new(f"session, {by}".encode(), secret.encode(errors="surrogateescape"), "sha256").hexdigest()
 
 
@@ -76,14 +77,14 @@ def made(secret: str, connection: HTTPConnection) -> str:
 
 
 def removed(connection: HTTPConnection) -> str:
-    """The `Set-Cookie` header that takes the cookie back."""
+    """The `Set-Cookie` header that deletes the cookie."""
     return f"{name(connection)}=; Max-Age=0; {_attributes(connection)}"
 
 
 def name(connection: HTTPConnection) -> str:
-    """What the cookie of the server that this connection is to is called, by the port that the browser knows it by.
+    """The name of the cookie of this server, which includes the port that the browser connects to.
 
-    With TLS, no other host and no page without TLS can have set one of this name (RFC 6265bis, `__Host-`).
+    With TLS, no other host and no page without TLS can set a cookie of this name (RFC 6265bis, `__Host-`).
     """
     port = connection.headers.get("host", "").rpartition(":")[2]
     suffix = f"_{port}" if port.isascii() and port.isdecimal() else ""
@@ -91,9 +92,9 @@ def name(connection: HTTPConnection) -> str:
 
 
 def read(connection: HTTPConnection) -> str | None:
-    """The secret in the request's cookie, None where there is none.
+    """The secret in the request's cookie; None if there is none.
 
-    Raises Forbidden where there is one, and the request is not the page's own.
+    Raises Forbidden if there is a cookie but no page of this server made the request.
     """
     value = _value(connection)
     if value is None:
@@ -111,7 +112,7 @@ def must_be_own(connection: HTTPConnection) -> None:
     if site is not None and site not in OWN_SITES:
         raise Forbidden("this request was made by a page of another site or port, and sessions are for this server's")
     own = f"{'https' if _encrypted(connection) else 'http'}://{host}"
-    # Only requests that change nothing, and no WebSocket, may come without: every browser names the origin of others.
+    # Only HTTP requests that change nothing may lack an origin; no WebSocket may. Every browser names foreign origins.
     harmless = connection.scope["type"] == "http" and connection.scope["method"] in _HARMLESS
     if origin != own and not (origin is None and harmless):
         said = "does not say which page made it" if origin is None else f"was made by a page of {origin!r:.80}"
@@ -119,9 +120,9 @@ def must_be_own(connection: HTTPConnection) -> None:
 
 
 def _value(connection: HTTPConnection) -> str | None:
-    """The cookie's value. None where there are two: one is of somebody else, and nothing tells which."""
+    """The cookie's value. None if there are two, because one is from another server and they cannot be told apart."""
     wanted = name(connection)
-    # Other servers of the host may set cookies that no standard knows: what is around this one is not judged.
+    # Other servers of the host may set cookies in any form, so the cookies around this one are not checked.
     parts = [part.strip().partition("=") for part in ";".join(connection.headers.getlist("cookie")).split(";")]
     values = {value for key, _, value in parts if key == wanted}
     return values.pop() if len(values) == 1 else None
@@ -136,18 +137,18 @@ def _encrypted(connection: HTTPConnection) -> bool:
 
 
 def _server(connection: HTTPConnection) -> str:
-    """The address at which the connection came in; no text where that is not known."""
+    """The server's address of this connection; an empty text if it is not known."""
     address: str = (connection.scope.get("server") or ("",))[0]
     return address
 
 
 def _names_loopback(host: str) -> bool:
-    """Whether a Host header names this machine as only it does. Another name may be made to mean 127.0.0.1 later."""
+    """Whether a Host header surely names this machine. Any other name may resolve to 127.0.0.1 later."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
     return name == "localhost" or is_loopback(name.strip("[]"))
 
 
 def _is_proxied(connection: HTTPConnection, host: str) -> bool:
-    """Whether a Host header names this server as its reverse proxy does, which must connect with TLS."""
+    """Whether a Host header is the name that the reverse proxy of this server uses. The proxy must connect with TLS."""
     proxied: str | None = connection.app.state.corral.pages.proxied_host
     return proxied is not None and _encrypted(connection) and host.lower() == proxied.lower()

@@ -1,4 +1,4 @@
-"""What the routes of the pages share."""
+"""The objects that the routes of the pages share."""
 
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from corral.clock import Clock
 class Dashboard:
     """The pages of one server.
 
-    `proxied_host` is the name under which a reverse proxy of this machine shows them, None where there is none.
+    `proxied_host` is the name under which a reverse proxy of this machine shows the pages. None if there is none.
     """
 
     listener: LoopbackListener

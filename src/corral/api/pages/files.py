@@ -1,4 +1,4 @@
-"""The files of the built pages, read once and kept in memory as they are sent."""
+"""The files of the built pages, read once and kept in memory in the form in which they are sent."""
 
 import gzip
 import hashlib
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BUILT = Path(__file__).parents[2] / "pages"
-"""Where `make web` puts them, and where a wheel has them."""
+"""The directory to which `make web` writes the pages. A wheel has them there, too."""
 
 ASSETS = "assets/"
-"""Below it, names change with their content, so a browser keeps these files for good."""
+"""Names below this path change with their content, so a browser may keep these files for ever."""
 
 INDEX = "index.html"
 
@@ -20,7 +20,7 @@ _LEAST_PACKED_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """A file as it is sent; `packed` is its gzip, None where that saves nothing."""
+    """A file as it is sent. `packed` is its gzip; None if compression saves nothing."""
 
     content: bytes
     packed: bytes | None
@@ -30,7 +30,7 @@ class PageFile:
 
 
 class PageFiles:
-    """The files of a directory by their paths in it. None are there where no page was built."""
+    """The files of a directory by their relative paths. It is empty if the pages were not built."""
 
     def __init__(self, directory: Path = BUILT) -> None:
         self._files: dict[str, PageFile] = {}
@@ -43,13 +43,13 @@ class PageFiles:
         return INDEX in self._files
 
     def find(self, path: str) -> PageFile | None:
-        """The file at a path, without its first slash; the page itself for one that no file has."""
+        """The file at a path without its first slash. If there is none and the path is a page, the index page."""
         known = self._files.get(path)
         return self._files.get(INDEX) if known is None and is_page(path) else known
 
 
 def is_page(path: str) -> bool:
-    """Whether an address is one within the pages, and not that of a file they need."""
+    """Whether a path is an address within the pages, and not that of an asset file."""
     return path == INDEX or not (path.startswith(ASSETS) or "." in path.rpartition("/")[2])
 
 
@@ -67,6 +67,6 @@ def _read(path: Path, directory: Path) -> PageFile:
 
 
 def _packed(path: Path, content: bytes) -> bytes:
-    """The gzip that the build made, else one made now."""
+    """The gzip that the build made, or one made now."""
     made = path.with_name(f"{path.name}.gz")
     return made.read_bytes() if made.is_file() else gzip.compress(content, 6, mtime=0)

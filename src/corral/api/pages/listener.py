@@ -1,9 +1,9 @@
-"""The port of this machine on which its own browsers reach the pages, opened when somebody asks for them.
+"""The port of this machine on which local browsers reach the pages. It opens when somebody asks for the pages.
 
-A page that was loaded from a port may go on there for good, and another user's would act in the name of whoever looks
-at it as soon as the server has that port again. So the port stays the same over restarts of the server, for open pages,
-where no other user can take it in between: below those that anybody may listen on (ip(7)).
-Any other is used by one server.
+A page may go on talking to the port from which it was loaded. If another user listened there in between, that user's
+page would act with the rights of its viewer once the server has the port again. So the port stays the same over
+restarts, for open pages, only if no other user can take it in between. This holds for ports that only root may listen
+on (ip(7)). Any other port is used by one server only.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from corral.files import read_whole
 
 _MOST_BYTES = 16
 _PORTS_OF_ROOT = range(700, 980)
-"""Browsers open no pages at some of the ports that only root may listen on. All these they do."""
+"""Browsers refuse some of the ports that only root may listen on. They open all ports in this range."""
 
 _FIRST_OPEN_PORT = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 
@@ -28,24 +28,24 @@ log = logging.getLogger(__name__)
 
 
 class LoopbackListener:
-    """`url` opens a listening socket on 127.0.0.1, unless the server listens on loopback anyway.
+    """Opens a listening socket on 127.0.0.1 in `url`, unless the server already listens on loopback.
 
     Attributes:
-        serve: has the running server answer on a socket too; set by whoever runs it.
+        serve: makes the running server answer on one more socket. The server's owner sets it.
     """
 
     serve: Callable[[socket.socket], Awaitable[None]]
 
     def __init__(self, port_file: Path, own_url: str | None) -> None:
-        """`own_url` is where the server listens on loopback without encryption, None where it does not.
+        """`own_url` is where the server listens on loopback without encryption; None if it does not.
 
-        `port_file` remembers the port for the next server.
+        `port_file` keeps the port for the next server.
         """
         self._port_file = port_file
         self._url = own_url
 
     def reopened(self) -> tuple[socket.socket, ...]:
-        """The socket that the server before had, if the port is free, and no other user could have had it since."""
+        """The socket on the previous server's port, if the port is free and no other user could have had it since."""
         port = None if self._url else self._remembered()
         if port is None or port >= _first_open_port():
             return ()
@@ -56,7 +56,7 @@ class LoopbackListener:
             return ()
 
     async def url(self) -> str:
-        """Where browsers of this machine reach the server, such as http://127.0.0.1:40213."""
+        """The URL at which browsers of this machine reach the server, such as http://127.0.0.1:40213."""
         if self._url is None:
             listener = self._bound_anywhere()
             await self.serve(listener)
@@ -85,13 +85,13 @@ class LoopbackListener:
 
     def _remember(self, port: int) -> None:
         fresh = self._port_file.with_name(f"{self._port_file.name}.{os.getpid()}")
-        with contextlib.suppress(OSError):  # pages that are open then end with this server, and nothing else
+        with contextlib.suppress(OSError):  # without the file, only the pages that are open end with this server
             fresh.write_text(f"{port}\n")
             os.replace(fresh, self._port_file)
 
 
 def _first_open_port() -> int:
-    """Every user may listen on this port and those above."""
+    """The lowest port on which every user may listen."""
     try:
         return int(_FIRST_OPEN_PORT.read_text())
     except (OSError, ValueError):

@@ -27,11 +27,11 @@ from corral.core.model.token import TokenScope
 
 router = RouteTable("pages")
 login_router = RouteTable("pages", open_to_all=True)
-"""What needs no session, because it begins or ends one."""
+"""The routes that need no session, because they begin or end one."""
 
 
 class PagePath(StringConvertor):
-    """Every path that is not one of the API's, so that those keep their own answers to what does not exist."""
+    """Every path outside the API. Paths of the API keep the API's answers, also to paths that do not exist."""
 
     regex = "(?!(?:api|graphql|metrics)(?:/|$)).*"
 
@@ -42,9 +42,9 @@ file_router = RouteTable(open_to_all=True)
 _MOST_LOGIN_BYTES = 4096
 _NOT_BUILT = "The pages of this server were not built. Run `make web` where it was set up from, and restart it.\n"
 
-# Besides those of every answer (answer_headers.py).
+# These headers come in addition to those of every answer (answer_headers.py).
 _SECURITY_HEADERS = {
-    # React and charts set styles of elements, so inline styles are allowed; scripts are not.
+    # React and the charts set styles of elements, so inline styles are allowed. Inline scripts are not.
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
         "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -125,7 +125,7 @@ def _sent(request: Request, file: PageFile) -> Response:
 
 
 async def _end_session(request: Request) -> None:
-    """Revoke the token of the session of this browser, if it has one that counts here."""
+    """Revoke the token of this browser's session, if it has one that is valid here."""
     secret = cookies.read(request)
     if secret is None:
         return
@@ -133,7 +133,7 @@ async def _end_session(request: Request) -> None:
     try:
         caller = await state.authenticator.session_of(secret, request)
     except Forbidden:
-        # It is unknown, has ended, or is of another user of this browser's machine, and stays theirs.
+        # The session is unknown, has ended, or belongs to another user of this machine, who keeps it.
         return
     if caller.token is not None:
         answer_for(caller.user)
@@ -141,7 +141,7 @@ async def _end_session(request: Request) -> None:
 
 
 async def _login_body(request: Request) -> shapes.Login:
-    # Nobody is known yet: what arrives counts for one user that all of them are.
+    # No user is known yet. All such requests share one limit, that of the user "".
     request.scope["state"]["intake"] = intake = Intake(_state(request).in_flight, "", _MOST_LOGIN_BYTES)
     try:
         intake.refuse_announced(request)
@@ -151,8 +151,8 @@ async def _login_body(request: Request) -> shapes.Login:
 
 
 async def _begun_session(caller: Caller, request: Request, way: cookies.Way) -> str:
-    """The secret of a new session of this caller."""
-    # The kernel names callers without a token, who may do all that they may: for most that is to submit.
+    """Make a session for this caller and return its secret."""
+    # A caller without a token has the scope ADMIN. A session of a user who is no administrator gets SUBMIT.
     scope = TokenScope.SUBMIT if caller.scope is TokenScope.ADMIN and not caller.admin else caller.scope
     digest = partial(cookies.digest, by=way)
     make = partial(_state(request).token_issuer.make, None, scope, float(cookies.LONGEST_S), caller, digest=digest)

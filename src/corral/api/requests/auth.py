@@ -1,6 +1,6 @@
-"""Authentication: the kernel names the peer of a Unix socket; on TCP a token names the user.
+"""Authentication: the kernel names the peer of a Unix socket. On TCP, a token names the user.
 
-The user and their groups are looked up when a request comes.
+The user and their groups are looked up when a request arrives.
 """
 
 import hmac
@@ -21,7 +21,7 @@ from corral.api.requests.origins import must_be_of_no_other_page
 from corral.api.requests.user_turns import answer_for
 from corral.clock import Clock, SystemClock
 from corral.core.access.caller import Caller
-from corral.core.control.token_issuer import digest_of
+from corral.core.access.token_digest import digest_of
 from corral.core.model.errors import Forbidden, Refused
 from corral.core.model.token import Token, TokenScope
 from corral.core.ports.ledger import TokenStore
@@ -32,7 +32,7 @@ TOKEN_LEAST_LENGTH = 16
 TOKEN_MOST_LENGTH = 1024
 _REMEMBER_USER_S = 60.0
 _STAMP_AGE_S = 1.0
-"""How soon a change of the user files is noticed. Checking them for each request would take a tenth of its time."""
+"""The longest delay until a change of the user files is noticed. A check per request takes a tenth of its time."""
 
 _USER_FILES = ("/etc/passwd", "/etc/group")
 
@@ -40,10 +40,11 @@ Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class Authenticator:
-    """Finds the `Caller` of a request, or refuses it.
+    """Finds the `Caller` of a request, or refuses the request.
 
-    A server that does not run as root cannot run jobs as other users, so it serves its own user and root only, and
-    accepts only their tokens. `token` is the server's own, which stands for its owner; None if it has none.
+    A server that does not run as root cannot run jobs as other users. So it serves only its own user and root, and
+    accepts only their tokens. `token` is the server's own token, which stands for the server's user; None if it has
+    none.
     """
 
     def __init__(
@@ -62,9 +63,9 @@ class Authenticator:
         self._stamp: tuple[float, Stamp] = (float("-inf"), ())
 
     async def caller_of(self, request: HTTPConnection) -> Caller:
-        """The caller, in whose turn the rest of the request is answered.
+        """The caller of a request. The rest of the request counts as this user's.
 
-        Raises Unauthenticated if it is unknown, Forbidden if this server does not serve them.
+        Raises Unauthenticated if the caller is unknown, Forbidden if this server does not serve the user.
         """
         caller = await self._found(request)
         answer_for(caller.user)
@@ -77,7 +78,7 @@ class Authenticator:
         peer: Peer | None = state["peer"]
         if peer is None:
             return await self._holder_at(request)
-        # The browser at the end of a tunnel to the socket has the rights of whoever dug it, without any cookie.
+        # A browser behind a tunnel to the socket has the rights of the user who made the tunnel, without any cookie.
         must_be_of_no_other_page(request)
         if self._server_uid not in (0, peer.uid) and peer.uid != 0:
             mine = user_name(self._server_uid)
@@ -88,7 +89,7 @@ class Authenticator:
         return await self._caller(peer.uid, peer.gid)
 
     def is_valid(self, digest: str) -> bool:
-        """Whether the token that has this digest is still good for anything."""
+        """Whether the token with this digest is still valid."""
         token = None if self._tokens is None else self._tokens.find(digest)
         return token is not None and token.live(self._clock.now())
 
@@ -100,7 +101,7 @@ class Authenticator:
         else:
             caller, digest = await self.session_of(cookie, request), cookies.digest(cookie, cookies.way(request))
         if caller.token is not None:
-            # Whatever this request is for, and however long it takes, it ends with the token.
+            # The request ends with the token, whatever it is for and however long it takes.
             request.scope["state"]["tokens"].add(digest)
         return caller
 
@@ -109,7 +110,7 @@ class Authenticator:
         return uid in (0, self._server_uid)
 
     async def holder_of(self, secret: str) -> Caller:
-        """Whoever holds the secret of a token. Raises Unauthenticated."""
+        """The caller who holds the secret of a token. Raises Unauthenticated."""
         if len(secret) > TOKEN_MOST_LENGTH:
             raise Unauthenticated(f"this is not a token: it is longer than {TOKEN_MOST_LENGTH} characters")
         digest = digest_of(secret)
@@ -120,7 +121,7 @@ class Authenticator:
         )
 
     async def session_of(self, secret: str, request: HTTPConnection) -> Caller:
-        """Whose session a cookie is. Raises Unauthenticated, and Forbidden where another user's process sends it."""
+        """The caller of a session cookie. Raises Unauthenticated, and Forbidden if another user's process sends it."""
         digest = cookies.digest(secret, cookies.way(request))
         caller = await self._holder(digest, "there is no such session; open another with `corral dashboard`")
         cookies.must_be_of(caller, request)
@@ -154,14 +155,14 @@ class Authenticator:
             _, stamp = self._stamp = now, _stamp_of_users()
         if known is not None and known[1] == stamp and now - known[0] < _REMEMBER_USER_S:
             return known[2]
-        # Users and groups may live in a directory service that takes its time to answer.
+        # Users and groups may be in a directory service that answers slowly.
         caller = await to_thread.run_sync(look_up, uid, gid, self.is_admin(uid))
         self._known[uid, gid] = (now, stamp, caller)
         return caller
 
 
 def _secret_of(request: HTTPConnection) -> str:
-    """The token that a request names."""
+    """The token in a request's Authorization header. Raises Unauthenticated if there is none."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise Unauthenticated(
@@ -180,7 +181,7 @@ def _ended(token: Token, clock: Clock) -> str:
 
 
 def _stamp_of_users() -> Stamp:
-    """Changes whenever the user files of this machine change."""
+    """A value that changes whenever the user files of this machine change."""
     return tuple(map(_stamp, _USER_FILES))
 
 
@@ -193,7 +194,7 @@ def _stamp(path: str) -> tuple[int, int] | None:
 
 
 def find_account(name: str) -> tuple[str, int] | None:
-    """The name and uid of this user; for several names of one uid the first of them. None if there is no such user."""
+    """The name and uid of a user. If a uid has several names, the first one. None if there is no such user."""
     try:
         uid = pwd.getpwnam(name).pw_uid
         return pwd.getpwuid(uid).pw_name, uid
@@ -202,7 +203,7 @@ def find_account(name: str) -> tuple[str, int] | None:
 
 
 def ids_of(name: str) -> tuple[int, int] | None:
-    """The uid and gid of this user, None if there is none."""
+    """The uid and gid of a user; None if there is no such user."""
     try:
         account = pwd.getpwnam(name)
     except (KeyError, ValueError):
@@ -221,9 +222,9 @@ def look_up(uid: int, gid: int, admin: bool) -> Caller:
 
 
 def ensure_token(path: Path) -> str:
-    """The token in the file. If there is no file, it is created with a new token, atomically and with mode 0600.
+    """The token in the file. If there is no file, create it with a new token, atomically and with mode 0600.
 
-    Raises Refused if others may read the file, or if its content is too short for a token.
+    Raises Refused if other users may read the file, or if its content is too short for a token.
     """
     if not path.exists():
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
@@ -251,7 +252,7 @@ def ensure_token(path: Path) -> str:
 
 
 def user_name(uid: int) -> str:
-    """The name of a user, or the uid as text if it has no name, as in some containers."""
+    """The name of a user. If the user has no name, as in some containers, the uid as text."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Results of another thread's batches, brought to the event loop: all of a batch by one wake-up."""
+"""Pass the results of another thread's batches to the event loop: one wake-up for each batch."""
 
 import asyncio
 from collections import deque
@@ -9,9 +9,10 @@ T = TypeVar("T")
 
 
 class BatchResults:
-    """Waits on the event loop for futures that a thread resolves many at a time, as the ledger's does.
+    """Waits on the event loop for futures that a thread resolves many at a time, as the ledger's thread does.
 
-    `asyncio.wrap_future` wakes the loop for each of them, by a system call after which that thread waits for its turn.
+    `asyncio.wrap_future` would wake the loop for each future. Each wake-up is a system call, after which that thread
+    waits for its turn.
     """
 
     def __init__(self) -> None:
@@ -19,7 +20,7 @@ class BatchResults:
         self._waking = False
 
     async def of(self, future: "Future[T]") -> T:
-        """What the future comes to, or raises. It is cancelled with the task that waits."""
+        """Return the result of the future, or raise its error. If the waiting task is cancelled, cancel the future."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[T] = loop.create_future()
         future.add_done_callback(lambda done: self._arrive(loop, waiting, done))
@@ -31,7 +32,7 @@ class BatchResults:
 
     def _arrive(self, loop: asyncio.AbstractEventLoop, waiting: "asyncio.Future[T]", done: "Future[T]") -> None:
         self._arrived.append((waiting, done))
-        # What arrives before the loop has reset this is passed on with what arrived first.
+        # Results that arrive before the loop resets `_waking` are passed on together with the first one.
         if not self._waking and not loop.is_closed():
             self._waking = True
             loop.call_soon_threadsafe(self._pass_on)

@@ -1,4 +1,4 @@
-"""Limits on request bodies: on each, and on all that are being handled at the same time."""
+"""Size limits of request bodies: for each body, and for all bodies that are being handled at the same time."""
 
 from collections import Counter
 
@@ -9,10 +9,10 @@ from corral.core.model.errors import Refused
 from corral.core.model.units import format_bytes
 
 MAX_BODY_BYTES = 64 * 1024
-"""The limit of a body whose route sets none."""
+"""The limit for a body whose route sets none."""
 
 MAX_SUBMIT_BYTES = 12 * 1024 * 1024
-"""Of a script of 4 MiB and all else; as JSON text may have twice as many bytes."""
+"""Room for a script of 4 MiB and all other fields. As JSON, text may take twice as many bytes."""
 MAX_BATCH_BYTES = 32 * 1024 * 1024
 MAX_IN_FLIGHT_BYTES = 64 * 1024 * 1024
 
@@ -33,7 +33,7 @@ class InFlight:
         self._of: Counter[str] = Counter()
 
     def take(self, user: str, count: int) -> None:
-        """Count this many more bytes for a user. Raises Busy, counting nothing, if that would exceed the limit."""
+        """Count this many more bytes for a user. Raises Busy, and counts nothing, if that would exceed the limit."""
         half = self._most // 2
         if self._of[user] + count > half:
             raise Busy(
@@ -46,11 +46,11 @@ class InFlight:
         self._of[user] += count
 
     def taken(self) -> int:
-        """The bytes in flight of all users."""
+        """The bytes in flight of all users together."""
         return self._of.total()
 
     def give_back(self, user: str, count: int) -> None:
-        """The opposite of `take`."""
+        """End the counting of bytes that `take` has counted."""
         self._of[user] -= count
         if not self._of[user]:
             del self._of[user]
@@ -74,7 +74,7 @@ class Intake:
                 raise self._too_large(int(value))
 
     async def bytes_of(self, request: Request) -> bytes:
-        """The body. Raises TooLarge once it exceeds `most`, Busy if too much is in flight, Refused if it breaks off."""
+        """The body. Raises TooLarge beyond `most`, Busy if too much is in flight, Refused if the client disconnects."""
         chunks: list[bytes] = []
         size = 0
         try:
@@ -90,7 +90,7 @@ class Intake:
         return b"".join(chunks)
 
     def close(self) -> None:
-        """The request has been answered."""
+        """Give back the counted bytes, because the request has been answered."""
         if self._taken:
             self._in_flight.give_back(self._user, self._taken)
             self._taken = 0
@@ -100,7 +100,7 @@ class Intake:
         self._taken += count
 
     def _too_large(self, size: int | None) -> TooLarge:
-        """`size` is None if the request does not state it."""
+        """The error for a body of `size` bytes; None if the request does not state its size."""
         most, instead = format_bytes(self.most), _INSTEAD.get(self.most, "")
         if size is None:
             return TooLarge(f"the request body is larger than the limit of {most}{instead}")

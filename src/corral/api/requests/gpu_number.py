@@ -1,4 +1,4 @@
-"""`gpus` in the request of a submission: a number as for `corral run --gpus`, and the fields that it stands for."""
+"""The field `gpus` in a submission's request: a number as for `corral run --gpus`, in place of three other fields."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,14 +15,14 @@ SCHEMA = {
     ),
     "anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}],
 }
-"""How the API's description has it."""
+"""The schema of `gpus` in the API's description."""
 
 
 def with_gpus_read(data: Any) -> Any:
     """A submission in plain data, or a batch of them under `jobs`, with every `gpus` replaced.
 
-    What is no submission stays as it is, for a stricter reader. Raises Refused for what is no number of GPUs, for one
-    beside the fields that it stands for, and for one that stands outside the request.
+    Data that is not a submission stays as it is, for a stricter reader. Raises Refused if `gpus` is not a number of
+    GPUs. Also if it stands beside the fields that it replaces, or outside the request.
     """
     for path, submission in _submissions(data):
         if "gpus" in submission:
@@ -37,7 +37,7 @@ def with_gpus_read(data: Any) -> Any:
 
 
 def _submissions(data: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each submission with how a field of it begins."""
+    """Yield each submission with the prefix of its field names."""
     if not isinstance(data, dict):
         return
     jobs = data.get("jobs")

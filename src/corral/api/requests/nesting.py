@@ -1,7 +1,9 @@
-"""Refuses JSON that would be too expensive to parse, before it is parsed: Python's parser cannot be interrupted.
+"""Refuse JSON that would be too expensive to parse. It is checked before parsing, which cannot be interrupted in
+Python.
 
-An empty list takes three bytes of JSON and sixty of memory. So the nesting depth, the number of lists and objects, and
-the number of values are limited. The limits grow with the size of the text, because a large batch needs many.
+An empty list takes three bytes of JSON and sixty bytes of memory. So the nesting depth, the number of lists and
+objects, and the number of values are limited. The limits grow with the size of the text, because a large batch needs
+many values.
 """
 
 from typing import TYPE_CHECKING
@@ -21,13 +23,13 @@ if TYPE_CHECKING:
 def refuse_unwieldy(raw: bytes) -> None:
     """Raises Refused for a text that is nested too deeply, TooLarge for one with too many lists, objects or values.
 
-    For nearly every body a quick count, which includes characters inside strings, is within the limits. Only the others
-    are counted exactly, without their strings.
+    A quick count, which includes characters inside strings, is within the limits for nearly every body. Only other
+    bodies are counted exactly, without their strings.
     """
     most_values = _VALUES + len(raw) // _BYTES_PER_VALUE
     if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH and (len(raw) <= most_values or raw.count(b",") <= most_values):
         return
-    # Its memory and time to load are for servers that need it.
+    # numpy is loaded only in a server that needs it, because it takes memory and time.
     import numpy as np
 
     bare = _without_strings(raw)
@@ -50,7 +52,7 @@ def refuse_unwieldy(raw: bytes) -> None:
 
 
 def _without_strings(raw: bytes) -> "NDArray[np.uint8]":
-    """The bytes of the text outside strings; of an invalid text, those up to the mistake."""
+    """The bytes of the text outside strings. For an invalid text, those up to the mistake."""
     import numpy as np
 
     if b"\\" in raw:

@@ -1,4 +1,4 @@
-"""Which page of a browser made a request, as the browser says it (RFC 6454, Fetch Metadata)."""
+"""The origin of a browser's request: which page made it, as the browser says (RFC 6454, Fetch Metadata)."""
 
 from urllib.parse import urlsplit
 
@@ -10,9 +10,9 @@ OWN_SITES = ("same-origin", "none")
 
 
 def must_be_of_no_other_page(connection: HTTPConnection) -> None:
-    """Raises Forbidden for a page of another site, to which a browser would lend its user's rights.
+    """Raises Forbidden if a page of another site made the request, because the browser would lend it its user's rights.
 
-    What is no browser says nothing, and may.
+    A client that is not a browser sends no such headers, and is allowed.
     """
     site, origin = connection.headers.get("sec-fetch-site"), connection.headers.get("origin")
     if origin is not None and _origin_place(origin) != _place(connection.headers.get("host", "")):
@@ -22,7 +22,7 @@ def must_be_of_no_other_page(connection: HTTPConnection) -> None:
 
 
 def _origin_place(origin: str) -> str | None:
-    """Host and port of an origin, None of one that is none."""
+    """Host and port of an origin; None if it is not a valid origin."""
     try:
         return _place(urlsplit(origin).netloc)
     except ValueError:
@@ -30,10 +30,10 @@ def _origin_place(origin: str) -> str | None:
 
 
 def _place(netloc: str) -> str:
-    """Host and port as they compare, whatever stands between that ends TLS."""
+    """Host and port in a comparable form. A proxy that ends TLS makes no difference."""
     return netloc.lower().removesuffix(":80").removesuffix(":443")
 
 
 def is_from_browser(connection: HTTPConnection) -> bool:
-    """Whether a page asks: a session counts only for requests of which the browser says so."""
+    """Whether a page in a browser made the request. A session is valid only for requests whose browser says so."""
     return "sec-fetch-site" in connection.headers

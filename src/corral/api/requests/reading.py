@@ -1,4 +1,4 @@
-"""Reads a request's body or query string into a value of `core.model` or `api.requests.shapes`, strictly."""
+"""Read a request's body or query string strictly into a value of `core.model` or `api.requests.shapes`."""
 
 import json
 import re
@@ -23,25 +23,25 @@ from corral.core.model.jobs.submission import Submission
 T = TypeVar("T")
 
 _QUICK_BYTES = 32 * 1024
-"""Bodies up to this size are parsed about as fast as a worker thread starts, so they need none."""
+"""Bodies up to this size need no worker thread: they are parsed about as fast as a thread starts."""
 
 _LARGE = UserTurns(1, of_a_user=1)
-"""Python's JSON parser blocks all other threads. Large bodies are parsed one at a time, so small ones get a turn."""
+"""Python's JSON parser blocks all other threads. So large bodies are parsed one by one, with small ones in between."""
 
 _LONG_NUMBER = re.compile(rb"\d{19}")
-"""What may be a number beyond 64 bits: few bodies have one, and need the closer look."""
+"""Digits that may be a number beyond 64 bits. Few bodies have such a number and need the exact check."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRUTH = {"1": True, "true": True, "0": False, "false": False}
 
 
 async def read_body(request: Request, cls: type[T]) -> T:
-    """The value of class `cls` that the JSON body describes. Raises Refused."""
+    """The value of class `cls` in the JSON body. Raises Refused."""
     return await _body(request, partial(_read, cls))
 
 
 async def read_object(request: Request) -> Mapping[str, Any]:
-    """The JSON object that is the body, as it was sent. Raises Refused."""
+    """The JSON object in the body, as it was sent. Raises Refused."""
     data = await _body(request, parse_json)
     if not isinstance(data, dict):
         raise Refused("the body must be a JSON object")
@@ -66,11 +66,11 @@ def parse_json(raw: bytes) -> Any:
     """Plain data from JSON (RFC 8259). Raises Refused, also for text that no file name or argument can contain."""
     refuse_unwieldy(raw)
     try:
-        # Decoded here: the json module lets pass what is not quite UTF-8.
+        # The text is decoded here because the json module accepts some invalid UTF-8.
         data = json.loads(raw.decode() or "{}", parse_constant=_no_number)
     except ValueError as error:
         raise Refused(f"the body is not JSON: {error}") from None
-    # Neither the ledger nor exec can take these. They come escaped only, so that few bodies need the closer look.
+    # Neither the ledger nor exec can take these. They arrive only as escapes, so few bodies need the exact check.
     if b"\\u" in raw:
         for field, text in _texts_in(data, ""):
             if "\0" in text:
@@ -86,7 +86,7 @@ def parse_json(raw: bytes) -> Any:
 
 
 def read_query(request: HTTPConnection, cls: type[T]) -> T:
-    """The value of class `cls` that the query string describes; a list is given as `a,b` or by repeating the key."""
+    """The value of class `cls` in the query string. A list is `a,b`, or the key is repeated. Raises Refused."""
     readers = _text_readers(cast(Any, cls))
     names = {wire.key_of(f.name): f.name for f in fields(cast(Any, cls))}
     values: dict[str, Any] = {}
@@ -102,7 +102,7 @@ def read_query(request: HTTPConnection, cls: type[T]) -> T:
 
 
 def _texts_in(data: Any, field: str) -> Iterator[tuple[str, str]]:
-    """Every text in plain data with its field, named as `wire` names it. A key has the field of its object."""
+    """Yield every text in plain data with its field, named as `wire` names it. A key has the field of its object."""
     if isinstance(data, str):
         yield field, data
     elif isinstance(data, dict):
@@ -119,7 +119,7 @@ def _no_number(word: str) -> Any:
 
 
 def _refuse_huge(data: Any, field: str) -> None:
-    """Raises Refused for a whole number beyond 64 bits: the ledger can't keep it, and it may be beyond a float, too."""
+    """Raises Refused for an integer beyond 64 bits: the ledger cannot store it, and it may not fit a float either."""
     if isinstance(data, dict):
         for key, value in data.items():
             _refuse_huge(value, f"{field}.{key}" if field else key)

@@ -1,6 +1,7 @@
-"""The JSON bodies of requests and answers, besides those in `corral.core.model`.
+"""The JSON bodies of requests and answers, except those in `corral.core.model`.
 
-Requests are read into these classes (`corral.api.requests.reading`). Those of answers only serve the API's description.
+Requests are read into these classes (`corral.api.requests.reading`). Classes of answers only serve the API's
+description.
 """
 
 from collections.abc import Mapping
@@ -34,7 +35,7 @@ MAX_BATCH = 10_000
 MAX_PAGE = 10_000
 MAX_WAITED_FOR = 10_000
 MAX_VALUES = 100
-"""The most users or queues that a listing is narrowed to."""
+"""The most users or queues that a listing can be limited to."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Passes submissions to the service without blocking the event loop."""
+"""Pass submissions to the service without blocking the event loop."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,21 +13,21 @@ from corral.core.control.submitting.new_jobs import jobs_needed
 from corral.core.model.jobs.submission import Submission
 
 JOBS_ON_THE_LOOP = 1
-"""More are numbered and checked on a thread: on the event loop all others would wait for it."""
+"""A larger number of jobs is numbered and checked on a thread: on the event loop, all other requests would wait."""
 
 MANY_OF_A_USER = 1
-"""So many submissions of more are made at once for a user."""
+"""The most submissions of more than JOBS_ON_THE_LOOP jobs that one user may have in progress at once."""
 
 SUBMITS = 128
 SUBMITS_OF_A_USER = 32
-"""So many wait for the disk together, which is as quick as one; another user's comes between these and the next."""
+"""The most submissions that wait for the disk together, which is as fast as one. Then other users have a turn."""
 
 
 class Submitter:
     """Submits on the event loop if that is quick, else on threads of its own.
 
-    The files that a submission names are inspected, and a slow file server or a malicious user may delay that until it
-    times out. So files are inspected on a thread, unless they were inspected a moment ago.
+    The files that a submission names must be inspected. A slow file server or a malicious user may delay this until a
+    timeout. So a thread inspects the files, unless they were inspected a moment ago.
     """
 
     def __init__(self, service: Service) -> None:
@@ -38,7 +38,7 @@ class Submitter:
         self._results = BatchResults()
 
     async def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
-        """The ids of all jobs, once they are on disk. Raises as `Service.submit` does; then none was accepted."""
+        """The ids of all jobs, once they are on disk. Raises as `Service.submit` does; then no job was accepted."""
         if sum(map(jobs_needed, submissions)) > JOBS_ON_THE_LOOP or any(one.sweep is not None for one in submissions):
             return await self._threads_of_many.run(caller, partial(self._service.submit, submissions, caller))
         async with self._turns.turn(caller.user):
@@ -48,5 +48,5 @@ class Submitter:
             return await self._results.of(self._service.submit_inspected(submissions, caller, findings))
 
     async def inspect(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...]:
-        """What the files of each submission tell, as far as the caller may read them."""
+        """The findings in the files of each submission, as far as the caller may read them."""
         return await self._threads.run(caller, partial(self._service.file_findings.inspect, submissions, caller))

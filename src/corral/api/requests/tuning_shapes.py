@@ -1,4 +1,4 @@
-"""The JSON bodies of requests about tasks of the autotuner and their experiments, read as those in `shapes` are."""
+"""The JSON bodies of requests about tasks and experiments of the autotuner, read like those in `shapes`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from corral.core.model.field import Field
 from corral.core.model.tuning.tuning_task import TaskStatus
 
 MAX_MEASURED_PAGE = 1_000
-"""Experiments that are listed at once with all that was measured."""
+"""The most experiments in one listing that includes all measurements."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Threads for what takes a while, such as reading the ledger, or a file on a host that hangs: a user gets only some."""
+"""Threads for slow work, such as reading the ledger, or a file on a host that hangs. Each user gets only some."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,20 +14,20 @@ T = TypeVar("T")
 
 THREADS = 16
 THREADS_OF_A_USER = 4
-"""A user whose files hang (NFS), or whose node does, leaves enough threads for everybody else; and one who asks for
-much has no more than these compute, each of which keeps the others waiting for Python's lock.
+"""The most threads of one user. If the files (NFS) or the node of a user hang, enough threads are left for the others.
+Computing threads are limited, too: each of them makes the others wait for Python's lock.
 """
 
 
 class UserThreads:
-    """At most THREADS calls at a time, and `of_a_user` for each user; the others wait without a thread."""
+    """At most THREADS calls at a time, and `of_a_user` for each user. Calls that wait hold no thread."""
 
     def __init__(self, of_a_user: int = THREADS_OF_A_USER) -> None:
         self._limiter = CapacityLimiter(THREADS)
         self._turns = UserTurns(THREADS, of_a_user, rests=True)
 
     async def run(self, caller: Caller, call: Callable[[], T]) -> T:
-        """What the call returns, or raises."""
+        """Return the result of the call, or raise its error."""
         return await self._run(caller.user, call)
 
     async def _run(self, user: str, call: Callable[[], T]) -> T:
@@ -39,5 +39,5 @@ _WORKERS = UserThreads()
 
 
 async def on_worker(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What the call returns, or raises, on one of the threads that answer requests."""
+    """Return the result of the call, or raise its error. It runs on one of the threads that answer requests."""
     return await _WORKERS._run(whose_request.get(), partial(call, *args, **kwargs))

@@ -1,4 +1,4 @@
-"""Turns of requests: so many at a time, of one user so many; who waits for a turn gets one as users take turns."""
+"""Turns of requests: a limited number at a time, and for each user. Waiting users take turns."""
 
 import asyncio
 import math
@@ -10,33 +10,33 @@ from contextvars import ContextVar
 from corral.fair_queue import SERVER, FairQueue
 
 whose_request: ContextVar[str] = ContextVar("whose_request", default=SERVER)
-"""The user whose request the running task answers."""
+"""The user whose request the current task answers."""
 
 SHORT_S = 0.1
-"""No user rests after a turn that took no longer."""
+"""A user does not rest after a turn of at most this length."""
 
 LONGEST_REST_S = 1.0
-"""No user rests longer: what took its time may have waited for a disk or a node."""
+"""The longest rest. A long turn may have waited for a disk or a node."""
 
 ALONE_AFTER_S = 2.0
-"""So long after the last request of another user nobody needs to rest."""
+"""Nobody needs to rest if no other user has sent a request for this time."""
 
 
 class RecentUsers:
-    """When somebody other than a given user asked last: of two users who asked last that is known."""
+    """When a user other than a given one sent the last request. It keeps the last two users."""
 
     def __init__(self) -> None:
         self._last = (SERVER, -math.inf)
         self._before = (SERVER, -math.inf)
 
     def ask(self, user: str, at_s: float) -> None:
-        """Note a request of this user's."""
+        """Record a request of this user."""
         if user != self._last[0]:
             self._before = self._last
         self._last = (user, at_s)
 
     def other_asked_at_s(self, user: str) -> float:
-        """When anybody else asked last; minus infinity where nobody did."""
+        """When another user sent the last request; minus infinity if none did."""
         return (self._before if self._last[0] == user else self._last)[1]
 
 
@@ -44,16 +44,16 @@ _recent = RecentUsers()
 
 
 def answer_for(user: str) -> None:
-    """Say whose request the running task answers."""
+    """Set the user whose request the current task answers."""
     whose_request.set(user)
     _recent.ask(user, asyncio.get_running_loop().time())
 
 
 class UserTurns:
-    """At most `at_once` at a time, and `of_a_user` of them for each user. For one event loop.
+    """At most `at_once` turns at a time, and `of_a_user` of them for each user. For one event loop.
 
-    With `rests` a user has a long turn back only some time after its end, where others ask, too: who takes one long
-    turn after the other leaves the server to them for as long in between.
+    With `rests`, a user gets a long turn back only some time after its end, if other users send requests, too. So a
+    user who takes one long turn after another leaves the server to the others for as long in between.
     """
 
     def __init__(self, at_once: int, of_a_user: int, *, rests: bool = False) -> None:
@@ -66,12 +66,12 @@ class UserTurns:
 
     @property
     def waiting(self) -> int:
-        """How many wait for a turn."""
+        """The number of requests that wait for a turn."""
         return len(self._waiting)
 
     @asynccontextmanager
     async def turn(self, user: str) -> AsyncIterator[None]:
-        """A turn of this user, once there is one."""
+        """Wait for a turn of this user, and hold it while the context lasts."""
         if self._may_take(user):
             self._take(user)
         else:
@@ -90,7 +90,7 @@ class UserTurns:
                 self._give_back(user)
 
     def _rest_s(self, user: str, began_s: float, now_s: float) -> float:
-        """How long a user rests after a turn that began then and ends now."""
+        """The rest of a user after a turn from `began_s` to `now_s`, in seconds."""
         took_s = now_s - began_s
         alone = now_s - _recent.other_asked_at_s(user) > ALONE_AFTER_S
         return 0.0 if not self._rests or alone or took_s <= SHORT_S else min(took_s, LONGEST_REST_S)
@@ -122,10 +122,10 @@ class UserTurns:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Give turns to those who wait, as far as there are any."""
+        """Give free turns to waiting users."""
         while (waiting := self._waiting.pop(lambda one: self._may_take(one[0]))) is not None:
             next_user, given = waiting
-            # Who has left does not wait any more.
+            # A user whose request was cancelled does not wait any more.
             if not given.cancelled():
                 self._take(next_user)
                 given.set_result(None)

@@ -1,4 +1,4 @@
-"""The routes, a module for each kind of thing.
+"""The routes, one module for each kind of object.
 
 Start with `jobs`.
 """

@@ -31,7 +31,7 @@ from corral.core.model.token import TokenScope
 
 CONTENT_TYPE = "text/event-stream"
 RETRY_MS = 2_000
-"""So long a browser waits before it connects again."""
+"""The time that a browser waits before it connects again."""
 
 _MOST_DIGITS = 18
 _LONGEST_REASON = 120
@@ -54,7 +54,7 @@ async def events(request: Request, context: RequestContext) -> Response:
 
 @router.websocket("/events")
 async def event_socket(websocket: WebSocket) -> None:
-    """The same over a WebSocket, in messages of several events."""
+    """Send the same events over a WebSocket, several in a message."""
     state: AppState = websocket.app.state.corral
     try:
         caller = await reader(state, websocket)
@@ -67,14 +67,14 @@ async def event_socket(websocket: WebSocket) -> None:
 
 
 async def reader(state: AppState, connection: HTTPConnection) -> Caller:
-    """The caller, who may look. Raises Forbidden."""
+    """The caller of a connection, who has the right to read. Raises Forbidden."""
     caller = await state.authenticator.caller_of(connection)
     must_reach(caller, TokenScope.READ)
     return caller
 
 
 def _stream(state: AppState, connection: HTTPConnection, caller: Caller) -> EventStream:
-    """What a request asks for. Raises Refused and Forbidden."""
+    """The event stream that a request asks for. Raises Refused and Forbidden."""
     must_be_of_no_other_page(connection)
     wanted = read_query(connection, shapes.EventsQuery)
     for topic in wanted.topics:
@@ -90,7 +90,7 @@ def _stream(state: AppState, connection: HTTPConnection, caller: Caller) -> Even
 
 
 def _last_id(connection: HTTPConnection, after: int | None) -> int | None:
-    """After which event to go on. The header counts: a browser that comes back sends the query of its first time."""
+    """The event after which to go on. The header has priority: a browser that reconnects repeats its first query."""
     if after is not None and after < 0:
         raise Refused(f"after must be 0 or more, not {after}", field="after")
     said = connection.headers.get("last-event-id")
@@ -107,7 +107,7 @@ class EventStreamResponse(Response):
     media_type = CONTENT_TYPE
 
     def __init__(self, feed: EventFeed, caller: Caller, stream: EventStream) -> None:
-        # A proxy is to pass on each event at once. A connection that was too slow is used for nothing else.
+        # A proxy must pass on each event at once. A connection whose client was too slow is not used again.
         headers = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no", "connection": "close"}
         super().__init__(None, headers=headers)
         del self.headers["content-length"]
@@ -136,7 +136,7 @@ class EventStreamResponse(Response):
             scope["state"]["finish_within"](FAREWELL_S)
             last_words = self._stream.overflow().stream(topics)
         except CorralError:
-            pass  # who connects again hears what it is
+            pass  # a client that connects again gets the error
         await tell(last_words, more=False)
 
 
@@ -145,7 +145,7 @@ async def serve(
 ) -> None:
     """Send a stream, each batch as messages, until the client or the server goes.
 
-    A client that sends something is told that it is not read and disconnected, unless the server is to be `deaf`.
+    A client that sends a message is disconnected with the reason that nothing is read, unless the server is `deaf`.
     """
     said: list[str] = []
 
@@ -179,7 +179,7 @@ async def serve(
 async def _pass_on(
     stream: EventStream, render: Callable[[EventBatch], Data], send: Callable[[Data], Awaitable[None]]
 ) -> None:
-    """Send all there is. Raises TimeoutError where the client takes nothing, and what ends the stream."""
+    """Send all batches. Raises TimeoutError if the client receives nothing, and the error that ends the stream."""
     async with aclosing(stream.batches()) as batches:
         async for batch in batches:
             if data := render(batch):

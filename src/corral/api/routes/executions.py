@@ -1,4 +1,4 @@
-"""Routes of commands that run inside a running job."""
+"""Routes for commands that run inside a running job."""
 
 import asyncio
 import json
@@ -33,10 +33,10 @@ from corral.core.ports.runtime import InnerCommand
 T = TypeVar("T")
 
 HEADER = struct.Struct(">BI")
-"""Before each piece of output: which stream it is of, and how many bytes it has."""
+"""The header of each piece of output: its stream, and its length in bytes."""
 
 END, STDOUT, STDERR = range(3)
-"""After a piece of END, a JSON object with `exit_code` and `message`, nothing comes."""
+"""A piece of END is the last one: a JSON object with `exit_code` and `message`."""
 
 _KEEP_S = 3.0
 _LONGEST_WAIT_S = 10.0
@@ -105,7 +105,7 @@ async def resize_terminal(request: Request, context: RequestContext, job_id: str
 
 
 class _Output(PiecewiseResponse):
-    """All that a command writes. When this ends, in whatever way, the command is ended."""
+    """All output of a command. The command is ended when this response ends, for whatever reason."""
 
     def __init__(self, followed: FollowedExecution, context: RequestContext, exec_id: str) -> None:
         super().__init__(_pieces(followed, context, exec_id), media_type="application/octet-stream")
@@ -118,11 +118,11 @@ class _Output(PiecewiseResponse):
             await super().__call__(scope, receive, send)
         finally:
             keeping.cancel()
-            # Not awaited, for this may have been cancelled; and a node may take its time.
+            # The thread is not awaited: this coroutine may have been cancelled, and a node may answer slowly.
             threading.Thread(target=self._followed.close, name="end-exec", daemon=True).start()
 
     async def _keep(self) -> None:
-        """Who reads slowly still wants it."""
+        """Renew the claim on the command, because a client that reads slowly still wants it."""
         while True:
             await asyncio.sleep(_KEEP_S)
             with suppress(CorralError):
@@ -147,7 +147,7 @@ async def _pieces(followed: FollowedExecution, context: RequestContext, exec_id:
                 continue
             if context.ends.closed:
                 raise BrokenOff
-            # Once it was given input somebody waits for the echo of a key.
+            # After an input, a user may wait for the echo of a key.
             woken = await waiter.woken(pause_s)
             pause_s = _SOONEST_S if woken else min(1.5 * pause_s, _LATEST_S)
 
@@ -157,5 +157,5 @@ def _framed(stream: int, data: bytes) -> bytes:
 
 
 async def _run(context: RequestContext, call: Callable[[], T]) -> T:
-    """On threads of which a user has some, for a node may take its time."""
+    """Run the call on a thread, because a node may answer slowly. Each user has a limited number of these threads."""
     return await context.input_threads.run(context.caller, call)

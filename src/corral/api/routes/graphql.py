@@ -20,7 +20,7 @@ MOST_DEVICES = 1000
 """The most devices in a page."""
 
 MOST_TOKENS = 1000
-"""The most tokens in a query, so that none can ask for the map a million times."""
+"""The most tokens in a query, so that no query can ask for the map a million times."""
 
 ALIVE, LOST = "ALIVE", "LOST"
 
@@ -121,7 +121,7 @@ class Mutation:
 
 class _Schema(strawberry.Schema):
     def process_errors(self, errors: list[GraphQLError], execution_context: Any = None) -> None:
-        """Nothing is logged here: refusals concern the client only, and `execute` raises bugs."""
+        """Log nothing here: refusals concern only the client, and `execute` raises bugs."""
 
 
 SCHEMA = _Schema(
@@ -135,7 +135,7 @@ SCHEMA = _Schema(
 def execute(
     query: str, variables: Mapping[str, Any] | None, operation: str | None, service: Service, caller: Caller
 ) -> dict[str, Any]:
-    """The answer to a query: `data`, and `errors` with what was refused and why."""
+    """The answer to a query: `data`, and `errors` with each refusal and its reason."""
     try:
         result = SCHEMA.execute_sync(
             query,
@@ -150,7 +150,7 @@ def execute(
         return _refused(f"the query has {named}")
     answer: dict[str, Any] = {"data": result.data}
     if result.errors:
-        # Mistakes in a query or its variables are GraphQL errors; any other cause is a bug in Corral.
+        # Mistakes in a query or its variables are GraphQL errors. Any other cause is a bug in Corral.
         for error in result.errors:
             if not isinstance(error.original_error, CorralError | GraphQLError | None):
                 raise error.original_error

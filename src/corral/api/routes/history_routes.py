@@ -1,6 +1,6 @@
-"""The routes that tell what devices, jobs, nodes, users and projects were like.
+"""The routes for the history of devices, jobs, nodes, users and projects.
 
-Everybody who may look may see them all, as they may see all jobs and what everybody used.
+Everybody who may read can see all of them, as they can see all jobs and the usage of all users.
 """
 
 from typing import Any
@@ -85,7 +85,7 @@ def _history(request: Request) -> HistoryQueries:
 
 
 def _period(request: Request) -> dict[str, Any]:
-    """What the query string asks for, as the history takes it. Raises Refused."""
+    """The period and series in the query string, as arguments for the history. Raises Refused."""
     wanted = read_query(request, shapes.HistoryQuery)
     return {"range_name": wanted.range, "start": wanted.from_, "end": wanted.to, "series": wanted.series}
 

@@ -1,4 +1,4 @@
-"""Routes that reach a running job: signals, input, the size of its terminal."""
+"""Routes that reach a running job: signals, input, and the size of its terminal."""
 
 import asyncio
 from functools import partial
@@ -17,7 +17,7 @@ from corral.core.model.jobs.input_state import InputState
 from corral.core.model.jobs.terminal import TerminalSize
 
 LONGEST_WAIT_S = 10.0
-"""So long a request waits for its job to take something; then it says that nothing was taken."""
+"""A request waits this long for its job to take input. Then the answer says that nothing was taken."""
 
 _SOONEST_S = 0.005
 _LATEST_S = 0.5
@@ -75,7 +75,7 @@ async def resize_terminal(request: Request, context: RequestContext, job_id: str
 
 
 def _nothing_taken(progress: InputProgress, asked_for: shapes.InputQuery, data: bytes) -> bool:
-    """Whether it may help to wait: the job has not begun, or its program reads nothing now."""
+    """Whether waiting may help: the job has not begun, or its program reads nothing now."""
     if progress.state is InputState.OPEN:
         return bool(data or asked_for.end) and progress.offset <= asked_for.offset
     return progress.state is InputState.WAITING

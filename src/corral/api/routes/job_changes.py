@@ -1,4 +1,4 @@
-"""Routes by which jobs are changed: one or an array by its id, or many in one request."""
+"""Routes that change jobs: a job or an array by its id, or many jobs in one request."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,7 +19,7 @@ from corral.core.model.jobs.job_update import JobUpdate
 router = RouteTable("jobs")
 
 MOST_BYTES = 1024 * 1024
-"""Ten thousand ids."""
+"""Room for ten thousand ids."""
 
 _DOES_TO_MANY = {
     Verb.CANCEL: "Cancel all jobs that are named or chosen.",

@@ -1,4 +1,4 @@
-"""Routes about jobs: submit, list, explain, wait, and change."""
+"""Routes about jobs: submit, list, explain and wait."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -34,11 +34,11 @@ from corral.core.ports.ledger import JobQuery
 
 _STREAMED_PAGE = 1000
 _LONG_PAGE = 1000
-"""Longer ones are a tenth of a second of Python or more; a stop or other requests would wait for a crowd of them."""
+"""A longer page takes Python a tenth of a second or more. Many of them would delay a stop and other requests."""
 
 _LONG_PAGES = LongAnswers(at_once=2)
 _DRY_RUNS = LongAnswers(at_once=2)
-"""Each foresees a view that nobody else asks about: a tenth of a second or more with 10,000 jobs waiting."""
+"""Each dry run computes its own forecast. It takes a tenth of a second or more with 10,000 waiting jobs."""
 
 router = RouteTable("jobs")
 
@@ -135,7 +135,7 @@ async def list_jobs(request: Request, context: RequestContext) -> Response:
 
 
 def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
-    """What a listing asks of the ledger. Raises Refused."""
+    """The query to the ledger for a listing. Raises Refused."""
     for name, values in (("user", asked_for.user), ("queue", asked_for.queue), ("project", asked_for.project)):
         if len(values) > shapes.MAX_VALUES:
             raise Refused(f"{name}: at most {shapes.MAX_VALUES} can be named, not {len(values)}", field=name)
@@ -178,7 +178,7 @@ async def why(request: Request, context: RequestContext, job_id: str) -> Respons
     ask = partial(context.service.explanations.of, job_id, audience, admin=context.caller.admin)
     explanation = await on_worker(ask)
     if explanation.phase.terminal:
-        # The end of its log is read, on nodes that may hang.
+        # The explanation includes the end of the job's log, which may be on a node that hangs.
         call = partial(context.service.explanations.with_log_end, job_id, context.caller, audience)
         explanation = await context.log_threads.run(context.caller, call)
     return await answer(lambda: explanation)
@@ -198,9 +198,9 @@ async def _all_pages(
     rows: bytes,
     below: int | None,
 ) -> AsyncIterator[bytes]:
-    """The JSON of all jobs, made page by page, so that 100,000 rows do not block the other requests.
+    """The JSON of all jobs, made page by page, so that 100,000 rows do not block other requests.
 
-    The first page has these rows, and the next one begins below that sequence number.
+    `rows` is the first page. The next page begins below the sequence number `below`.
     """
     yield b'{"jobs":[' + rows[1:-1]
     while below is not None:
@@ -212,6 +212,6 @@ async def _all_pages(
 
 
 def _of_channel(request: Request, submission: Submission, caller: Caller) -> tuple[str, ...]:
-    """What a user should know who is to be told of a job, and cannot be."""
+    """Notes for a user who asked for notifications about a job but cannot receive them."""
     state: AppState = request.app.state.corral
     return state.channels.notes(caller) if submission.notify_on else ()

@@ -1,4 +1,4 @@
-"""The route that tells key figures of the pool and of what is in it."""
+"""The route for key figures of the pool and of its parts."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,7 +14,7 @@ from corral.core.model.answers.kpis import Kpis
 router = RouteTable("devices and server")
 
 _KPIS = LongAnswers()
-"""Those of a year are a second of the databases."""
+"""The key figures of a year take a second of database time."""
 
 
 @router.get("/kpis", query=shapes.KpiQuery, answers=gives(Kpis))

@@ -40,7 +40,7 @@ async def logs(request: Request, context: RequestContext, job_id: str) -> Respon
 
 @router.websocket("/jobs/{job_id}/logs")
 async def log_socket(websocket: WebSocket, job_id: str) -> None:
-    """Follow a log over a WebSocket, a piece of it a message: a browser has six other connections in all its tabs."""
+    """Send a log over a WebSocket, each piece as a message. A browser has only six other connections in all."""
     try:
         must_be_of_no_other_page(websocket)
         context = await request_context(websocket)
@@ -60,7 +60,7 @@ async def _gone(websocket: WebSocket) -> None:
 
 
 async def _pass_on(chunks: AsyncIterator[bytes], websocket: WebSocket) -> None:
-    """Send all of a log, and say by the code whether this was all."""
+    """Send all of a log. The closing code says whether it was complete."""
     with suppress(WebSocketDisconnect):
         try:
             async for chunk in chunks:
@@ -73,7 +73,7 @@ async def _pass_on(chunks: AsyncIterator[bytes], websocket: WebSocket) -> None:
 
 
 async def log_chunks(context: RequestContext, job_id: str, asked_for: shapes.LogQuery) -> AsyncIterator[bytes]:
-    """What is sent of a log, of which the first piece has been read. Raises what is in the way."""
+    """An iterator over the requested part of a log. The first piece is read here, so that errors are raised here."""
     members = await on_worker(context.service.logs, job_id, context.caller)
     if asked_for.rank != "all":
         members = (_of_rank(members, asked_for.rank, job_id),)
@@ -83,7 +83,7 @@ async def log_chunks(context: RequestContext, job_id: str, asked_for: shapes.Log
     async def has_ended() -> bool:
         return await on_worker(members[0].has_ended)
 
-    # What is in the way is told now: once an answer has begun it is too late.
+    # Errors must be raised now: after an answer has begun it is too late.
     first = await pieces.next()
     if not asked_for.follow:
         return read_log(first, pieces)
@@ -91,7 +91,7 @@ async def log_chunks(context: RequestContext, job_id: str, asked_for: shapes.Log
 
 
 class _Reading:
-    """Reads a member's log on threads of which each user has some."""
+    """Reads a member's log on threads, of which each user has a limited number."""
 
     def __init__(self, log: MemberLog, context: RequestContext) -> None:
         self._log = log
@@ -108,7 +108,7 @@ class _Reading:
 
 
 def _checked(asked_for: shapes.LogQuery) -> shapes.LogQuery:
-    """Raises Refused for what cannot be sent."""
+    """Return the query. Raises Refused if its parameters contradict each other."""
     for name, value in (("offset", asked_for.offset), ("tail", asked_for.tail)):
         if value is not None and value < 0:
             raise Refused(f"{name} must be 0 or more, not {value}", field=name)
@@ -128,7 +128,7 @@ def _of_rank(logs: Sequence[MemberLog], rank: str, job_id: str) -> MemberLog:
 
 
 async def _from_its_start(log: _Reading, asked_for: shapes.LogQuery) -> OneLog:
-    """The log from where the query says that it begins."""
+    """The log, beginning at the place that the query names."""
     if asked_for.tail is None and asked_for.since is None:
         return OneLog(log.read, asked_for.offset)
     end, start = await log.size_bytes(), 0

@@ -1,4 +1,4 @@
-"""The route that Prometheus reads, and the counting of requests for it."""
+"""The route for Prometheus, and the request counter behind its metrics."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The routes that run the past again under other policies. What they tell of jobs is what listings tell everybody."""
+"""The routes that replay recorded jobs under other policies. They show no more about jobs than listings do."""
 
 from starlette.requests import Request
 from starlette.responses import Response

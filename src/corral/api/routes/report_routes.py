@@ -1,4 +1,4 @@
-"""The routes that tell what was made of granted GPUs, what it cost, and who had more than was needed."""
+"""The routes that report on granted GPUs: their use, their cost, and jobs that had more than they needed."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ from corral.core.model.answers.report import Report, Waste
 router = RouteTable("devices and server")
 
 _REPORTS = LongAnswers()
-"""A report over a year is a second of Python."""
+"""A report over a year takes a second of Python."""
 
 
 @router.get("/report", query=shapes.ReportQuery, answers=gives(Report))

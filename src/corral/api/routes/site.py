@@ -20,7 +20,7 @@ from corral.core.model.errors import Refused
 router = RouteTable("devices and server")
 graph_router = RouteTable()
 open_router = RouteTable("devices and server", open_to_all=True)
-"""What is told to everybody, with no token."""
+"""The routes that everybody may use, without a token."""
 
 
 @router.get("/devices", answers=gives(shapes.DeviceList))

@@ -21,10 +21,10 @@ from corral.wire import to_plain
 TOPICS = ("tasks",)
 
 END_ID = "end"
-"""A browser connects again when a stream ends. With this id as the last that it has read it is told not to."""
+"""A browser reconnects when a stream ends. If this is the last id that it has read, the answer tells it to stop."""
 
 LONGEST_LINE = 16 * 1024
-"""A line of a job that is longer is sent as several."""
+"""A longer line of a job is sent in several parts."""
 
 _HEADERS = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 _ALIVE = b": alive\n\n"
@@ -37,12 +37,12 @@ def task_log(state: AppState, task_id: str, caller: Caller) -> list[str]:
 
 
 async def followed_task_log(request: Request, caller: Caller, task_id: str) -> Response:
-    """A task's log, an event a line, until nothing of the task runs. Raises NotFound, and Busy for too many clients."""
+    """A task's log, each line as an event, until nothing of the task runs. Raises NotFound; Busy at the limit."""
     return await event_response(request, _lines(request, caller, task_id))
 
 
 async def event_response(request: Request, lines: AsyncGenerator[list[str]]) -> Response:
-    """Lines as they come, as Server-Sent Events. What is in the way of the first ones is raised."""
+    """Lines as Server-Sent Events, sent as they come. Raises the errors that occur before the first lines."""
     if request.headers.get("last-event-id") == END_ID:
         await lines.aclose()
         return Response(status_code=204)
@@ -59,12 +59,12 @@ async def event_response(request: Request, lines: AsyncGenerator[list[str]]) -> 
 
 
 def framed(lines: Iterable[str]) -> bytes:
-    """Lines, none of which has a line break, as Server-Sent Events; what keeps the connection alive for none."""
+    """Lines without line breaks as Server-Sent Events. Without lines, a comment that keeps the connection alive."""
     return b"".join(b"data: %b\n\n" % line.encode() for line in lines) or _ALIVE
 
 
 async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[list[str]]:
-    """What a job wrote, in lines: a carriage return ends one, too, or it could end an event."""
+    """Yield a job's output in lines. A carriage return ends a line, too: it would end one of the event stream."""
     rest = b""
     async for chunk in chunks:
         *whole, rest = (rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
@@ -77,9 +77,10 @@ async def lines_of(chunks: AsyncIterator[bytes]) -> AsyncGenerator[list[str]]:
 
 
 async def _lines(request: Request, caller: Caller, task_id: str) -> AsyncGenerator[list[str]]:
-    """The lines of a task's log as they come, none where there is nothing new.
+    """Yield the lines of a task's log as they come, and an empty list if there is nothing new.
 
-    The place in the journal is taken before the records are read, so nothing is missed; what is in both is told once.
+    The place in the journal is taken before the records are read, so nothing is missed. Repeated information is sent
+    once.
     """
     state: AppState = request.app.state.corral
 
@@ -102,7 +103,7 @@ async def _lines(request: Request, caller: Caller, task_id: str) -> AsyncGenerat
                             lines += log.of_event(json.loads(event.data))
                     yield lines
         except (CorralError, StopAsyncIteration):
-            # The server stops, the token is valid no more, the task is gone: who asks again hears which.
+            # The server stops, the token has expired, or the task is gone. A client that asks again gets the reason.
             raise BrokenOff from None
 
 

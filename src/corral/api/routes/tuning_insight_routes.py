@@ -1,4 +1,4 @@
-"""Routes that tell what tasks of the autotuner have come to, and what one would take."""
+"""Routes for the results of the autotuner's tasks, and for estimates of new tasks."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -20,11 +20,11 @@ from corral.core.model.tuning.tuning_spec import TuningSpec
 router = RouteTable("autotuner")
 
 _LONG = LongAnswers(at_once=2)
-"""Of a task with 10,000 experiments, findings and exports are half a second of Python."""
+"""Findings and exports of a task with 10,000 experiments take Python half a second."""
 
 
 class ExportFormat(StrEnum):
-    """All experiments as CSV; or the best one: as YAML, as a command line, as a manifest of OME."""
+    """The formats of an export: all experiments as CSV; the best one as YAML, a command line, or a manifest of OME."""
 
     CSV = "csv"
     YAML = "yaml"

@@ -1,4 +1,4 @@
-"""Routes about tasks of the autotuner and their experiments. The tuner itself uses the same ones as people."""
+"""Routes about tasks of the autotuner and their experiments. The tuner and people use the same routes."""
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response

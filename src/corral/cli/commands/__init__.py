@@ -1,4 +1,4 @@
-"""What each command is declared as, in a module for each task.
+"""The declarations of all commands, one module for each task.
 
-The modules load nothing of what a command does. Start reading at `corral.cli.declaring`, then `looking`.
+These modules do not load the commands' code. Start reading at `corral.cli.declaring`, then `looking`.
 """

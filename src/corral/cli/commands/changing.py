@@ -6,7 +6,7 @@ from corral.cli.declaring import DeclaredCommand, DeclaredOptions, flag, text, w
 
 
 class ChangeFlags(DeclaredOptions):
-    """What chooses jobs, whether to ask, and how to answer. None means that a flag was not given."""
+    """The options that choose jobs, skip the question, and set the output form. None means that a flag is missing."""
 
     user: list[str] | None = text(
         "--user", "-u", metavar="NAME|me,..", help="Jobs of these users; of others for administrators only.", many=True

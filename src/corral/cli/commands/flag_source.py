@@ -1,4 +1,4 @@
-"""Writes `job_options.py` from the fields of the model that are options of a job: `make declared`."""
+"""Write `job_options.py` from the model's fields that are options of a job: `make declared`."""
 
 from pathlib import Path
 from textwrap import wrap
@@ -29,7 +29,7 @@ ORDER = (
     *("volume", "shm_size", "network", "user", "pull", "service_account", "pod_template", "force", "array", "params"),
     *("zip", "max_running", "begin", "output", "error", "input", "open_mode", "hold"),
 )
-"""In this order help lists the options. Others come last."""
+"""The order of the options in help. Other options come last."""
 
 _CLASSES = (
     (
@@ -58,7 +58,7 @@ from corral.cli.declaring import DeclaredOptions, flag, number, text, whole
 
 
 def source() -> str:
-    """The module as it has to be, but for its layout."""
+    """The expected text of the module, before it is formatted."""
     return _HEAD + "\n\n".join(
         f'class {name}:\n    """{does}"""\n\n{"".join(map(_line, _taken_first_by(command)))}'
         for command, name, does in _CLASSES
@@ -81,7 +81,7 @@ def _line(option: OptionField) -> str:
 
 
 def _literal(value: object) -> str:
-    """As Python writes it; a long text in parts."""
+    """The Python literal of a value. A long text is split into parts."""
     lines = wrap(value, 100, drop_whitespace=False) if isinstance(value, str) else []
     return " ".join(map(repr, lines)) if lines else repr(value)
 

@@ -1,4 +1,4 @@
-"""How many GPUs a command line asks for."""
+"""The parser of the number of GPUs on a command line."""
 
 from __future__ import annotations
 

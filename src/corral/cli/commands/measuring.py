@@ -6,7 +6,7 @@ from corral.cli.declaring import DeclaredCommand, DeclaredOptions, choice, flag,
 
 
 class CheckFlags(DeclaredOptions):
-    """What is checked for, in place of what is here."""
+    """The properties to check for, in place of those found here."""
 
     cuda: str | None = text("--cuda", metavar="X.Y", help="CUDA version that the program is built for.")
     dtype: str | None = text("--dtype", metavar="NAME", help="Precision: bf16, half, fp8.")

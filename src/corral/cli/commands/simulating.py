@@ -1,4 +1,4 @@
-"""`corral simulate`."""
+"""The command `corral simulate`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands for alerts, and for the channels in which people are told."""
+"""Commands for alerts and for notification channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that scripts run often, and tables. They do without the classes of the model, and load little else.
+"""Commands that scripts run often, and commands that print tables. They load little, and none of the model's classes.
 
-Decisions 77 and 82 say what that saves. Start reading at `list_jobs`, then `rows`.
+Decisions 77 and 82 give the saved time. Start reading at `list_jobs`, then `rows`.
 """

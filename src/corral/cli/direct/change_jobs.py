@@ -1,4 +1,4 @@
-"""`corral cancel`, `hold`, `release` and `requeue` of jobs that are named by their ids; others take the model."""
+"""`corral cancel`, `hold`, `release` and `requeue` of jobs given by id. Other choices of jobs need the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AT_ONCE = 10_000
 """The most jobs that a server changes in one request."""
 
 DONE: dict[Verb, str] = {"cancel": "cancelled", "hold": "held", "release": "released", "requeue": "requeued"}
-"""What is said of a job that each command has changed."""
+"""The word for a job that each command has changed."""
 
 
 def cancel(given: changing.CancelCommand) -> int:
@@ -44,7 +44,7 @@ def requeue(given: changing.RequeueCommand) -> int:
 
 
 def _change(verb: Verb, ids: Sequence[str] | None, flags: ChangeFlags) -> int:
-    """Change the jobs of these ids, or those that flags choose. Who names jobs is never asked."""
+    """Change the jobs with these ids, or those that flags choose. Ids alone cause no question. Return the exit code."""
     if ids and flags == type(flags)(yes=flags.yes, json=flags.json):
         return change_named(verb, ids, json=flags.json)
     from corral.cli.jobs.change import change_chosen
@@ -53,7 +53,7 @@ def _change(verb: Verb, ids: Sequence[str] | None, flags: ChangeFlags) -> int:
 
 
 def change_named(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
-    """Change these jobs, and print which were changed; the exit code."""
+    """Change these jobs and print which were changed. Return the exit code."""
     named = list(ids)
     if not all(map(is_plain, named)):
         from corral.client.submitting.arguments import job_ids
@@ -75,7 +75,7 @@ def change_named(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
 
 
 def _answers(transport: Transport, verb: Verb, named: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A server takes AT_ONCE jobs in a request, and then tells where the next begins."""
+    """Yield the server's answers. It changes AT_ONCE jobs in a request, and its answer names the start of the next."""
     for start in range(0, len(named), AT_ONCE):
         body = {"ids": named[start : start + AT_ONCE], "phase": [], "dry_run": False}
         while True:
@@ -87,7 +87,7 @@ def _answers(transport: Transport, verb: Verb, named: Sequence[str]) -> Iterator
 
 
 def tell(verb: Verb, changed: dict[str, Any], *, json: bool) -> None:
-    """Print which jobs were changed, and say why others were not."""
+    """Print which jobs were changed, and say why the others were not."""
     if json:
         print_json(changed)
     else:

@@ -1,4 +1,4 @@
-"""Writes `shapes.py` from the rows of answers: `make declared`."""
+"""Write `shapes.py` from the rows of answers: `make declared`."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from corral.core.model.answers.site import NodeRow, QueueRow, ServerInfo
 from corral.wire import key_of, to_plain
 
 ROWS = (DeviceRow, Explanation, JobDetail, JobRow, NodeRow, QueueRow, ServerInfo)
-"""What the commands of this room list; the rows below them come with them."""
+"""The rows that commands in this package list. The rows inside them are included."""
 
 PATH = Path(__file__).with_name("shapes.py")
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def source() -> str:
-    """The module of shapes as it has to be, but for its layout."""
+    """The expected text of the module `shapes`, before it is formatted."""
     shapes = {cls.__name__: _shape(cls) for cls in sorted(_with_those_below(ROWS), key=lambda cls: cls.__name__)}
     return f"{_HEAD}SHAPES: dict[str, tuple[str | None, dict[str, Any], dict[str, tuple[str, str]]]] = {shapes!r}\n"
 
@@ -64,7 +64,7 @@ def _defaults_of(cls: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _rows_in(cls: Any) -> Iterator[tuple[str, type, str]]:
-    """The fields that are rows: their names and classes, and whether they are one, a list or a mapping of them."""
+    """The fields that contain rows: their names, the rows' classes, and "one", "list" or "mapping"."""
     for name, hint in get_type_hints(cls).items():
         (kind, *_) = [one for one in get_args(hint) if one is not type(None)] if _is_optional(hint) else [hint]
         origin, inner = get_origin(kind), get_args(kind)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def explain_job(given: looking.WhyCommand) -> int:
-    """Print why a job waits; the exit code."""
+    """Print why a job waits. Return the exit code."""
     transport = Transport(find_address())
     answer = transport.get(job_path(job_meant(transport, given.job_id), "why"))
     if given.json:

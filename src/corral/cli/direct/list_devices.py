@@ -1,4 +1,4 @@
-"""`corral status` and `corral devices`: the GPUs there are."""
+"""`corral status` and `corral devices`: the GPUs of the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_status(given: looking.StatusCommand) -> int:
-    """Print each GPU with its state and who uses it; the exit code. With `watch` until it is left."""
+    """Print each GPU with its state and its jobs. With `watch`, until the user leaves it. Return the exit code."""
     transport = Transport(find_address())
     if given.watch:
         from corral.cli.tables.live import show_live
@@ -33,7 +33,7 @@ def show_status(given: looking.StatusCommand) -> int:
 
 
 def list_devices(given: gpus_and_nodes.DevicesCommand) -> int:
-    """Print each GPU with its UUID and model; the exit code."""
+    """Print each GPU with its UUID and model. Return the exit code."""
     transport = Transport(find_address())
     if given.json:
         return _print_devices(transport)

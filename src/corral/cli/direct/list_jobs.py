@@ -1,4 +1,4 @@
-"""`corral ps`: the jobs there are, narrowed, ordered and shown as the user wants."""
+"""`corral ps`: list jobs, filtered, sorted and shown as the user wants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def list_jobs(given: looking.PsCommand) -> int:
-    """Print the jobs that are chosen; the exit code. Of JSON all is printed, as the server has it."""
+    """Print the chosen jobs. JSON has all fields, as the server sends them. Return the exit code."""
     names = None
     if given.columns is not None:
         from corral.cli.tables.job_rows import parse_columns
@@ -40,7 +40,7 @@ def list_jobs(given: looking.PsCommand) -> int:
         "since": None if (at := moment(given.since)) is None else int(at),
     }
     if not given.watch:
-        # All that is made here is kept to the end, and to look for garbage among it takes as long as to make it.
+        # All objects made here live until the end. Garbage collection would take as long as making them.
         gc.disable()
     if given.json and not given.start and given.sort is None:
         print_json(Transport(find_address()).get("/jobs", limit=0, **wanted)["jobs"])
@@ -63,7 +63,7 @@ def list_jobs(given: looking.PsCommand) -> int:
 
 
 def moment(since: str | None) -> float | None:
-    """Unix seconds of a moment of the past. Raises Refused."""
+    """A past moment in Unix seconds. Raises Refused."""
     if since is None:
         return None
     from corral.cli.reports.periods import parse_past
@@ -72,12 +72,12 @@ def moment(since: str | None) -> float | None:
 
 
 def _joined(given: Sequence[str] | None, field: str) -> str | None:
-    """What a flag was given, once or several times, as the server takes it."""
+    """The values of a flag, which may be given several times, in the form that the server takes."""
     return None if given is None else checked(",".join(given), field)
 
 
 def checked(text: str | None, field: str) -> str | None:
-    """Text that can be sent. Raises Refused."""
+    """The text, if it can be sent. Raises Refused."""
     if text is None or text.isascii():
         return text
     from corral.client.submitting.calling_process import checked_text
@@ -86,7 +86,7 @@ def checked(text: str | None, field: str) -> str | None:
 
 
 def _phases_named(states: Sequence[str] | None) -> tuple[str, ...]:
-    """The phases that the words for states stand for. Raises Refused."""
+    """The phases for words that name states. Raises Refused."""
     if not states:
         return ()
     from corral.cli.tables.states import phases_of

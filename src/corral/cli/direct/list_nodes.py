@@ -22,7 +22,7 @@ STATE_STYLES = {"ready": "green", "silent": "red", "gone": "red", "draining": "y
 
 
 def list_nodes(given: gpus_and_nodes.NodesCommand) -> int:
-    """Print the nodes; the exit code."""
+    """Print the nodes. Return the exit code."""
     answer = Transport(find_address()).get("/nodes")["nodes"]
     if given.json:
         print_json(answer)
@@ -32,7 +32,7 @@ def list_nodes(given: gpus_and_nodes.NodesCommand) -> int:
 
 
 def node_line(row: NodeRow) -> str:
-    """How a node stands, as a sentence without its full stop."""
+    """The state of a node, as a sentence without its full stop."""
     return f"node {row.name} is {row.state}" + (f" ({row.reason})" if row.reason else "")
 
 
@@ -55,5 +55,5 @@ def node_lines(rows: Sequence[NodeRow]) -> list[str]:
 
 
 def _labels_of_the_site(row: NodeRow) -> str:
-    """Labels that the site has given; those that every node has would fill the table."""
+    """The labels that the site has given. Labels that every node has would fill the table."""
     return " ".join(f"{key}={value}" for key, value in sorted(row.labels.items()) if key not in VERSION_LABELS)

@@ -1,4 +1,4 @@
-"""`corral queues`: quotas, what is used of them, and what is left to whoever asks."""
+"""`corral queues`: quotas, their use, and the amount that is left to the caller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def list_queues(given: looking.QueuesCommand) -> int:
-    """Print the queues, with what a job in this project may have in each; the exit code."""
+    """Print the queues, with the amount that a job in this project may have in each. Return the exit code."""
     answer = Transport(find_address()).get("/queues", project=given.project)["queues"]
     if given.json:
         print_json(answer)

@@ -1,4 +1,4 @@
-"""Which job a command is about whose user gave its name in place of its id."""
+"""Find the job that a command line names by its name in place of its id."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def job_meant(transport: Transport, word: str) -> str:
-    """The id that a word is, or that of the newest job of this name, the caller's own first: says which that is.
+    """The id in `word`, or the id of the newest job with this name. The caller's own jobs come first. It says which job
+    that is.
 
-    Where that job is one of an array of which others have the same name, it is the array's. Raises NotFound.
+    If the job is an element of an array whose other elements have the same name, the array's id. Raises NotFound.
     """
     if not word or word.partition("_")[0].isdecimal():
         return word

@@ -1,4 +1,4 @@
-"""Scripts of which all is said in plain #CORRAL lines; what runs a script, and which lines are its header."""
+"""Scripts with only plain #CORRAL lines; the interpreter of a script, and the lines of its header."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ KEYWORDS = ("#CORRAL", "#SBATCH")
 
 
 def plain_script(path: str, arguments: Sequence[str]) -> tuple[list[str], list[list[str]], str] | None:
-    """The command that runs the script, the words of each #CORRAL line, and its text.
+    """The command that runs the script, the words of each #CORRAL line, and the script's text.
 
-    None where there is no such file, or more to be said of it: standard input, #SBATCH lines, mistakes, warnings, or
-    that it is not kept.
+    None if this simple reader does not suffice: no such file, standard input, #SBATCH lines, mistakes, warnings, or a
+    script that cannot be kept.
     """
     if path == STANDARD_INPUT:
         return None
@@ -38,13 +38,13 @@ def plain_script(path: str, arguments: Sequence[str]) -> tuple[list[str], list[l
 
 
 def read_text(path: str) -> str:
-    """What the script says; of one that is too long to be kept as much as shows that it is. Raises OSError."""
+    """The script's text. From a script that is too long to be kept, only enough to show that. Raises OSError."""
     with open(path, "rb") as file:
         return file.read(MOST_BYTES + 1).decode(errors="surrogateescape")
 
 
 def why_not_kept(text: str) -> str | None:
-    """What of a script keeps it from being kept, None where nothing does."""
+    """The reason why a script cannot be kept; None if it can."""
     if "\0" in text:
         return "it has a zero byte"
     if len(text) > _SURELY_KEPT and size_of(text) > MOST_BYTES:
@@ -60,7 +60,7 @@ def why_not_kept(text: str) -> str | None:
 
 
 def runner(path: str, first_line: str) -> list[str]:
-    """The command that runs the script. It need not be executable. Raises Refused."""
+    """The command that runs the script. The script need not be executable. Raises Refused."""
     full_path = os.path.abspath(path)
     if os.access(full_path, os.X_OK):
         return [full_path]
@@ -68,7 +68,7 @@ def runner(path: str, first_line: str) -> list[str]:
 
 
 def interpreter_in(first_line: str, whose: str) -> tuple[str, ...]:
-    """What a first line names: a program, and perhaps one argument. Raises Refused where it names none."""
+    """The program in a first line, and perhaps one argument. Raises Refused if the line names no program."""
     words = interpreter_of(first_line)
     if not words:
         raise Refused(f"{whose} begins with #! but names no interpreter; write one, such as #!/bin/bash")
@@ -76,7 +76,7 @@ def interpreter_in(first_line: str, whose: str) -> tuple[str, ...]:
 
 
 def header_lines(lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:
-    """Line number, keyword and what follows it of each header line, down to the first line that is no comment."""
+    """Line number, keyword and rest of each header line, down to the first line that is not a comment."""
     for number, line in enumerate(lines, start=1):
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):

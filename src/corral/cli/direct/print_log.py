@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def print_log(given: looking.LogsCommand) -> int:
-    """Print the output of a job, and why there is none; the exit code."""
+    """Print the output of a job, or the reason why there is none. Return the exit code."""
     if given.rank != "all" and not is_whole(given.rank):
         raise Refused(f"--rank: {given.rank!r:.60} is no rank; write a number from 0, or all", field="rank")
     at = moment(given.since)
@@ -41,7 +41,7 @@ def print_log(given: looking.LogsCommand) -> int:
         shown = True
         sys.stdout.buffer.write(block)
         sys.stdout.buffer.flush()
-    # Most have a log, which says all: why there is none is asked afterwards.
+    # Most jobs have a log that says everything. So the reason for an empty log is requested only afterwards.
     if not shown and (
         notice := (None if given.follow else _no_log_yet(transport, job_id)) or _never_ran(transport, job_id)
     ):
@@ -50,7 +50,7 @@ def print_log(given: looking.LogsCommand) -> int:
 
 
 def _never_ran(transport: Transport, job_id: str) -> str | None:
-    """Why a job that has ended has no log, None where something of it ran."""
+    """Why a job that has ended has no log. None if the job has run or has not ended."""
     answer = transport.get(job_path(job_id))
     if answer["attempts"]:
         return None
@@ -62,7 +62,7 @@ def _never_ran(transport: Transport, job_id: str) -> str | None:
 
 
 def _no_log_yet(transport: Transport, job_id: str) -> str | None:
-    """Why a job has no output yet, None where it has been started."""
+    """Why a job has no output yet; None if it has been started."""
     row = transport.get(job_path(job_id))
     if row["phase"] != "PENDING" or row["attempts"]:
         return None
@@ -78,6 +78,6 @@ def _because(row: dict[str, Any], explanation: Any) -> str:
     told: Explanation = row_of("Explanation", explanation)
     if not told.considered:
         return ""
-    # The sentence begins with the job's name, which may be any words, and is cut with an ellipsis if it is long.
+    # The sentence begins with the job's name, which may be any words. A long name is cut with an ellipsis.
     named = told.reason.removeprefix(row["name"] or f"job {row['id']}")
     return named.partition(" waits" if named.startswith(" waits") else "… waits")[2].rstrip(".")

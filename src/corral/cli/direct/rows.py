@@ -1,7 +1,7 @@
-"""Rows of answers without the classes of the model, which take longer to load than a table to write (decision 82).
+"""Rows of answers without the model's classes, which take longer to load than a table takes to print (decision 82).
 
-A row has the fields of its class in `core.model.answers`, with the same defaults for what the server does not tell,
-and the same traits. Enumerations stay text, as which they compare. `shapes` is derived from those classes.
+A row has the fields and traits of its class in `core.model.answers`. Fields that the server does not send have the same
+defaults. Enumerations stay text, which compares equal to them. `shapes` is derived from those classes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def row_of(kind: str, answer: dict[str, Any]) -> Any:
-    """The row that an answer tells, of the class of this name."""
+    """The row in an answer, of the class named `kind`."""
     of, defaults, below = SHAPES[kind]
     fields = {**defaults, **answer}
     for name, (kind_below, many) in below.items():
@@ -28,7 +28,7 @@ def row_of(kind: str, answer: dict[str, Any]) -> Any:
 
 
 def rows_of(kind: str, answers: Iterable[dict[str, Any]]) -> list[Any]:
-    """A row of each answer."""
+    """A row for each answer."""
     return [row_of(kind, answer) for answer in answers]
 
 

@@ -46,20 +46,20 @@ if TYPE_CHECKING:
 
 LABEL_COLUMNS = 11
 MOST_LINES = 64
-"""So many devices, members or elements are listed for a person; JSON has all."""
+"""The most devices, members or elements that are listed for a person. JSON has all of them."""
 
 MOST_COMMANDS = 10
-"""So many of the newest commands that were run inside it are listed for a person."""
+"""The most commands run inside the job that are listed for a person, the newest."""
 
 MOST_TEXT = 4_000
-"""So many characters of a command are shown to a person."""
+"""The most characters of a command that are shown to a person."""
 
 LIMITED = ("memory", "compute", "cpus", "host_memory")
-"""What a job may be held to: memory and compute of its devices, CPUs and memory of the host."""
+"""The resources that a job may be limited to: memory and compute of its devices, CPUs and memory of the host."""
 
 
 def show_job(given: looking.ShowCommand) -> int:
-    """Print everything about a job, or of an array its elements in short; the exit code."""
+    """Print everything about a job, or a summary of an array's elements. Return the exit code."""
     transport = Transport(find_address())
     job_id = job_meant(transport, given.job_id)
     try:
@@ -81,7 +81,7 @@ def show_job(given: looking.ShowCommand) -> int:
 
 
 def _elements(transport: Transport, named: str) -> list[dict[str, Any]]:
-    """The elements of an array, or those that are named, as in 17_[3-9]."""
+    """The elements of an array, or those in a form such as 17_[3-9]."""
     array_id, indices = named_elements(named) or (named, None)
     answer = transport.get("/jobs", all=True, array=array_id, limit=0)
     wanted = None if indices is None else set(indices)
@@ -110,7 +110,7 @@ def _show_array(transport: Transport, array_id: str, elements: Sequence[dict[str
 
 
 def _explained(transport: Transport, detail: JobDetail) -> Explanation | None:
-    """Why it waits or failed, and what is missing in its log; None where that is not known now."""
+    """Why the job waits or failed, and what is missing in its log. None if that is not known now."""
     if detail.phase in ("STARTING", "RUNNING"):
         return None
     try:
@@ -121,7 +121,7 @@ def _explained(transport: Transport, detail: JobDetail) -> Explanation | None:
 
 
 def _memory_before_its_end(detail: JobDetail, explanation: Explanation | None) -> Sequence[str]:
-    """How the memory went of a job that ran out of it."""
+    """The recent memory use of a job that ran out of memory; empty for other jobs."""
     from corral.cli.tables.memory_trend import memory_trend, ran_out_of_memory
 
     if not ran_out_of_memory(detail, explanation):
@@ -139,7 +139,7 @@ def detail_lines(
     columns: int | None,
     memory: Sequence[str] = (),
 ) -> Iterator[str]:
-    """All lines of `show`, as wide as `columns`; None cuts and wraps nothing. `memory` is how it went at its end."""
+    """All lines of `show`, at most `columns` wide; None cuts nothing. `memory` is the job's last memory use."""
     name = f"  {printable(detail.name)}" if detail.name else ""
     title, stands = f"job {detail.id}{name}", _how_it_stands(detail, now)
     phase = painted(detail.phase, PHASE_STYLES.get(detail.phase, "bold"))
@@ -166,7 +166,7 @@ def detail_lines(
 
 
 def _labelled(label: str, value: Sequence[str] | TextTable, columns: int | None) -> Iterator[str]:
-    """The lines of a value, with the label before the first. What is too long is continued below itself."""
+    """The lines of a value, the first with its label. A text that is too long continues on the next lines."""
     if isinstance(value, TextTable):
         lines = value.lines(indent=LABEL_COLUMNS)
     else:
@@ -176,7 +176,7 @@ def _labelled(label: str, value: Sequence[str] | TextTable, columns: int | None)
 
 
 def _continued(text: str, columns: int | None) -> list[str]:
-    """Broken at spaces, so that paths stay whole."""
+    """The text broken at spaces, so that paths stay whole."""
     if columns is None:
         return [text]
     first, *more = wrapped(text, columns - LABEL_COLUMNS - 2) or [""]
@@ -184,7 +184,7 @@ def _continued(text: str, columns: int | None) -> list[str]:
 
 
 def _how_it_stands(detail: JobDetail, now: float) -> str:
-    """In a few words: " for 2h 5m", ", exit code 1, after 3m"."""
+    """The duration and the exit code in a few words: " for 2h 5m", ", exit code 1, after 3m"."""
     if detail.phase == "PENDING":
         return f" for {format_duration(now - detail.submitted_at)}" if detail.submitted_at else ""
     code = ""
@@ -197,7 +197,7 @@ def _how_it_stands(detail: JobDetail, now: float) -> str:
 
 
 def _standing(detail: JobDetail, explanation: Explanation | None) -> list[Labelled]:
-    """Why it waits, or how it ended."""
+    """Why the job waits, or how it ended."""
     if explanation is None or detail.phase not in ("PENDING", "STOPPING", "FAILED"):
         return [("reason", [detail.reason] if detail.reason else [])]
     position = [] if explanation.position is None else [f"place in the queue: {explanation.position}"]
@@ -233,7 +233,7 @@ def _submission(detail: JobDetail) -> list[Labelled]:
 
 
 def _commit(spec: Mapping[str, Any]) -> str:
-    """The commit that the directory was at when the job was submitted."""
+    """The commit of the working directory at the time of submission."""
     differs = ", and tracked files differed from it" if spec.get("git_dirty") else ""
     return f"{spec['git_commit']}{differs}"
 
@@ -261,7 +261,7 @@ def _moment(at: float | None) -> list[str]:
 
 
 def _placed(detail: JobDetail) -> list[Labelled]:
-    """What it has or had: devices, and what stands behind that; and how its members stand."""
+    """The devices that the job has or had, how limits are enforced there, and the state of its members."""
     gang = len(detail.members) > 1
     without = [f"no GPU, on node {detail.members[0].node}"] if detail.members and not detail.grant else []
     behind = detail.enforcement
@@ -278,7 +278,7 @@ def _placed(detail: JobDetail) -> list[Labelled]:
 
 
 def _measured(found: GpuMonitoring | None) -> list[Labelled]:
-    """What was measured of its GPUs: means, and what they were between."""
+    """The measurements of the job's GPUs: means and ranges."""
     if found is None:
         return []
     table = TextTable(["GPU", "USED", "MEMORY", "TEMP", "POWER"], numeric=("GPU",))
@@ -295,7 +295,7 @@ def _measured(found: GpuMonitoring | None) -> list[Labelled]:
 
 
 def _range_of(measured: MeasuredRange | MeasuredUtilization | None, unit: str | None = None) -> str:
-    """A mean and what it was between: "87% (0-100)"; of memory without a unit, "20G (1G-40G)"."""
+    """A mean and its range: "87% (0-100)"; for memory, which has no unit, "20G (1G-40G)"."""
     if measured is None:
         return "-"
     least, most, mean = round(measured.min), round(measured.max), round(measured.mean)
@@ -305,7 +305,7 @@ def _range_of(measured: MeasuredRange | MeasuredUtilization | None, unit: str | 
 
 
 def share_in_words(grant: GrantedDevice) -> str:
-    """How much of the device: "all", "0.5", "slice 1g.10gb"."""
+    """The share of the device: "all", "0.5", "slice 1g.10gb"."""
     if grant.mig_profile is not None:
         return f"slice {grant.mig_profile}"
     return "all" if grant.share_milli == MILLI_PER_DEVICE else format_share(grant.share_milli)
@@ -333,13 +333,13 @@ def _table_of_members(detail: JobDetail) -> TextTable:
 
 
 def _near(member: MemberRow) -> str:
-    """What it is bound to: "node 0, CPUs 0-31"."""
+    """The NUMA nodes and CPUs to which the member is bound: "node 0, CPUs 0-31"."""
     several = "s" if len(member.numa_nodes) > 1 else ""
     return f"node{several} {', '.join(map(str, member.numa_nodes))}, CPUs {member.numa_cpus}"
 
 
 def _use_in_words(use: JobUse) -> str:
-    """What it made of its GPUs: "3.50 GPU-hours: 62% used, 30% idle, 8% unmetered; 1.20 kWh; 7.00 EUR"."""
+    """How the job used its GPUs: "3.50 GPU-hours: 62% used, 30% idle, 8% unmetered; 1.20 kWh; 7.00 EUR"."""
     parts = {"used": use.used_hours, "idle": use.idle_hours, "unmetered": use.unmetered_hours}
     told = ", ".join(f"{100 * part / use.gpu_hours:.0f}% {name}" for name, part in parts.items() if part)
     wasted = [f"{use.wasted_hours:.2f} wasted"] if use.wasted_hours else []
@@ -364,7 +364,7 @@ def _attempt(one: AttemptRow, detail: JobDetail, now: float) -> str:
 
 
 def _command(one: ExecutedCommand) -> str:
-    """A command that was run inside it, in a line: "2026-11-22 10:00:03 by bob: nvidia-smi"."""
+    """A command that was run inside the job, in a line: "2026-11-22 10:00:03 by bob: nvidia-smi"."""
     rank = f", in rank {one.rank}" if one.rank else ""
     return f"{(_moment(one.at) or ['?'])[0]} by {one.by}{rank}: {one.command or 'a shell'}"
 
@@ -374,7 +374,7 @@ def _cut(explanation: Explanation | None) -> list[str]:
 
 
 def _logs(detail: JobDetail) -> list[str]:
-    """Paths of the logs, and of the files that take a job's output in place of them."""
+    """Paths of the logs, and of the files that receive a job's output in their place."""
     several = len(detail.members) > 1
     lines = []
     for member in detail.members[:MOST_LINES]:

@@ -1,4 +1,4 @@
-"""`corral submit` of a command or a script with the options that most have."""
+"""`corral submit` of a command or a script with the most common options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def submit_command(given: running.SubmitCommand) -> int:
-    """Queue a command or a script, and print its id; the exit code. More than most have takes the model."""
+    """Queue a command or a script, and print its id. Rare options need the model. Return the exit code."""
     body = None if given.dry_run else plain_body(given.words, given.flags, after_dashes=given.after_dashes)
     if body is None:
         from corral.cli.jobs.submit import submit
@@ -34,7 +34,7 @@ def submit_command(given: running.SubmitCommand) -> int:
 
 
 def plain_body(words: Sequence[str], flags: SubmitFlags, *, after_dashes: bool) -> dict[str, Any] | None:
-    """What is sent for a command or a script and these flags; None where that takes the model."""
+    """The request body for a command or a script with these flags; None if that needs the model."""
     given = _said(flags)
     command, text = list(words), ""
     if not after_dashes:
@@ -43,7 +43,7 @@ def plain_body(words: Sequence[str], flags: SubmitFlags, *, after_dashes: bool) 
             return None
         command, header, text = script
         try:
-            for line in reversed(header):  # the last line says it, where several do
+            for line in reversed(header):  # the last line with an option counts
                 given = _said(read_options(SubmitFlags, line)) | given
         except UsageError:
             return None
@@ -61,13 +61,13 @@ def _said(flags: SubmitFlags) -> dict[str, Any]:
 
 
 def tell_elements(job_id: str, indices: Sequence[int]) -> None:
-    """Say how many jobs an array has, and which."""
+    """Say how many jobs an array has, and their ids."""
     last = f" to {job_id}_{indices[-1]}" if len(indices) > 1 else ""
     say(f"{count_of(len(indices), 'job')}: {job_id}_{indices[0]}{last}")
 
 
 def tell(job_id: str, notes: Sequence[str], *, json: bool) -> None:
-    """Print the id of a job that was submitted, and say what there is to know."""
+    """Print the id of a submitted job, and say its notes."""
     for note in notes:
         say(note)
     if json:

@@ -21,7 +21,7 @@ TIMED_OUT = 124
 
 
 def wait_for_jobs(given: running.WaitCommand) -> int:
-    """Wait until these jobs have ended; the exit code: 0 if all succeeded, 1 if one did not, TIMED_OUT."""
+    """Wait until these jobs have ended. Return 0 if all succeeded, 1 if one did not, TIMED_OUT if the time is up."""
     ids: Sequence[str] = given.ids
     timeout_s = _seconds(given.timeout)
     if not all(map(is_plain, ids)):
@@ -45,12 +45,12 @@ def _seconds(timeout: str | None) -> float | None:
         return None
     from corral.core.model.units import parse_duration_s
 
-    # A bare number is seconds here, as for timeout(1); it is a job's time limit that has to say which it means.
+    # A bare number means seconds here, as in timeout(1). Only a job's time limit must have a unit.
     return parse_duration_s(f"{timeout}s" if timeout.isdecimal() else timeout, field="--timeout")
 
 
 def _progress(ids: Sequence[str]) -> AbstractContextManager[object]:
-    """A line that shows how many have ended, where somebody sees it."""
+    """A line that shows how many jobs have ended, if standard error is a terminal."""
     if not sys.stderr.isatty():
         return nullcontext()
     from corral.cli.jobs.wait_progress import WaitProgress

@@ -1,4 +1,4 @@
-"""Help pages, documents, completion, and what to say of mistakes.
+"""Help pages, documents, completion, and hints for mistakes.
 
 Start with `help_page`.
 """

@@ -1,6 +1,7 @@
-"""Values that a shell may complete: job ids, queues, nodes, GPUs, users and the like, as the server tells them.
+"""Values for a shell's completion, from the server: job ids, queues, nodes, GPUs, users and others.
 
-An option is known by its command and name, else by its name alone. One without an entry is completed by its type.
+An option is looked up by its command and name, else by its name alone. An option without an entry is completed by its
+type.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ if TYPE_CHECKING:
     Values = Iterable[tuple[str, str]]
 
 ANSWER_S = 0.5
-"""How long the server may take: nobody waits longer for a completion."""
+"""The longest wait for the server's answer: users do not wait longer for a completion."""
 
 _MOST_ROWS = 200
 FILES, DIRECTORIES, COMMANDS = "!files", "!dirs", "!commands"
-"""What the shell itself completes."""
+"""Kinds of values that the shell itself completes."""
 
 _ELEMENT = re.compile(r"\d_\d+$")
-"""The id of one job of an array. There may be thousands: they are offered once an underscore was typed."""
+"""The id of one job of an array. There may be thousands, so they are offered only after an underscore was typed."""
 
 _LIVE = ",".join(phase for phase in Phase if not phase.terminal)
 
 
 def values_of(command: str, option: DeclaredOption, incomplete: str, *, begins: bool) -> Values | str:
-    """What may stand for an option or an argument, which `begins` a command line where it may be one.
+    """The possible values of an option or an argument. `begins`: the argument may begin a command line.
 
-    Nothing if the server does not say in time.
+    Empty if the server does not answer in time.
     """
     if not option.names and option.name in _COMMAND_LINES:
         return COMMANDS if begins and "/" not in incomplete else FILES
@@ -63,7 +64,7 @@ def values_of(command: str, option: DeclaredOption, incomplete: str, *, begins: 
 
 
 def _jobs(phases: str | None, *, chosen: Callable[[Any], bool] | None = None) -> Callable[[Transport], Values]:
-    """The newest jobs in these phases (None: all); of this user, unless it may act on everybody's."""
+    """The newest jobs in these phases (None: all). Only this user's jobs, unless the user may change everybody's."""
 
     def values(server: Transport) -> Values:
         root = os.geteuid() == 0 or server.address.url is not None
@@ -77,7 +78,7 @@ def _jobs(phases: str | None, *, chosen: Callable[[Any], bool] | None = None) ->
 
 
 def _names(row: dict[str, Any]) -> Values:
-    """The id of a job, and before it that of its array."""
+    """The id of a job, and before it the id of its array."""
     if row["array_id"] is not None:
         yield row["array_id"], f"array {row['name']}"
     yield row["id"], _about(row)
@@ -96,7 +97,7 @@ def _dependencies(server: Transport) -> Values:
 
 
 def _seen(field: str) -> Callable[[Transport], Values]:
-    """What recent jobs have in this field."""
+    """The values of this field in recent jobs."""
 
     def values(server: Transport) -> Values:
         rows = server.get("/jobs", all=True, limit=_MOST_ROWS)["jobs"]
@@ -129,7 +130,7 @@ def _targets(server: Transport) -> Values:
 
 
 def _models(server: Transport) -> Values:
-    """The words of models that name them, such as A100: those with a digit, without size or form."""
+    """The words that identify models, such as A100: words with a digit, without size or form factor."""
     words = {part.partition("-")[0]: row.name for row in _all_devices(server) for part in row.name.split()}
     return sorted((word, model) for word, model in words.items() if any(letter.isdigit() for letter in word))
 
@@ -204,12 +205,12 @@ _SOURCES: dict[tuple[str, str], Callable[[Transport], Values] | str] = {
     ("", "pod_template"): FILES,
 }
 _LISTS = frozenset({"gpu_model", "state", "by", "columns"})
-"""Parameters that take several values, with commas."""
+"""Parameters that take several values, separated by commas."""
 
 _JOBS = frozenset({"ids", "job_id", "after"})
 
 _COMMAND_LINES = frozenset({"words", "command"})
-"""Parameters that are a command with its arguments, or the script of `submit`."""
+"""Parameters for a command with its arguments, or for the script of `submit`."""
 
 
 def _by_type(option: DeclaredOption) -> Values | str:
@@ -217,14 +218,14 @@ def _by_type(option: DeclaredOption) -> Values | str:
 
 
 def _listed(values: Values, incomplete: str) -> Values:
-    """The values for the last place of a list with commas, each with what stands before it."""
+    """The values for the last place of a comma-separated list, each with the text before it."""
     before = incomplete[: incomplete.rfind(",") + 1]
     return [(before + value, about) for value, about in values if value not in before.split(",")]
 
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError inside it after this time, in whatever call."""
+    """Raise TimeoutError inside the context after this time, in any call."""
 
     def out_of_time(number: int, frame: FrameType | None) -> None:
         raise TimeoutError

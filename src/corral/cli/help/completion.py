@@ -1,7 +1,7 @@
-"""`corral completion`: prints the script that lets a shell complete commands, and answers that script.
+"""`corral completion`: print the script with which a shell completes commands, and answer that script.
 
-The script passes the line up to the cursor, and gets one value per line, with a description after a tab. It evaluates
-none of it as code: values may be names that users chose.
+The script passes the line up to the cursor. It gets one value per line, with a description after a tab. It evaluates no
+value as code, because values may be names that users chose.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_VALUES = 200
 _MOST_LETTERS = 60
 _SAFE = re.compile(r"[\w.,:@/+=%-]+", re.ASCII)
-"""Values that every shell takes as they are, without quotes. Others are not offered."""
+"""Values that every shell accepts without quotes. Other values are not offered."""
 
 _SCRIPTS = {
     "bash": r"""
@@ -96,7 +96,7 @@ def completion(given: learning.CompletionCommand) -> None:
 
 
 def answer() -> None:
-    """Answer the script: what may follow on its line. Silent where nothing can be said, whatever the cause."""
+    """Print the possible continuations of the script's line. Print nothing if they are unknown, for any reason."""
     try:
         rows = _rows(os.environ.get("_CORRAL_LINE", ""), os.environ.get("_CORRAL_BREAKS", ""))
     except Exception:
@@ -107,7 +107,7 @@ def answer() -> None:
 
 
 def _rows(line: str, breaks: str) -> list[tuple[str, ...]]:
-    """The values that may be at the end of `line`, with descriptions. Bash splits words at `breaks`."""
+    """The values that may stand at the end of `line`, with descriptions. Bash splits words at `breaks`."""
     words = _words(line)
     word = "" if not words or line[-1:].isspace() else words.pop()
     name, equals, value = word.partition("=")
@@ -125,7 +125,7 @@ def _rows(line: str, breaks: str) -> list[tuple[str, ...]]:
 
 
 def _words(line: str) -> list[str]:
-    """The words of a line as a shell splits it, also where a quote is still open."""
+    """The words of a line, split like in a shell, also if a quote is still open."""
     import shlex
 
     lexer = shlex.shlex(line, posix=True)
@@ -139,7 +139,7 @@ def _words(line: str) -> list[str]:
 
 
 def _found(words: Sequence[str], incomplete: str) -> Iterable[tuple[str, str]] | str:
-    """What may follow `words`, with descriptions; or a place where the shell itself looks."""
+    """The values that may follow `words`, with descriptions; or a marker for values that the shell itself completes."""
     flagged = incomplete.startswith("-") and "--" not in words
     if not flagged and (not words or words[0] == "help"):
         return list(COMMANDS.items()) if len(words) < 2 else []
@@ -161,7 +161,7 @@ def _found(words: Sequence[str], incomplete: str) -> Iterable[tuple[str, str]] |
 
 
 def _next(line: Line, incomplete: str) -> Iterable[tuple[str, str]] | str:
-    """What the next word may be: a command of a group, or an argument."""
+    """The values of the next word: a command of a group, or an argument."""
     if line.command.commands:
         return [each for group in line.command.listed().values() for each in group.items()]
     arguments, place = [one for one in line.command.declared if not one.names], len(line.rest)
@@ -187,6 +187,6 @@ def _values(
 
 
 def _row(value: str, about: str) -> tuple[str, ...]:
-    """One value with its description, in which no shell finds anything to obey."""
+    """A value with its description, in which no shell finds special characters."""
     about = re.sub(r"[\\`$\s]+", " ", printable(about)).strip()[:_MOST_LETTERS]
     return (value, about) if about else (value,)

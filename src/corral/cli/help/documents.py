@@ -1,4 +1,4 @@
-"""The documents for users, as they are installed with the package: `corral help docs` lists them, and shows one."""
+"""The user documents that are installed with the package: `corral help docs` lists them, and shows one."""
 
 import io
 import os
@@ -17,7 +17,7 @@ from corral.core.model.errors import NotFound, nearest
 
 README = "readme"
 _LINK = re.compile(r"(?P<alone>\()?\[(?P<words>[^\]]+)\]\((?P<target>[^)\s]+)\)(?(alone)\))")
-"""A link of Markdown; `alone` where it is all that is in parentheses."""
+"""A Markdown link. `alone` is set if the link is all that stands in parentheses."""
 
 _CODE_BLOCK = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 _WIDEST = 110
@@ -43,7 +43,7 @@ def list_documents() -> None:
 
 
 def show_document(name: str) -> None:
-    """Show a document: laid out in a pager on a terminal, else as it is. Raises NotFound."""
+    """Show a document: formatted in a pager on a terminal, else as it is. Raises NotFound."""
     found = documents()
     wanted = posixpath.basename(name).lower().removesuffix(".md")
     if wanted not in found:
@@ -52,14 +52,14 @@ def show_document(name: str) -> None:
     text = linked_for_terminals(found[wanted].read_text(encoding="utf-8"), wanted, found)
     pager = _pager()
     if pager and sys.stdout.isatty():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the pager
         subprocess.run(pager, input=_laid_out(text), text=True, env={"LESS": "FRX", **os.environ}, check=False)
     else:
         write_lines(*text.splitlines())
 
 
 def linked_for_terminals(text: str, name: str, known: dict[str, Path]) -> str:
-    """A document's Markdown with its links as what can be followed from here: a command, an address, a file's path."""
+    """A document's Markdown with links that a terminal's user can follow: a command, an address, or a file's path."""
     folder = "" if name == README else "docs"
 
     def told(link: re.Match[str]) -> str:
@@ -70,7 +70,7 @@ def linked_for_terminals(text: str, name: str, known: dict[str, Path]) -> str:
 
     def place_of(address: str) -> str:
         target = address.partition("#")[0]
-        if not target:  # further up or down in the same document
+        if not target:  # a link within the same document
             return ""
         if "://" in target:
             return address
@@ -95,14 +95,14 @@ def _laid_out(text: str) -> str:
 
     written = io.StringIO()
     plain = bool(os.environ.get("NO_COLOR"))
-    theme = Theme({"markdown.code": "cyan"})  # as all code here: without a background, which suits few terminals
+    theme = Theme({"markdown.code": "cyan"})  # as for all code here: no background, which suits few terminals
     console = Console(file=written, force_terminal=True, no_color=plain, width=min(width(), _WIDEST), theme=theme)
     console.print(Markdown(text, code_theme="ansi_dark"))
     return written.getvalue()
 
 
 def _pager() -> list[str]:
-    """The words of $PAGER, else of a pager that is there; [] where none is. less is told to show colours as such."""
+    """The words of $PAGER, else of an installed pager; [] if there is none. less gets an option to show colours."""
     wanted = shlex.split(os.environ.get("PAGER", ""))
     for words in (wanted, ["less"], ["more"]):
         if words and shutil.which(words[0]):

@@ -1,4 +1,4 @@
-"""`corral help`: the help of a command, for those who ask for it so, and the documents."""
+"""`corral help`: the help of a command, as an alternative to --help, and the documents."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from corral.cli.declaring import DeclaredCommand
 
 DOCUMENTS = "docs"
-"""What is asked for in the place of a command."""
+"""The word that asks for the documents in place of a command."""
 
 
 def help(given: learning.HelpCommand) -> None:

@@ -1,4 +1,4 @@
-"""The pages that --help shows, and the line of usage above a mistake."""
+"""The pages that --help shows, and the usage line above an error."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _LEAST_FOR_USAGE = 20
 
 
 def show_help(path: Sequence[str], command: type[DeclaredCommand], *, on_error: bool = False) -> None:
-    """Write the page of a command, on standard error where it stands for what was not said."""
+    """Write the page of a command. With `on_error`, to standard error, because the command line was incomplete."""
     stream = sys.stderr if on_error else sys.stdout
     stream.write("".join(f"{line}\n" for line in help_lines(path, command, width())))
 
 
 def help_lines(path: Sequence[str], command: type[DeclaredCommand], terminal: int) -> Iterator[str]:
-    """The page of a command, in lines that fit a terminal of so many columns."""
+    """The page of a command, in lines that fit a terminal of `terminal` columns."""
     columns = max(_FEWEST_COLUMNS, min(terminal, _MOST_COLUMNS)) - _MARGIN
     yield from usage_lines(path, command, terminal)
     for paragraph in help_of(command).split("\n\n"):
@@ -46,7 +46,7 @@ def help_lines(path: Sequence[str], command: type[DeclaredCommand], terminal: in
 
 
 def usage_lines(path: Sequence[str], command: type[DeclaredCommand], terminal: int) -> list[str]:
-    """How the command is written."""
+    """The usage of a command, in lines."""
     columns = max(_FEWEST_COLUMNS, min(terminal, _MOST_COLUMNS)) - _MARGIN
     words = ["[OPTIONS]", *(one.metavar for one in command.declared if not one.names)]
     words += ["COMMAND [ARGS]..."] if command.commands else []
@@ -58,7 +58,7 @@ def usage_lines(path: Sequence[str], command: type[DeclaredCommand], terminal: i
 
 
 def _section(title: str, rows: Sequence[tuple[str, str]], columns: int) -> Iterator[str]:
-    """Names with what they mean, below each other."""
+    """Names with their meanings, one below the other."""
     if not rows:
         return
     yield from ("", f"{title}:")
@@ -83,7 +83,7 @@ def _value(option: DeclaredOption) -> str:
 
 
 def _about(option: DeclaredOption) -> str:
-    """The help of an option with its default, the numbers that it takes, and whether it is needed."""
+    """The help of an option with its default, its range, and whether it is required."""
     more = []
     if option.default not in (None, "") and option.takes_value:
         more.append(f"default: {option.default}")

@@ -1,4 +1,4 @@
-"""What users of other tools type (Slurm, PBS, gflow, docker, nvidia-smi), and misspell, and what it is called here."""
+"""Hints for commands and flags of other tools (Slurm, PBS, gflow, docker, nvidia-smi), and for misspelled words."""
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
@@ -57,7 +57,7 @@ COMMANDS_ELSEWHERE: dict[str, Sequence[str]] = {
     **dict.fromkeys(("settings", "setup", "configure"), _SETTINGS),
     "login": ("`corral token create` makes a token, which CORRAL_TOKEN takes",),
 }
-"""A command of another tool, and what does the same here: each begins with the command as it is typed."""
+"""Commands of other tools, and the equivalents here. Each text begins with the command as it is typed."""
 
 _MEMORY = (("--host-memory", "memory of the host"), ("--gpu-mem", "memory of a GPU"))
 _GPU_MEMORY = (("--gpu-mem", "the memory to use of a GPU"), ("--min-memory", "GPUs that have so much"))
@@ -105,7 +105,7 @@ _FLAG_ROWS: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
     ("--all-users --all-jobs", (("--all", "all of them"),)),
 )
 FLAGS_ELSEWHERE = {flag: here for flags, here in _FLAG_ROWS for flag in flags.split()}
-"""A flag of another tool, and the flags that it may mean here, with what for. A hint names those that a command has."""
+"""Flags of other tools, and their possible equivalents here with the purpose. A hint names only existing flags."""
 
 _NO_NEW_REQUEST = "what a job asks for cannot change: `corral cancel` it, and `corral submit` it again"
 _REQUEST_FLAGS = (
@@ -128,15 +128,15 @@ _INSTEAD_OF_FLAG = {
     ("usage", "--me"): "`corral usage --by user` has a row for each user",
     **{("update", flag): _NO_NEW_REQUEST for flag in _REQUEST_FLAGS.split()},
 }
-"""A command and a flag that it lacks, and what to do instead."""
+"""A command and a flag that it lacks, and the alternative."""
 
 
 _ALIKE = 0.7
-"""What is less alike, of 1, is another word rather than a misspelled one."""
+"""The least similarity, from 0 to 1, of a misspelled word. A word below it is another word."""
 
 
 def no_such_command(word: str, known: Iterable[str]) -> str:
-    """What to say to a command that is not there: what does the same here, else the nearest by its spelling."""
+    """The message for an unknown command: the equivalent of another tool's command, else the nearest spelling."""
     known = frozenset(known)
     close = _most_alike(word, {*known, *COMMANDS_ELSEWHERE})
     if close in known:
@@ -146,7 +146,7 @@ def no_such_command(word: str, known: Iterable[str]) -> str:
 
 
 def no_such_flag(flag: str, flags: set[str], command: str | None) -> str:
-    """What to say to a flag that a command with these `flags` has not: which one is meant."""
+    """The message for a flag that a command with these `flags` does not have: the flag that may be meant."""
     return f"there is no flag {flag}{_flag_hint(flag, flags, command or '')}"
 
 
@@ -162,13 +162,13 @@ def _flag_hint(flag: str, flags: set[str], command: str) -> str:
 
 
 def _flag_here(elsewhere: str, flags: set[str]) -> str:
-    """The flags among `flags` that may be meant by one of another tool; "" if none is."""
+    """A hint with the flags among `flags` that another tool's flag may mean; "" if there are none."""
     here = [f"{name} for {what}" for name, what in FLAGS_ELSEWHERE.get(elsewhere, ()) if name in flags]
     return f"use {', or '.join(here)}" if here else ""
 
 
 def _most_alike(word: str, choices: Iterable[str]) -> str:
-    """The choice that is spelled most like `word`, leaving its dashes aside; "" if none is."""
+    """The choice whose spelling is closest to `word`, without regard to dashes; "" if none is close."""
     names = {choice.lstrip("-"): choice for choice in sorted(choices) if choice[:1] != "-" or len(choice) > len("-x")}
     close = get_close_matches(word.lstrip("-"), names, n=1, cutoff=_ALIKE)
     return names[close[0]] if close else ""

@@ -1,4 +1,4 @@
-"""What is wrong with a command line, in words: flags and commands of other tools are named as here."""
+"""Messages for errors in a command line. They translate flags and commands of other tools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def tell(error: UsageError) -> None:
-    """Write on standard error how the command is written, and what is wrong."""
+    """Write the usage of the command and the error to standard error."""
     assert error.command is not None
     name, columns = " ".join(error.path), width()
     lines = [
@@ -32,7 +32,7 @@ def tell(error: UsageError) -> None:
 
 
 def said_of(error: UsageError, options: Sequence[DeclaredOption], command: str = "") -> str:
-    """What an error says of a command with these options."""
+    """The message of an error, for a command with these options."""
     match error:
         case UnknownOption():
             return no_such_flag(error.spelled, {spelled for one in options for spelled in one.names}, command)

@@ -1,4 +1,4 @@
-"""Commands that change jobs: cancel, hold, release, requeue. Of many jobs at once, each asks first."""
+"""Commands that change jobs: cancel, hold, release, requeue. Before it changes several jobs, each asks the user."""
 
 import os
 import sys
@@ -20,7 +20,7 @@ from corral.core.model.units import count_of
 from corral.wire import to_plain
 
 _LOOKED_AT = 1000
-"""So many jobs of others are looked at, at most, to tell why none was found."""
+"""The most jobs of other users that are searched to explain why no job was found."""
 
 Verb = Literal["cancel", "hold", "release", "requeue"]
 
@@ -30,11 +30,11 @@ _CHANGED_PHASES: Mapping[Verb, Sequence[Phase]] = {
     "release": (Phase.PENDING,),
     "requeue": (Phase.FAILED, Phase.LOST),
 }
-"""Of which phases a job is that options choose where they name none."""
+"""The phases of the jobs that options choose if they name no phase."""
 
 
 def change_chosen(verb: Verb, ids: Sequence[str], flags: ChangeFlags) -> int:
-    """Change the jobs that flags choose, among those of the ids if there are any; the exit code."""
+    """Change the jobs that flags choose, only among those of the ids if there are any. Return the exit code."""
     choices = _choices(flags, ids)
     if not any(chosen.narrows for chosen in choices):
         return _change_unchosen(verb, ids, json=flags.json)
@@ -46,7 +46,7 @@ def change_chosen(verb: Verb, ids: Sequence[str], flags: ChangeFlags) -> int:
 
 
 def _change_unchosen(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
-    """Change the jobs of the ids; without any the reservation of this shell. Raises Refused where it has none."""
+    """Change the jobs of the ids; without ids, release this shell's reservation. Raises Refused if there is none."""
     reserved = os.environ.get("CORRAL_RESERVATION")
     if ids:
         return change_named(verb, ids, json=json)
@@ -59,13 +59,13 @@ def _change_unchosen(verb: Verb, ids: Sequence[str], *, json: bool) -> int:
 
 
 def say_none_found(verb: Verb) -> bool:
-    """Say that there was none of the jobs that were named. Returns whether others have such jobs."""
+    """Say that none of the named jobs was found. Return whether other users have such jobs."""
     with Client() as client:
         return _say_none(client, verb, [JobChoice()])
 
 
 def _choices(flags: ChangeFlags, named: Sequence[str]) -> list[JobChoice]:
-    """What the flags choose, one choice for each user. Raises Refused."""
+    """The jobs that the flags choose, one choice for each user. Raises Refused."""
     users = _users(flags)
     if len(users) > 1 and named:
         raise Refused("--user: with ids only one user can be named; leave out the ids or --user", field="--user")
@@ -79,7 +79,7 @@ def _choice(flags: ChangeFlags, user: str | None) -> JobChoice:
 
 
 def _users(flags: ChangeFlags) -> tuple[str, ...]:
-    """Whose jobs are meant, () where nobody is named. Raises Refused for an empty name."""
+    """The users in the flags; () if no user is named. Raises Refused for an empty name."""
     named = [] if flags.user is None else [name.strip() for text in flags.user for name in text.split(",")]
     if "" in named:
         raise Refused("--user: a name is empty; write names such as alice,bob, or me", field="--user")
@@ -87,19 +87,19 @@ def _users(flags: ChangeFlags) -> tuple[str, ...]:
 
 
 def _change_agreed(client: Client, verb: Verb, named: Sequence[str], choices: Sequence[JobChoice]) -> ChangedJobs:
-    """Change what the options choose; if that is more than one job, once the user has agreed to it."""
+    """Change the jobs that the options choose. If there are several, ask the user first."""
     found = _each(client, verb, named, choices, dry_run=True)
     if not found.ids:
         return found
     if len(found.ids) > 1:
         _ask(verb, found)
-    # These and no others: more may have come meanwhile.
+    # Change exactly these jobs, because more may have matched in the meantime.
     changed = _each(client, verb, found.ids, [JobChoice()])
     return ChangedJobs(changed.ids, (*found.unchanged, *changed.unchanged), changed.users, changed.phases)
 
 
 def _say_none(client: Client, verb: Verb, choices: Sequence[JobChoice]) -> bool:
-    """Say that nothing was found, and whose it may be. Returns whether others have such jobs."""
+    """Say that nothing was found, and that other users may have such jobs. Return whether they have."""
     for chosen in choices:
         if chosen.user in (None, OWN) and _others_have(client, verb, chosen):
             say(f"none of your jobs is such a job to {verb}, but others have some; --user NAME is for administrators")
@@ -109,7 +109,7 @@ def _say_none(client: Client, verb: Verb, choices: Sequence[JobChoice]) -> bool:
 
 
 def _others_have(client: Client, verb: Verb, chosen: JobChoice) -> bool:
-    """Whether anybody has a job that is chosen. The caller has none."""
+    """Whether any user has a job that is chosen. The caller has none."""
     phases = chosen.phase or _CHANGED_PHASES[verb]
     rows = client.jobs.list(all=True, phase=",".join(phases), name=chosen.name, array=chosen.array, limit=_LOOKED_AT)
     if chosen.phase or verb not in ("hold", "release"):
@@ -118,7 +118,7 @@ def _others_have(client: Client, verb: Verb, chosen: JobChoice) -> bool:
 
 
 def _ask(verb: str, found: ChangedJobs) -> None:
-    """Raises Refused unless somebody answers yes."""
+    """Raises Refused if nobody can be asked, SystemExit unless the user answers yes."""
     phases = ", ".join(f"{count} {phase}" for phase, count in found.phases.items())
     what = f"{verb} {count_of(len(found.ids), 'job')} of {' and '.join(found.users)} ({phases})"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -133,7 +133,7 @@ def _ask(verb: str, found: ChangedJobs) -> None:
 def _each(
     client: Client, verb: Verb, named: Sequence[str], choices: Sequence[JobChoice], *, dry_run: bool = False
 ) -> ChangedJobs:
-    """What came of it all; a server takes AT_ONCE jobs in a request, and then tells where the next begins."""
+    """The merged answers. A server changes AT_ONCE jobs in a request, and its answer says where the next one begins."""
     answers: list[ChangedJobs] = []
     for chosen, start in product(choices, range(0, max(1, len(named)), AT_ONCE)):
         before = None

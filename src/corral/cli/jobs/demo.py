@@ -1,4 +1,4 @@
-"""`corral demo`: runs a temporary server and a few real jobs that show waiting, priority and failure."""
+"""`corral demo`: run a temporary server and a few real jobs that show waiting, priority and failure."""
 
 import os
 import shutil
@@ -32,12 +32,12 @@ from corral.formatting.job_words import Place, job_place, places_of
 LONGEST_S = 300.0
 _LOOK_S = 0.25
 _WAITED = "waited"
-"""A file in the home. The first job ends after it: until then others wait, also on a slow machine."""
+"""A file in the home. The first job ends only after this file exists, so other jobs wait on a slow machine, too."""
 
 
 @dataclass(frozen=True)
 class Act:
-    """One job of the demonstration. `gpus` 0 is none, None all there are; `after` names an earlier act."""
+    """One job of the demonstration. `gpus` 0 means none, None all of them. `after` names an earlier act."""
 
     name: str
     script: str
@@ -78,9 +78,9 @@ def demo(given: learning.DemoCommand) -> None:
 
 @contextmanager
 def _server(home: Home, *, keep: bool) -> Iterator[bool]:
-    """A server in `home`, on real GPUs if all are free; gone afterwards, with its home, unless it is kept.
+    """A server in `home`, on real GPUs if all are free. Afterwards it is removed with its home, unless it is kept.
 
-    Yields whether its devices are described ones.
+    Yields whether its devices are mock devices.
     """
     done = False
     pid, described = _start(home)
@@ -114,13 +114,13 @@ def cancel_all(home: Home) -> None:
     """End every job of the server in this home, and wait until none is left."""
     with Client(home.root) as client:
         for row in client.jobs.list(limit=None):
-            with suppress(Conflict):  # it has ended meanwhile
+            with suppress(Conflict):  # it has ended in the meantime
                 client.jobs.cancel(row.id)
         client.wait([row.id for row in client.jobs.list(limit=None)], LONGEST_S)
 
 
 def _submit_all(client: Client) -> dict[str, str]:
-    """Queue every act; the id of each by its name."""
+    """Queue every act. Return the id of each by its name."""
     whole_machine = len(client.devices.list())
     ids: dict[str, str] = {}
     for act in ACTS:
@@ -140,7 +140,7 @@ def _submission_of(act: Act, whole_machine: int, ids: Mapping[str, str]) -> Subm
 
 
 def _tell_why_it_waits(client: Client, job_id: str) -> None:
-    """What `why` says of a job while it waits, once the scheduler has looked at it."""
+    """Print the answer of `why` for a waiting job, once the scheduler has considered it."""
     deadline = time.monotonic() + LONGEST_S
     while client.jobs.get(job_id).wait in (None, WaitReason.NOT_REACHED) and time.monotonic() < deadline:
         time.sleep(_LOOK_S)
@@ -150,7 +150,7 @@ def _tell_why_it_waits(client: Client, job_id: str) -> None:
 
 
 def _show_until_ended(client: Client) -> None:
-    """The live table on a terminal, else a line for each step. Raises BackendFailed if it lasts too long."""
+    """Show the live table on a terminal, else a line for each step. Raises BackendFailed if it lasts too long."""
     places = places_of(client.devices.list())
     deadline = time.monotonic() + LONGEST_S
     with _display(places) as show:
@@ -183,7 +183,7 @@ def _display(places: Mapping[str, Place]) -> Iterator[Callable[[Sequence[JobRow]
 
 
 class _Steps:
-    """A line for each step that a job takes and that lasts until the next look; what ends comes before what starts."""
+    """Prints a line for each step of a job that lasts until the next look. Ends come before starts."""
 
     def __init__(self, places: Mapping[str, Place]) -> None:
         self._places = places

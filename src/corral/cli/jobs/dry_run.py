@@ -1,4 +1,4 @@
-"""What --dry-run prints."""
+"""The output of --dry-run."""
 
 import shlex
 
@@ -11,7 +11,7 @@ from corral.formatting.times import start_time
 
 
 def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
-    """Print where it would start now; or when, why not now, and what would. Returns the exit code, 2 if never."""
+    """Print where and when the job would start, or why not now and what would start it. Return 2 if never, else 0."""
     code = 0 if forecast.possible else USAGE
     if json:
         print_json(forecast)
@@ -35,7 +35,7 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
 
 
 def _elements(forecast: DryRun) -> str:
-    """How many jobs there are, and what the first of a sweep runs: "10 jobs; the first (lr=0.1): python train.py"."""
+    """The number of jobs, and the first job of a sweep: "10 jobs; the first (lr=0.1): python train.py"."""
     counted = count_of(forecast.jobs, "job")
     if not forecast.params:
         return f"{counted}; of the first:"
@@ -43,7 +43,7 @@ def _elements(forecast: DryRun) -> str:
 
 
 def named_devices(forecast: DryRun) -> str:
-    """The devices as a person names them: GPU 0, 3 (NVIDIA A100)."""
+    """The devices in words for a person: GPU 0, 3 (NVIDIA A100)."""
     if not forecast.devices:
         return "CPUs only (no GPU requested)"
     several = several_nodes(forecast.devices)
@@ -55,7 +55,7 @@ def named_devices(forecast: DryRun) -> str:
 
 
 def _parts(forecast: DryRun) -> str:
-    """What it would have of each, where that is not all of it: ", 0.6 with 1.2G, 0.6 with 1.2G"."""
+    """The share of each device, unless all are whole: ", 0.6 with 1.2G, 0.6 with 1.2G"."""
     if all(grant.share_milli == MILLI_PER_DEVICE for grant in forecast.grants):
         return ""
     return "".join(

@@ -1,4 +1,4 @@
-"""Says how a job ended."""
+"""The sentence that says how a job ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 _NAME_COLUMNS = 40
-"""As in the server's sentences about jobs."""
+"""The same width as in the server's sentences about jobs."""
 
 
 def ending_of(row: JobRow) -> str:

@@ -1,4 +1,4 @@
-"""`corral exec`: runs a command inside a running job, at this terminal or with pipes."""
+"""`corral exec`: run a command inside a running job, at this terminal or with pipes."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def execute(given: running.ExecCommand) -> int:
     """Run `corral exec`."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, _leave)
-    # Options end with the job, so that this is taken for a word.
+    # Options end with the job's id, so the parser takes -- for a word of the command.
     words = given.words[1:] if given.words and given.words[0] == "--" else given.words or []
     at_terminal = given.pty or (not words and os.isatty(_STDIN))
     try:
@@ -44,7 +44,7 @@ def execute(given: running.ExecCommand) -> int:
 
 
 class _Left(Exception):
-    """A signal told this command to end, and with it what it runs."""
+    """A signal told this command to end, and with it the command inside the job."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -52,13 +52,13 @@ class _Left(Exception):
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    # The next one must not interrupt what gives the terminal back.
+    # Another signal must not interrupt the code that restores the terminal.
     signal.signal(number, signal.SIG_IGN)
     raise _Left(number)
 
 
 class _CommandInput:
-    """A command inside a job, as what is given input: over connections of its own, for it is another thread's."""
+    """The input target of a command inside a job. It has its own connections, because another thread uses it."""
 
     def __init__(self, client: Client, process: InnerProcess) -> None:
         self._process = InnerProcess(Transport(client.address), process.path)
@@ -74,7 +74,7 @@ class _CommandInput:
 
 
 def _run(job_id: str, words: list[str], rank: int, terminal: Terminal | None) -> int:
-    """Its exit code."""
+    """Run the command and return its exit code."""
     sends = terminal is not None or has_input()
     size = None if terminal is None else terminal.size()
     rows, columns = (None, None) if size is None else (size.rows, size.columns)

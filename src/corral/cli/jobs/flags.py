@@ -1,4 +1,4 @@
-"""What the flags that describe a job say to the client, and how they are read where they are no command line."""
+"""Translate the flags that describe a job into the client's options, and read flags outside a command line."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -21,12 +21,12 @@ def spell(name: str) -> str:
 
 
 def options_of(flags: DeviceFlags, client: Client | None) -> RequestOptions:
-    """The flags that were given, as the client takes them. `client` looks up GPUs that are given by their index."""
+    """The given flags in the form that the client takes. `client` looks up GPUs that are given by index."""
     options: Any = {name: value for name, value in vars(flags).items() if said(value)}
     if flags.device and client is not None:
         options["device"] = [_uuid(client, named) for named in flags.device]
     if flags.resource:
-        # A name alone stands for the default amount of its definition.
+        # A name without an amount means the default amount in its definition.
         words = [word if "=" in word else f"{word}=" for word in ",".join(flags.resource).split(",") if word]
         options["resource"] = _by_key(words, "--resource", "KEY=N,..", empty=True)
     if flags.label:
@@ -43,7 +43,7 @@ def options_of(flags: DeviceFlags, client: Client | None) -> RequestOptions:
 
 
 def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:
-    """The flags that `words` are, as on a command line. Raises Refused, naming `where` they stand."""
+    """The flags in `words`, read like a command line. Raises Refused, with `where` they stand."""
     try:
         return read_options(flags, words)
     except UsageError as error:
@@ -51,10 +51,10 @@ def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:
 
 
 def filled(flags: F, defaults: F) -> F:
-    """`flags`, and what they leave unsaid as `defaults` say it; so with each parameter of a sweep."""
+    """`flags`, with the missing flags from `defaults`. Parameters of a sweep are merged in the same way."""
     unsaid = {name for name, value in vars(flags).items() if not said(value)}
     for one, other in _ALIKE:
-        # Who says the one has said the other.
+        # A flag also counts as given if its alternative is given.
         unsaid -= {name for name in (one, other) if {one, other} - unsaid}
     taken = {name: getattr(defaults, name) for name in unsaid}
     if (params := getattr(flags, "param", None)) and (others := getattr(defaults, "param", None)):
@@ -66,13 +66,13 @@ _ALIKE = (("priority", "nice"), ("array", "param"), ("array", "zip"))
 
 
 def _params(given: Sequence[str], defaults: Sequence[str]) -> list[str]:
-    """NAME=VALUE,.. as given, and those of the defaults with another name."""
+    """The given NAME=VALUE,.. and those of the defaults with other names."""
     names = {one.partition("=")[0] for one in given}
     return [*(one for one in defaults if one.partition("=")[0] not in names), *given]
 
 
 def said(value: Any) -> bool:
-    """Whether a flag was given; --gpus 0 and --priority 0 were."""
+    """Whether a flag was given. --gpus 0 and --priority 0 count as given."""
     return value is not None and value is not False and value != []
 
 
@@ -84,7 +84,7 @@ def _variable(given: str) -> tuple[str, str]:
 
 
 def _by_key(given: Sequence[str], flag: str, form: str, *, empty: bool = False) -> dict[str, str]:
-    """What a repeated flag says of each key, which `form` shows how to write; `empty`: a key may have no value."""
+    """The values of a repeated flag by key. `form` shows the syntax in errors. `empty`: a key may have no value."""
     values: dict[str, str] = {}
     for one in given:
         key, equals, value = one.partition("=")
@@ -97,7 +97,7 @@ def _by_key(given: Sequence[str], flag: str, form: str, *, empty: bool = False) 
 
 
 def _uuid(client: Client, named: str) -> str:
-    """The UUID of a GPU given as an index or NODE:INDEX; a UUID as it is."""
+    """The UUID of a GPU that is given as an index or NODE:INDEX. A UUID stays as it is."""
     node, colon, index = named.rpartition(":")
     if not is_whole(index):
         return named

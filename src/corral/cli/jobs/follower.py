@@ -1,4 +1,4 @@
-"""Follows one job to its end: shows its output, sends it input, and passes on what its user does with Ctrl-C."""
+"""Follow one job to its end: show its output, send its input, and pass on its user's Ctrl-C."""
 
 import signal
 import sys
@@ -24,14 +24,14 @@ SIGNALLED = 128
 INTERRUPTED = SIGNALLED + signal.SIGINT
 
 RESTART_GRACE_S = 60.0
-"""How long to wait for a server that went away while a job ran."""
+"""The longest wait for a server that went away while a job ran."""
 
 AGENT_GRACE_S = 10.0
-"""How long to wait for the rest of the output of a job that has ended, on a node whose agent restarts."""
+"""The longest wait for the rest of an ended job's output, if its node's agent restarts."""
 
 _RECONNECT_S = 0.2
 _SHOWN_BYTES = 8192
-"""How much of the end of the output is kept: it may already say why the job ended."""
+"""The length of the kept end of the output. It may already say why the job ended."""
 
 
 class StoppedWaiting(Exception):
@@ -39,7 +39,7 @@ class StoppedWaiting(Exception):
 
 
 class TerminalGone(Exception):
-    """The terminal of a job with one was closed; `number` is the signal that said so."""
+    """The terminal of a job was closed; `number` is the signal that reported it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -47,7 +47,7 @@ class TerminalGone(Exception):
 
 
 def exit_code_for(row: JobRow, signalled: int | None = None) -> int:
-    """What `run` exits with for a job that ended as `row` says; `signalled` is what this command was sent."""
+    """The exit code of `run` for a job that ended as in `row`. `signalled` is the signal that this command received."""
     if row.phase == "TIMED_OUT":
         return TIMED_OUT
     if row.phase == "LOST":
@@ -60,7 +60,7 @@ def exit_code_for(row: JobRow, signalled: int | None = None) -> int:
 
 
 def _is_to_be_told(row: JobRow, shown: bytes) -> bool:
-    """Whether neither the exit code nor what was `shown` of the last attempt says how the job ended."""
+    """Whether neither the exit code nor the last attempt's output in `shown` says how the job ended."""
     if row.reason is not None and row.reason.encode(errors="replace") not in shown:
         return True
     if row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST")):
@@ -72,15 +72,15 @@ def _is_to_be_told(row: JobRow, shown: bytes) -> bool:
 
 
 def _of_last_attempt(shown: bytes, row: JobRow) -> bytes:
-    """What was shown since the line that said how the attempt before ended: the last may end in the same words."""
+    """The output after the line about the previous attempt's end: the last attempt may end in the same words."""
     before = shown.rfind(f"attempt {row.attempts - 1} failed".encode())
     return shown if before < 0 else shown[before:].partition(b"\n")[2]
 
 
 class Follower:
-    """Follows one job. While it lives, this process's SIGINT and SIGTERM are for the job.
+    """Follows one job. During its life, this process passes SIGINT and SIGTERM on to the job.
 
-    `terminal` is what the job has as its own, None of a job without.
+    `terminal` is the terminal that the job uses; None for a job without one.
     """
 
     def __init__(self, client: Client, terminal: "Terminal | None" = None) -> None:
@@ -91,11 +91,11 @@ class Follower:
         self._signalled: int | None = None
         self._cancelled = False
         self._cancel_unheard = False
-        """Whether the job is to be cancelled, and the server has not been told so far."""
+        """Whether the job is to be cancelled, and the server does not know it yet."""
         self._terminal_gone: int | None = None
         self._shown = b""
         self._needs_us = terminal is not None
-        """Whether the job ends without this command, which sends it input."""
+        """Whether the job ends without this command, because this command sends its input."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         if terminal is not None:
@@ -103,7 +103,7 @@ class Follower:
                 signal.signal(number, self._on_terminal_gone)
 
     def follow(self, job_id: str, *, sends_input: bool = False) -> int:
-        """Stay until the job has ended; the exit code to end with."""
+        """Stay until the job has ended. Return the exit code."""
         self._needs_us = self._needs_us or sends_input
         try:
             row = self._follow_to_end(job_id, sends_input)
@@ -126,13 +126,13 @@ class Follower:
         return exit_code_for(row, self._signalled)
 
     def _say_why(self, job_id: str, shown: bytes) -> None:
-        """Why the job failed, where that is known and was not the last line of its output."""
+        """Say why the job failed, if that is known and not in its last output."""
         diagnosis = self._client.jobs.why(job_id).diagnosis
         if diagnosis is not None and diagnosis.encode(errors="replace") not in shown:
             say(diagnosis)
 
     def _follow_to_end(self, job_id: str, sends_input: bool) -> JobRow | None:
-        """How the job ended; None if nobody reads our output any more, so that the job was cancelled."""
+        """The row of the ended job. None if nobody reads our output any more, so that the job was cancelled."""
         self._job_id = job_id
         if self._terminal_gone is not None:
             raise TerminalGone(self._terminal_gone)
@@ -158,14 +158,14 @@ class Follower:
         return StandardInput() if sends_input else None
 
     def _copy_output(self, job_id: str, narrator: Narrator) -> None:
-        """Everything the job writes, until it ends. A server or a node that is away meanwhile is waited for."""
+        """Copy the job's output until the job ends. Wait for a server or a node that is away in the meantime."""
         copied, away_since, server_away = 0, None, False
         while True:
             try:
                 if self._cancel_unheard:
                     self._tell_to_cancel()
                 if server_away:
-                    # A job that writes nothing does not show that the server is back.
+                    # If the job writes nothing, its log does not show that the server is back.
                     self._client.jobs.get(job_id)
                     away_since, server_away = None, False
                 for block in self._client.jobs.logs_bytes(job_id, follow=True, offset=copied):
@@ -207,7 +207,7 @@ class Follower:
         except OSError:
             if self._terminal is None:
                 raise
-            # It may be gone before the signal that says so.
+            # The terminal may be gone before the signal arrives.
             raise TerminalGone(signal.SIGHUP) from None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -223,7 +223,7 @@ class Follower:
             self._cancel()
 
     def _interrupt(self) -> None:
-        """Send the job SIGINT; one that does not run yet has nothing to interrupt, and is cancelled."""
+        """Send SIGINT to the job. Cancel a job that does not run yet, because there is nothing to interrupt."""
         self._stop_narrator()
         try:
             with Client() as client:
@@ -237,7 +237,7 @@ class Follower:
             self._say(f"sent SIGINT to job {self._job_id}; press Ctrl-C again to cancel it")
 
     def _cancel(self) -> None:
-        """Cancel over a new connection: the usual one may be in the middle of an answer."""
+        """Cancel the job over a new connection, because the usual one may be in the middle of an answer."""
         if self._cancelled and not self._cancel_unheard:
             return
         self._cancelled = True
@@ -251,7 +251,7 @@ class Follower:
             say(str(error))
 
     def _tell_to_cancel(self) -> None:
-        """Raises BackendFailed where the server is to be told later: it is away."""
+        """Tell the server to cancel the job. Raises BackendFailed if the server is away and must be told later."""
         self._cancel_unheard = True
         try:
             with Client() as client:
@@ -259,12 +259,12 @@ class Follower:
         except BackendFailed:
             raise
         except CorralError as error:
-            # It has ended, or was cancelled by what got no answer before.
+            # The job has ended, or an earlier request without an answer cancelled it.
             say(str(error))
         self._cancel_unheard = False
 
     def _on_terminal_gone(self, number: int, frame: FrameType | None) -> None:
-        # A shell passes on the SIGHUP that the kernel has sent already: the second must not end what the first began.
+        # A shell passes on the SIGHUP that the kernel has sent already. The second must not interrupt the first's work.
         first, self._terminal_gone = self._terminal_gone is None, number
         if first and self._job_id is not None:
             raise TerminalGone(number)

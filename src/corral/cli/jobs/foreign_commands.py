@@ -1,4 +1,4 @@
-"""Warns at submission of cluster commands (mpirun, module) that a script calls and this machine lacks."""
+"""Warn at submission about cluster commands (mpirun, module) that a script calls and this machine lacks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _INSTEAD = {
     "ml": "load the modules before you submit: the job gets your environment",
 }
 FOREIGN_COMMANDS = rf"\b(?:{'|'.join(_INSTEAD)})\b"
-"""Matches in every script that may be warned of."""
+"""A pattern that matches in every script that may need a warning."""
 
-# Compiled at first use, and kept by `re`: most scripts need none of these.
+# The patterns are compiled at first use and cached by `re`, because most scripts need none of them.
 _BROUGHT_BY_MODULES = frozenset({"mpirun", "mpiexec"})
 _SOURCES = r"\s*(?:source|\.)\s"
 _OPENERS = frozenset(
@@ -28,13 +28,13 @@ _HEREDOC = r"<<-?\s*['\"]?(\w+)['\"]?"
 _SHELL = r"#!.*\b(?:ba|da|k|z)?sh\b"
 _BETWEEN = frozenset(";|&()")
 _MOST_CHARACTERS = 4096
-"""Of a longer line the rest is not looked at: it is data, and a lexer takes long for it."""
+"""The rest of a longer line is not examined: it is data, and a lexer would take long."""
 
 
 def missing_commands(lines: Sequence[str], where: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """A warning for each command of a cluster that the script calls and that is neither in PATH nor a function.
+    """A warning for each cluster command that the script calls and that is neither in PATH nor a function.
 
-    `environ` is what the job will find. Said once of each, with its first line.
+    `environ` is the job's environment. Each command gets one warning, with its first line.
     """
     if not lines or not re.match(_SHELL, lines[0]):
         return ()
@@ -61,14 +61,14 @@ def _is_there(name: str, lines: Sequence[str], environ: Mapping[str, str]) -> bo
         return True
     if any(variable.startswith(f"BASH_FUNC_{name}") for variable in environ):
         return True
-    # A login shell may define it, and so may the script.
+    # A login shell may define the command, and the script may, too.
     login = re.match(r"#!.*sh\s+(?:-\w*l|--login)", lines[0]) is not None
     defines = re.compile(rf"\s*(?:(?:function\s+)?{name}\s*\(\)|alias\s+{name}=)")
     return login or any(defines.match(line) for line in lines)
 
 
 def _may_be_brought(name: str, before: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether lines before the call may bring it: a file that is sourced all of them, modules an mpirun."""
+    """Whether earlier lines may provide the command: a sourced file may define any command, modules an mpirun."""
     if any(re.match(_SOURCES, line) for line in before):
         return True
     loads = any(loader in _called(line) for line in before for loader in ("module", "ml"))
@@ -76,7 +76,7 @@ def _may_be_brought(name: str, before: Sequence[str], environ: Mapping[str, str]
 
 
 def logical_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, continued ones joined, without the text of here-documents."""
+    """Lines with their numbers. Continued lines are joined, and the text of here-documents is left out."""
     left = iter(enumerate(lines, start=1))
     for number, first in left:
         line = first
@@ -92,7 +92,7 @@ def logical_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _called(line: str) -> Iterator[str]:
-    """The words of a line that stand where a command does."""
+    """The words of a line that stand in the position of a command."""
     import shlex
 
     lexer = shlex.shlex(
@@ -107,5 +107,5 @@ def _called(line: str) -> Iterator[str]:
             elif first and word not in _OPENERS and not re.fullmatch(_ASSIGNMENT, word):
                 yield word
                 first = False
-    except ValueError:  # a quote that goes on in the next line
+    except ValueError:  # a quote that continues on the next line
         return

@@ -1,4 +1,4 @@
-"""Sends this command's standard input to its job."""
+"""Send this command's standard input to its job."""
 
 import os
 import select
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PORTION_BYTES = 64 * 1024
 PRESENT_S = 20.0
-"""How often the server hears that this command is still there while there is nothing to send."""
+"""How often this command shows the server that it is still there, if it has nothing to send."""
 
 _STDIN = 0
 _NULL = os.makedev(1, 3)
@@ -28,7 +28,7 @@ _AGAIN_S = 0.2
 
 
 def has_input() -> bool:
-    """Whether somebody else than a person gives this command input: a file that is not empty, a pipe, a socket."""
+    """Whether standard input comes from a program or a file, not a person: a non-empty file, a pipe, a socket."""
     try:
         found = os.fstat(_STDIN)
         if stat.S_ISREG(found.st_mode):
@@ -39,19 +39,19 @@ def has_input() -> bool:
 
 
 class InputTarget(Protocol):
-    """What is given input: a job, or a command inside one."""
+    """A receiver of input: a job, or a command inside a job."""
 
     def write(self, client: Client, data: bytes, *, offset: int, end: bool) -> "InputProgress":
-        """As `corral.client.jobs.Jobs.write_input`."""
+        """Send input, as `corral.client.jobs.Jobs.write_input` does."""
         ...
 
     def resize(self, client: Client, size: "TerminalSize") -> None:
-        """Set the size of its terminal."""
+        """Set the size of the target's terminal."""
         ...
 
 
 class JobInput:
-    """A job, which has a terminal if it was submitted with one."""
+    """A job as the receiver of input. It has a terminal if it was submitted with one."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -67,22 +67,22 @@ class JobInput:
 
 
 class InputSource(Protocol):
-    """Where the input comes from."""
+    """A source of input."""
 
     def begin(self) -> None:
-        """Input is taken now."""
+        """Called when the target takes input for the first time."""
         ...
 
     def next(self, client: Client, timeout_s: float) -> tuple[bytes, bool]:
-        """What comes next, b"" if nothing does in time, and whether that is the end."""
+        """The next input, b"" if there is none in time, and whether it is the end."""
         ...
 
 
 class StandardInput:
-    """A file or a pipe."""
+    """Input from a file or a pipe."""
 
     def begin(self) -> None:
-        """What is there can be read at any time."""
+        """Nothing to do: a file or a pipe can be read at any time."""
 
     def next(self, client: Client, timeout_s: float) -> tuple[bytes, bool]:
         if not select.select([_STDIN], [], [], timeout_s)[0]:
@@ -92,7 +92,7 @@ class StandardInput:
 
 
 class InputStream:
-    """Reads a source as fast as the target takes it, on a thread and a connection of its own."""
+    """Reads a source as fast as the target takes its input, on its own thread and connection."""
 
     def __init__(self, target: InputTarget, source: InputSource) -> None:
         self._target = target
@@ -105,11 +105,11 @@ class InputStream:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        # Its thread may wait in a read: it ends with the process.
+        # The thread may be blocked in a read. It is a daemon thread, so it ends with the process.
         self._over.set()
 
     def _send(self) -> None:
-        # Signals are for the main thread: what it waits in is interrupted by them.
+        # Signals must reach the main thread, to interrupt its blocking calls.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             with Client() as client:
@@ -124,7 +124,7 @@ class InputStream:
             try:
                 progress = self._target.write(client, portion, offset=offset, end=end)
             except (BackendFailed, LedgerFailed):
-                # The server restarts, or the job's node does not answer. The job's end is for others to find.
+                # The server restarts, or the job's node does not answer. Another part detects the job's end.
                 time.sleep(_AGAIN_S)
                 continue
             if progress.state == InputState.CLOSED:

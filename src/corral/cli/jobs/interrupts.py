@@ -1,4 +1,4 @@
-"""Lets a command that waits react to signals within half a second."""
+"""Let a waiting command react to signals within half a second."""
 
 import signal
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ _INTERVAL_S = 0.5
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """While this is active, Python's signal handlers run at most half a second late. Call it in the main thread.
+    """While the context lasts, Python's signal handlers run at most half a second late. Use it in the main thread.
 
-    Python runs them between two steps of the main thread. If a signal comes just before a read that blocks, or to
-    another thread, its handler runs only when that read returns; for the output of a silent job that is when the job
-    ends. A timer that does nothing interrupts the read.
+    Python runs handlers between two steps of the main thread. If a signal arrives just before a blocking read, or in
+    another thread, its handler runs only when the read returns. For the output of a silent job, that is the job's end.
+    A timer that does nothing interrupts the read.
     """
     before = signal.signal(signal.SIGALRM, lambda number, frame: None)
     signal.setitimer(signal.ITIMER_REAL, _INTERVAL_S, _INTERVAL_S)

@@ -1,4 +1,4 @@
-"""KUBECONFIG for who works in another directory than whoever has set it."""
+"""KUBECONFIG for a process that works in another directory than the user's shell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def kubeconfig_from_anywhere(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variable with its files as absolute paths; nothing where it is not set."""
+    """The variable with its files as absolute paths. Empty if it is not set."""
     named = environ.get("KUBECONFIG")
     if not named:
         return {}

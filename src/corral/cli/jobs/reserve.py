@@ -63,10 +63,10 @@ def adopt(given: running.AdoptCommand) -> None:
 
 
 def session_owner() -> int:
-    """The process whose end ends this session: its leader or, where another pid namespace hides that, the parent.
+    """The process whose end ends this session: its leader, or the parent if another pid namespace hides the leader.
 
-    getsid(2) and getppid(2) answer 0 for a process outside the namespace, as in a container.
-    Raises Refused when both are hidden.
+    getsid(2) and getppid(2) return 0 for a process outside the namespace, as in a container. Raises Refused if both are
+    hidden.
     """
     owner = os.getsid(0) or os.getppid()
     if owner == 0:
@@ -79,20 +79,20 @@ def session_owner() -> int:
 
 
 def _ancestors() -> list[int]:
-    """This process, its parent, and so on."""
+    """The pids of this process, its parent, and so on."""
     line = [os.getpid(), os.getppid()]
     while line[-1] > 1:
         try:
             stat = Path(f"/proc/{line[-1]}/stat").read_bytes()
         except OSError:
             break
-        # The name stands in parentheses and may hold anything, parentheses too.
+        # The name stands in parentheses and may contain any characters, parentheses too.
         line.append(int(stat[stat.rfind(b")") + 2 :].split()[1]))
     return line
 
 
 def exports(row: JobRow, vendor: str = "") -> list[str]:
-    """Lines for a shell to evaluate, so that what it starts uses exactly these GPUs, which are of this maker."""
+    """Lines for a shell to evaluate, so that its commands use exactly these GPUs of this vendor."""
     return [f"export {name}={shlex.quote(value)}" for name, value in _variables(row, vendor).items()]
 
 
@@ -108,7 +108,7 @@ def _variables(row: JobRow, vendor: str) -> dict[str, str]:
 
 @contextmanager
 def _cancelled_if_interrupted(job_id: str) -> Iterator[None]:
-    """Leave nothing in the queue that would take GPUs when nobody waits for them any more."""
+    """Cancel the reservation on an interrupt, so that it does not take GPUs later, when nobody waits for them."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -122,7 +122,7 @@ def _cancelled_if_interrupted(job_id: str) -> Iterator[None]:
 
 
 def _when_reserved(client: Client, job_id: str) -> JobRow:
-    """The reservation once it holds its GPUs. Raises Conflict if it ends before."""
+    """The row of the reservation, once it holds its GPUs. Raises Conflict if it ends before."""
     line, pause_s = ReasonLine(), _FIRST_LOOK_S
     while True:
         row = client.jobs.get(job_id)

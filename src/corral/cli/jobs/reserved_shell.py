@@ -1,4 +1,4 @@
-"""`corral release` without an id, in a shell that has a reservation: ends that reservation."""
+"""`corral release` without an id, in a shell that has a reservation: end that reservation."""
 
 from corral.cli.local.reserved_run import forget
 from corral.cli.screen import exit_code_of, print_json, say, write_lines
@@ -8,9 +8,9 @@ from corral.core.model.jobs.job import JobKind
 
 
 def release_own(client: Client, job_id: str, *, json: bool) -> int:
-    """End this shell's reservation, print what the shell is to evaluate, and return the exit code.
+    """End this shell's reservation, print the line that the shell must evaluate, and return the exit code.
 
-    A reservation that has ended already is to be forgotten all the same. Raises Refused for a job of another kind.
+    The shell must also forget a reservation that has already ended. Raises Refused for a job of another kind.
     """
     code, changed = 0, ChangedJobs(())
     try:

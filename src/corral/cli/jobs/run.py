@@ -1,4 +1,4 @@
-"""`corral run`: queues a command, shows its output and exits with its exit code."""
+"""`corral run`: queue a command, show its output and exit with its exit code."""
 
 import os
 from dataclasses import replace
@@ -17,7 +17,7 @@ from corral.core.model.errors import CorralError, Refused
 from corral.core.model.jobs.submission import Submission
 
 _NOT_STARTED = {"program": 127, "program.mode": 126}
-"""Exit codes by the field that was refused, as shells have them."""
+"""Exit codes by the field that was refused. They are those of shells."""
 
 
 def run(given: running.RunCommand) -> int:
@@ -53,7 +53,7 @@ def _run(client: Client, request: Submission) -> int:
 
 
 def _at_terminal(client: Client, request: Submission) -> int:
-    """Run it at this terminal. Programs ask the terminal for its size, unless variables tell them an old one."""
+    """Run the command at this terminal. Old sizes in variables are removed, so that programs ask the terminal."""
     from corral.cli.jobs.terminal import Terminal
 
     env = {name: value for name, value in request.env.items() if name not in ("LINES", "COLUMNS")}

@@ -1,4 +1,4 @@
-"""`corral submit`: queues a script or a command and returns at once."""
+"""`corral submit`: queue a script or a command and return at once."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def submit(given: running.SubmitCommand) -> int:
 
 
 def _read(words: Sequence[str], flags: SubmitFlags) -> Script:
-    """The script with its arguments, of which all is said that there is to say. Exits where it has mistakes."""
+    """The script with its arguments, after its warnings were shown. Exits if it has mistakes."""
     try:
         script = read_script(words[0], words[1:], flags)
     except Mistaken as mistaken:

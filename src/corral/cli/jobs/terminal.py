@@ -1,4 +1,4 @@
-"""This command's terminal as that of a job: each key goes to the job as it is typed."""
+"""This command's terminal as the terminal of a job: each key goes to the job when it is typed."""
 
 import os
 import select
@@ -20,7 +20,7 @@ from corral.core.model.errors import CorralError, Refused
 from corral.core.model.jobs.terminal import TerminalSize
 
 LEAVING_KEY = b"\x1d"
-"""Ctrl-]."""
+"""The key Ctrl-]."""
 
 LEAVING_TIMES = 3
 LEAVING_WITHIN_S = 1.0
@@ -31,10 +31,10 @@ _READ_BYTES = 4096
 
 
 class Terminal:
-    """Standard input as a terminal that passes everything on (raw mode) while a job has it.
+    """Standard input as a terminal that passes every key on (raw mode) while a job has it.
 
-    Use it in the main thread, as a context: when that ends, in whatever way, the terminal is as it was. Raises Refused
-    where standard input is no terminal.
+    Use it as a context in the main thread. At its end, for any reason, the terminal is as before. Raises Refused if
+    standard input is not a terminal.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Terminal:
                 "pipe",
                 field="--pty",
             )
-        # Reentrant: a signal handler may speak while the same thread holds the lock.
+        # Reentrant: a signal handler may write while the same thread holds the lock.
         self._lock = threading.RLock()
         self._usual: list[Any] | None = None
         self._is_raw = False
@@ -54,7 +54,7 @@ class Terminal:
         self._usual = termios.tcgetattr(_STDIN)
         signal.signal(signal.SIGWINCH, lambda *_: self._on_change())
         signal.signal(signal.SIGCONT, lambda *_: self._on_continue())
-        # Ctrl-Z is the job's. Whoever stops this command from elsewhere would leave a raw terminal behind.
+        # Ctrl-Z is for the job. A stop of this command by another process would leave a raw terminal behind.
         signal.signal(signal.SIGTSTP, signal.SIG_IGN)
         return self
 
@@ -62,12 +62,12 @@ class Terminal:
         self.give_back()
 
     def size(self) -> TerminalSize:
-        """Its size now; 24 x 80 where it has none."""
+        """The current size; 24 x 80 if the terminal has none."""
         size, usual = os.get_terminal_size(_STDIN), TerminalSize()
         return TerminalSize(size.lines or usual.rows, size.columns or usual.columns)
 
     def take(self) -> None:
-        """The job has it from now on; nothing after `give_back`."""
+        """Give the terminal to the job. Does nothing after `give_back`."""
         with self._lock:
             if self._usual is not None:
                 self._is_raw = True
@@ -75,14 +75,14 @@ class Terminal:
                     tty.setraw(_STDIN, termios.TCSADRAIN)
 
     def give_back(self) -> None:
-        """It is as it was, and stays so."""
+        """Restore the terminal for good."""
         with self._lock:
             self._restore()
             self._usual, self._is_raw = None, False
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
-        """As it was for a moment, on a line of its own."""
+        """Restore the terminal for a moment, on a new line."""
         with self._lock:
             was_raw = self._is_raw
             if was_raw:
@@ -96,7 +96,7 @@ class Terminal:
                     self.take()
 
     def next_keys(self, timeout_s: float) -> bytes | None:
-        """What is typed next; b"" when the time is up or its size has changed, None when it is gone."""
+        """The next keys; b"" if the time is up or the size has changed, None if the terminal is gone."""
         ready, _, _ = select.select([_STDIN, self._changed], [], [], timeout_s)
         if self._changed in ready:
             os.read(self._changed, _READ_BYTES)
@@ -110,7 +110,7 @@ class Terminal:
 
     def _restore(self) -> None:
         if self._usual is not None:
-            # It may be gone, and then there is nothing to restore.
+            # The terminal may be gone. Then there is nothing to restore.
             with suppress(termios.error):
                 termios.tcsetattr(_STDIN, termios.TCSADRAIN, self._usual)
 
@@ -125,7 +125,7 @@ class Terminal:
 
 
 class Keys:
-    """What is typed at a terminal, as the input of a job or command; and its size, whenever it changes."""
+    """The keys typed at a terminal, as the input of a job or command. It also sends each new size of the terminal."""
 
     def __init__(self, terminal: Terminal, target: InputTarget, on_begin: Callable[[], None]) -> None:
         self._terminal = terminal
@@ -135,12 +135,12 @@ class Keys:
         self._leaving: deque[float] = deque(maxlen=LEAVING_TIMES)
 
     def begin(self) -> None:
-        """It runs."""
+        """Take the terminal, because the target runs now."""
         self._on_begin()
         self._terminal.take()
 
     def next(self, client: Client, timeout_s: float) -> tuple[bytes, bool]:
-        """What is to be sent next, if anything. Leaving sends this process SIGTERM, a terminal that is gone SIGHUP."""
+        """The next keys to send, if any. The leaving key sends this process SIGTERM, a terminal that is gone SIGHUP."""
         self._tell_size(client)
         keys = self._terminal.next_keys(timeout_s)
         if keys is None:
@@ -148,7 +148,8 @@ class Keys:
             threading.Event().wait()
         assert keys is not None
         if self._leaves(keys):
-            # One more and a moment for it: to bash the third is a search that waits for a key, and hears of no end.
+            # Send one more key, and delay the signal a moment. In bash the third Ctrl-] starts a search, which waits
+            # for a key and does not notice the end.
             keys += LEAVING_KEY
             threading.Timer(LEAVING_DELAY_S, os.kill, (os.getpid(), signal.SIGTERM)).start()
         return keys, False
@@ -156,7 +157,7 @@ class Keys:
     def _tell_size(self, client: Client) -> None:
         size = self._terminal.size()
         if size != self._sent:
-            # The next change tells it anew.
+            # The next change sends the size again.
             with suppress(CorralError):
                 self._target.resize(client, size)
                 self._sent = size

@@ -1,4 +1,4 @@
-"""Shows on standard error how many of the jobs that are waited for have ended."""
+"""Show on standard error how many of the awaited jobs have ended."""
 
 import sys
 import threading
@@ -14,11 +14,11 @@ from corral.core.model.units import format_duration
 
 _INTERVAL_S = 1.0
 _PART_OF_TIME = 0.05
-"""At most so much of the time is spent asking: an array of 10,000 jobs takes a server longer than one job."""
+"""The largest part of the time spent on requests: an array of 10,000 jobs takes the server longer than one job."""
 
 
 class WaitProgress:
-    """A line that is kept up to date by a thread with a connection of its own; none where nobody would see it."""
+    """A line that a thread keeps up to date over its own connection. It is shown only on a terminal."""
 
     def __init__(self, ids: Sequence[str]) -> None:
         self._ids = ids
@@ -48,7 +48,7 @@ class WaitProgress:
                 except WaitTimedOut as unfinished:
                     self._show(unfinished.jobs)
                 except CorralError:
-                    pass  # whoever waits gets the same error, or waits for the server to come back
+                    pass  # the waiting code gets the same error, or waits for the server to come back
                 pause_s = max(_INTERVAL_S, (time.monotonic() - before) / _PART_OF_TIME)
 
     def _show(self, jobs: Sequence[JobRow]) -> None:

@@ -1,4 +1,4 @@
-"""Shows on standard error why a job waits, for as long as it waits."""
+"""Show on standard error why a job waits, for as long as it waits."""
 
 import re
 import sys
@@ -37,7 +37,7 @@ class ReasonLine:
         self._terminal = sys.stderr.isatty()
 
     def show(self, explanation: "Explanation") -> None:
-        # A countdown is not a new reason: durations are left out of the comparison.
+        # A countdown is not a new reason, so durations are ignored in the comparison.
         gist, now = re.sub(_DURATION, "", explanation.reason), time.monotonic()
         if gist != self._shown and now - self._shown_at >= SPACING_S:
             self.clear()
@@ -75,7 +75,7 @@ def in_short(explanation: "Explanation") -> str:
 
 
 class Narrator:
-    """Shows why a job waits, on a thread and a connection of its own."""
+    """Shows why a job waits, on its own thread and connection."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -93,7 +93,7 @@ class Narrator:
         self.stop()
 
     def stop(self) -> None:
-        """Show nothing more, and leave the line empty."""
+        """Show nothing more, and clear the line."""
         if not self._stop.is_set():
             with self._lock:
                 self._stop.set()
@@ -107,7 +107,7 @@ class Narrator:
                 try:
                     explanation = client.jobs.why(self._job_id)
                 except CorralError:
-                    return  # whoever waits for the job gets the same error and shows it
+                    return  # the code that waits for the job gets the same error and shows it
                 with self._lock:
                     if self._stop.is_set() or explanation.phase != "PENDING":
                         self._line.clear()

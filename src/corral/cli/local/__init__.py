@@ -1,4 +1,5 @@
 """Commands that work on this machine without a server: up, down, doctor, check, estimate, config, simulate, agent.
 
-Only they may import more of the package than the client. Start reading at `server` (up and down) and `doctor`.
+Only these commands may import parts of the package other than the client.
+Start reading at `server` (up and down) and `doctor`.
 """

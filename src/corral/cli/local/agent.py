@@ -1,4 +1,4 @@
-"""`corral agent`: does all on a host that a server asks for."""
+"""`corral agent`: do the work of a server on this host."""
 
 import os
 import sys

@@ -22,7 +22,7 @@ from corral.formatting.device_names import several_nodes, short_model
 BAR_CELLS = 20
 _FREE = "."
 _MANY = "*"
-"""The letter of all users after the last letter of the alphabet."""
+"""The letter of all users beyond the last letter of the alphabet."""
 
 
 def alloc_map(given: gpus_and_nodes.AllocMapCommand) -> None:
@@ -39,7 +39,7 @@ def alloc_map(given: gpus_and_nodes.AllocMapCommand) -> None:
 
 
 def map_lines(devices: Sequence[MappedDevice]) -> list[str]:
-    """One line per device, then one line per user."""
+    """One line for each device, then one line for each user."""
     letters = _letters(devices)
     several = several_nodes(devices)
     lines: list[str] = []
@@ -75,7 +75,7 @@ def _device_line(device: MappedDevice, letters: Mapping[str, str]) -> str:
 
 
 def bar(jobs: Sequence[HolderRow], letters: Mapping[str, str]) -> str:
-    """The jobs' shares one after the other in `BAR_CELLS` cells, the rest free; each job has one if it can."""
+    """The jobs' shares side by side in `BAR_CELLS` cells, the rest free. Each job gets a cell if there is room."""
     cells, allocated_milli = "", 0
     for job in jobs:
         allocated_milli += job.share_milli

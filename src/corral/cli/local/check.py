@@ -1,4 +1,4 @@
-"""`corral check`: will a command run on the GPUs here? Nothing is queued."""
+"""`corral check`: check whether a command can run on the GPUs here. Nothing is queued."""
 
 import os
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def check(given: measuring.CheckCommand) -> int:
 
 
 def _missing_program(command: Sequence[str]) -> str | None:
-    """Why a program cannot be started here, or its interpreter would find no script; None where nothing is amiss."""
+    """Why a program cannot be started here, or why its interpreter finds no script. None if both are found."""
     from corral.core.preflight.program_lookup import CORRALS_OWN, look_up, search_path, trouble
     from corral.core.preflight.script_argument import exists, no_such_file, script_argument
 
@@ -67,7 +67,7 @@ def _missing_program(command: Sequence[str]) -> str | None:
 
 
 def _places_asked_for(flags: CheckFlags, ranks: str) -> "list[Place]":
-    """The places with what would be granted there to as many ranks, unless the flags say how many GPUs."""
+    """The places with the GPUs that would be granted there: as many as `ranks`, unless the flags give a number."""
     if flags.driver is not None:
         _version(flags.driver, "--driver")
     there = _places(flags.gpu_model, flags.driver, flags.mig)
@@ -80,7 +80,7 @@ def _places_asked_for(flags: CheckFlags, ranks: str) -> "list[Place]":
 
 
 def result_lines(results: "Sequence[tuple[Place, tuple[Finding, ...]]]") -> list[str]:
-    """The findings for each kind of device, those of which the same is to be said together."""
+    """The findings for each kind of device. Kinds with the same findings are joined."""
     alike: dict[tuple[bool, tuple[Finding, ...]], list[str]] = {}
     for place, findings in results:
         known = any((place.driver, place.cuda, place.compute, place.device_memory_mib))
@@ -93,7 +93,7 @@ def result_lines(results: "Sequence[tuple[Place, tuple[Finding, ...]]]") -> list
 
 
 def _finding_lines(name: str, findings: "Sequence[Finding]", *, known: bool) -> list[str]:
-    """What, why, and the fix, each on a line of its own."""
+    """The problem, its reason and its fix, each on lines of its own."""
     if not findings and not known:
         return [f"{painted('unknown', 'yellow')}  {name} is unknown, so nothing could be checked"]
     if not findings:
@@ -111,9 +111,9 @@ def _finding_lines(name: str, findings: "Sequence[Finding]", *, known: bool) -> 
 
 
 def _places(gpu_model: str | None, driver: str | None, mig: str | None) -> "list[Place]":
-    """A place for each kind of device here, or the one that was named; an unknown one when there is neither.
+    """A place for each kind of device here, or for the named model. An unknown place if neither is known.
 
-    Slices are kinds of their own, which only who asks for their profile gets. Raises Refused where there is none.
+    MIG slices are separate kinds, and only a request for their profile gets them. Raises Refused if there are none.
     """
     from corral.core.ports.preflight import Place
     from corral.vendors.registry import vendor_named
@@ -173,7 +173,7 @@ def _place(server: ServerInfo, driver: str | None, device: DeviceRow) -> "Place"
 
 
 def _granted(place: "Place", gpus: str, gpu_mem: str | None, share: str | None) -> "Place":
-    """The place with what would be granted there."""
+    """The place with the grant that a job would get there."""
     total_milli = parse_share_milli(gpus)
     whole = total_milli % MILLI_PER_DEVICE == 0
     devices = total_milli // MILLI_PER_DEVICE if whole else -(-total_milli // MILLI_PER_DEVICE)
@@ -198,7 +198,7 @@ def _version(text: str, flag: str) -> tuple[int, int]:
 
 
 def parse_dtype(text: str, flag: str = "--dtype") -> str:
-    """The precision that a name means. Raises Refused for one that is not known."""
+    """The canonical name of a precision. Raises Refused for an unknown one."""
     from corral.core.preflight.precision import canonical, known_names
 
     name = canonical(text)

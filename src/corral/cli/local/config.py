@@ -1,4 +1,4 @@
-"""`corral config`: writes a settings file, checks one as a server would read it, and has the server read it again."""
+"""`corral config`: write a settings file, check a file as a server would read it, and let the server reload it."""
 
 import pwd
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ def init(given: serving.ConfigInitCommand) -> None:
 
 
 def _read(path: Path) -> tuple[Settings, SiteSetup, str]:
-    """The settings, what they mean here, and why their GPUs are unknown. Raises Refused for all that is wrong."""
+    """The settings, their meaning here, and the reason if the GPUs are unknown. Raises Refused with all mistakes."""
     settings, wrong = load_settings(path), Collecting()
     with wrong.at():
         check_channels(settings.channels, settings.places)
@@ -88,7 +88,7 @@ def _names_gpus(settings: Settings) -> bool:
 
 
 def _nodes(engine: str) -> tuple[list[Node] | None, str]:
-    """The nodes of the running server, else this machine if such a server has it; or None and why they are unknown."""
+    """The nodes of the running server, else this machine if it has the engine `host`. Else None and the reason."""
     try:
         with Client() as client:
             return served_nodes(client), ""
@@ -102,7 +102,7 @@ def _nodes(engine: str) -> tuple[list[Node] | None, str]:
 
 
 def _preempting(settings: Settings) -> Iterator[str]:
-    """The queues in the file that preempt although their own lines do not say so."""
+    """Remarks on the queues that preempt although their own lines do not say so."""
     silent = [queue.name for queue in settings.queues if queue.preempts is None]
     if settings.enable_preemption and silent:
         queues = f"{'queues' if len(silent) > 1 else 'queue'} {', '.join(silent)}"
@@ -113,7 +113,7 @@ def _preempting(settings: Settings) -> Iterator[str]:
 
 
 def _unknown_names(settings: Settings) -> Iterator[str]:
-    """Users that this machine does not have, and projects of pools where no project is set up."""
+    """Remarks on users that this machine does not have, and on projects of pools if no project is set up."""
     for kind, groups in (("project", settings.projects), ("pool", settings.pools)):
         for group in groups:
             weighed = group.user_weights if isinstance(group, Project) else ()

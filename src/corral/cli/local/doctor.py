@@ -1,4 +1,4 @@
-"""`corral doctor`: checks this machine and this home. Needs no server and changes nothing."""
+"""`corral doctor`: check this machine and this home. It needs no server and changes nothing."""
 
 import ctypes
 import logging
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 _STYLES = {OK: "green", WARNING: "yellow", FAILURE: "red"}
 
 LEAST_FREE_MIB = 1024
-"""With less room than this in the home, logs and the ledger are at risk."""
+"""With less free space than this in the home, logs and the ledger are at risk."""
 
 _INDENT = 20
-"""Columns before what was found."""
+"""The columns before the finding."""
 
 DRIVER_PATIENCE_S = 10.0
-"""A driver that takes longer hangs."""
+"""A driver that takes longer counts as hanging."""
 
 _TIMEX_BYTES = 208
 _CLOCK_UNSYNCHRONISED = 5
@@ -88,7 +88,7 @@ def _cluster_findings(
 
 
 def _server_here(home: Home) -> "ServerHere":
-    """What this home says of its server in a cluster, as far as it is ours to read."""
+    """The facts in this home about its server in a cluster, as far as this user may read them."""
     from corral.engines.kubernetes.doctor import ServerHere
 
     here = ServerHere()
@@ -108,14 +108,14 @@ def _findings(home: Home) -> list[CheckResult]:
 
 
 def check_packages(_home: Home) -> CheckResult:
-    """What of Corral is installed here, and where."""
+    """The parts of Corral that are installed here, and their location."""
     if missing_packages():
         return CheckResult("packages", OK, f"a client's, in {sys.prefix}", f"to run a server here: {install_command()}")
     return CheckResult("packages", OK, f"a client's and a server's, in {sys.prefix}")
 
 
 def check_home(home: Home) -> CheckResult:
-    """The directory can be used, and its socket's path is short enough."""
+    """Check that the directory can be used and that its socket's path is short enough."""
     _ = home.socket
     if (owner := another_owner(home)) is not None:
         if answering(home) is not None:
@@ -130,7 +130,7 @@ def check_home(home: Home) -> CheckResult:
 
 
 def check_settings(home: Home) -> CheckResult:
-    """The file of settings says only what a server would take."""
+    """Check that a server would accept the settings file."""
     if not home.config_file.exists():
         return CheckResult("settings", OK, "no config.yaml, so every setting has its default value")
     if not os.access(home.config_file, os.R_OK):
@@ -152,7 +152,7 @@ def check_settings(home: Home) -> CheckResult:
 
 
 def _server_of(home: Home) -> tuple[bool, bool]:
-    """Of the server that answers, or of one that this user would start: are its devices described, and is it root's."""
+    """Whether devices are mock devices, and the server is root's: the running server, or one this user would start."""
     with suppress(CorralError), Client(home.root) as client:
         server = client.server()
         return server.mock, server.user == "root"
@@ -160,7 +160,7 @@ def _server_of(home: Home) -> tuple[bool, bool]:
 
 
 def _nodes_served(home: Home) -> list[Node] | None:
-    """The nodes of the server, or this machine where none runs; None when nobody can tell."""
+    """The nodes of the server; this machine if no server runs. None if they cannot be determined."""
     with suppress(CorralError), Client(home.root) as client:
         return served_nodes(client)
     node = node_here()[0]
@@ -168,7 +168,7 @@ def _nodes_served(home: Home) -> list[Node] | None:
 
 
 def check_server(home: Home) -> CheckResult:
-    """A server answers, of the same build as this command."""
+    """Check that a server answers, and that its version is that of this command."""
     try:
         with Client() as client:
             server, at = client.server(), client.address
@@ -186,7 +186,7 @@ def check_server(home: Home) -> CheckResult:
 
 
 def check_nodes(home: Home) -> CheckResult:
-    """Jobs may start on every node of the server."""
+    """Check that jobs may start on every node of the server."""
     from corral.cli.local.doctor_devices import nodes_finding
 
     with suppress(CorralError), Client(home.root) as client:
@@ -195,7 +195,7 @@ def check_nodes(home: Home) -> CheckResult:
 
 
 def check_ledger(home: Home) -> CheckResult:
-    """The database can be opened, has its tables, and is of a format that this version serves."""
+    """Check that the database can be opened, and that this version supports its format."""
     path = home.root / "ledger.db"
     if not path.exists() or not path.stat().st_size:
         try:
@@ -230,26 +230,26 @@ def check_ledger(home: Home) -> CheckResult:
 
 
 def _not_yours_to_read(about: str, path: Path) -> CheckResult:
-    """Nothing is amiss with a file that only the server's owner reads; and this user can say nothing of it."""
+    """The finding for a file that only the server's owner may read. It is no problem, but the file is not checked."""
     return CheckResult(
         about, OK, f"only the server's owner may read {path}; run `corral doctor` as that user to check it"
     )
 
 
 def devices_here() -> tuple[int, str]:
-    """How many GPUs a driver of this machine names, and through what; or 0 and the reason, be it that it hangs."""
+    """The number of GPUs that this machine's driver reports, and the source; 0 and the reason if there are none."""
     node, source = node_here()
     return 0 if node is None else len(node.devices), source
 
 
 def node_here() -> tuple[Node | None, str]:
-    """This machine as its driver tells it, and through what; or None and the reason, be it that the driver hangs."""
+    """This machine as its driver reports it, and the source. None and the reason if it reports nothing or hangs."""
     here = driver_here()
     return here.node, here.source
 
 
 class DriverHere(NamedTuple):
-    """What a driver of this machine tells; `source` is through what, or why there is no node."""
+    """A driver's report of this machine. `source` names the library, or the reason if there is no node."""
 
     node: Node | None
     source: str
@@ -258,7 +258,7 @@ class DriverHere(NamedTuple):
 
 
 def driver_here() -> DriverHere:
-    """What the driver tells, within DRIVER_PATIENCE_S."""
+    """The driver's report, within DRIVER_PATIENCE_S."""
     answers: list[DriverHere] = []
     asking = threading.Thread(target=lambda: answers.append(_ask_driver()), name="driver", daemon=True)
     asking.start()
@@ -270,7 +270,7 @@ def _ask_driver() -> DriverHere:
     from corral.clock import SystemClock
     from corral.host.telemetry.discover import discover
 
-    logging.disable(logging.WARNING)  # what it would warn of is what is reported here
+    logging.disable(logging.WARNING)  # its warnings are in the report already
     try:
         source = discover(SystemClock())
         node = source.node()
@@ -287,7 +287,7 @@ def _ask_driver() -> DriverHere:
 
 
 def check_devices(home: Home) -> CheckResult:
-    """A driver answers and has GPUs, or the server has described ones; and all of them are well."""
+    """Check that a driver has GPUs, or that the server has mock devices, and that all of them are healthy."""
     from corral.cli.local.doctor_devices import devices_finding
 
     rows: Sequence[DeviceRow] | None = None
@@ -302,11 +302,11 @@ def check_devices(home: Home) -> CheckResult:
 
 
 def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[DeviceRow]:
-    """The devices as a server would take them that looked now."""
+    """The devices in the state that a server would give them now."""
     from corral.host.telemetry.device_condition import judge
 
     settings = Settings()
-    with suppress(CorralError):  # what is wrong with those of the home is another check's business
+    with suppress(CorralError):  # another check reports errors in the home's settings
         settings = load_settings(home.config_file)
     devices = {device.uuid: device for device in node.devices}
     rows = []
@@ -321,7 +321,7 @@ def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[Dev
 
 
 def check_killing(home: Home) -> CheckResult:
-    """A cgroup can be made, with which a job's processes are ended in one write."""
+    """Check that a cgroup can be made, which ends all processes of a job with one write."""
     if (owner := another_owner(home)) is not None:
         return CheckResult("killing", OK, f"up to the server of {owner}")
     mount, own = _cgroup_place()
@@ -340,7 +340,7 @@ def check_killing(home: Home) -> CheckResult:
 
 
 def check_supervisor(_home: Home) -> CheckResult:
-    """The supervisor of jobs is compiled, without which no server starts."""
+    """Check that the supervisor of jobs is compiled. No server starts without it."""
     from corral.host.runtimes.process.native_supervisor import missing_supervisor
 
     missing = missing_supervisor()
@@ -352,7 +352,7 @@ def check_supervisor(_home: Home) -> CheckResult:
 
 
 def check_keyrings(home: Home) -> CheckResult:
-    """Each job of root's server has a session keyring of its own: none reads the keys of another user's."""
+    """Check that each job of root's server has its own session keyring, so that no job reads another user's keys."""
     why = keyring_shared()
     with suppress(CorralError), Client(home.root) as client:
         why = client.server().keyring_shared
@@ -367,7 +367,7 @@ def check_keyrings(home: Home) -> CheckResult:
 
 
 def check_disk(home: Home) -> CheckResult:
-    """There is room for logs and the ledger, wherever in the home a file system of its own is mounted."""
+    """Check that there is room for logs and the ledger, on each file system that is mounted in the home."""
     with suppress(CorralError), Client(home.root) as client:
         if (obstacle := client.server().obstacle) is not None:
             return CheckResult("disk", FAILURE, f"nothing starts now: {obstacle}")
@@ -382,7 +382,7 @@ def check_disk(home: Home) -> CheckResult:
 
 
 def check_clock(home: Home) -> CheckResult:
-    """The kernel holds the clock for synchronised; time limits and expected starts depend on it."""
+    """Check that the kernel's clock is synchronised. Time limits and expected starts depend on it."""
     try:
         state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     except (OSError, AttributeError):
@@ -395,7 +395,7 @@ def check_clock(home: Home) -> CheckResult:
 
 
 def check_images(_home: Home) -> CheckResult:
-    """The host's Docker, where there is one, answers: jobs with --image run in it."""
+    """Check that the host's Docker, if there is one, answers. Jobs with --image run in it."""
     if missing_packages():
         return CheckResult("images", OK, "jobs with --image run where a server is installed")
     from corral.host.runtimes.docker.daemon_calls import Daemon, DaemonRefused, DaemonUnreachable, address
@@ -415,7 +415,7 @@ def check_images(_home: Home) -> CheckResult:
 
 
 def guarded(check: Check) -> Check:
-    """`check`, with an error of Corral's as its finding."""
+    """`check`, with Corral's errors turned into findings."""
 
     def run(home: Home) -> CheckResult:
         try:
@@ -429,13 +429,13 @@ def guarded(check: Check) -> Check:
 
 
 def gpu_findings(home: Home, node: Node | None) -> list[CheckResult]:
-    """What there is to say of the GPUs of this machine; of described ones, and of none, only what the site misses."""
+    """The findings about this machine's GPUs. For mock devices or no GPUs, only what the site's settings lack."""
     from corral.cli.local.doctor_gpu import GPU_CHECKS, Surroundings, check_mps, check_process_mode
 
     with suppress(CorralError):
         settings = load_settings(home.config_file)
         described, by_root = _server_of(home)
-        # These checks know the first vendor alone: where all devices are others, there is nothing to look at.
+        # These checks support only the first vendor. If all devices are from others, there is nothing to check.
         others = node is not None and bool(node.devices) and all(one.vendor != FIRST_VENDOR for one in node.devices)
         if others:
             return []
@@ -474,7 +474,7 @@ CHECKS = tuple(
 
 
 def lines_of(finding: CheckResult) -> list[str]:
-    """A finding in lines of the width there is."""
+    """A finding in lines that fit the terminal."""
     advice = f"-> {finding.advice}" if finding.advice else ""
     first, *more = [line for text in (finding.found, advice) for line in wrapped(printable(text), width() - _INDENT)]
     state = painted(finding.state.ljust(7), _STYLES[finding.state])
@@ -482,7 +482,7 @@ def lines_of(finding: CheckResult) -> list[str]:
 
 
 def _cgroup_place() -> tuple[str | None, str]:
-    """Where the unified hierarchy is mounted, and this process's path in it."""
+    """The mount point of the unified hierarchy, and this process's path in it."""
     mounts = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
     mount = next((line.split()[1] for line in mounts if line.split()[2:3] == ["cgroup2"]), None)
     groups = Path("/proc/self/cgroup").read_text(errors="replace").splitlines()

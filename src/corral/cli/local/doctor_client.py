@@ -1,4 +1,4 @@
-"""`corral doctor` where CORRAL_URL names a server elsewhere: what a client alone needs, and how that server stands."""
+"""`corral doctor` if CORRAL_URL names a server elsewhere: check a client's needs, and the state of that server."""
 
 import os
 
@@ -11,12 +11,12 @@ from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
 
 
 def is_client_elsewhere(home: Home) -> bool:
-    """Whether CORRAL_URL is set and nothing says that its server is one of this home."""
+    """Whether CORRAL_URL is set and this home has no server's ledger."""
     return bool(os.environ.get("CORRAL_URL")) and not (home.root / "ledger.db").exists()
 
 
 def client_findings() -> list[CheckResult]:
-    """How the server answers this client, the certificate and the token, and the server's nodes and GPUs."""
+    """Findings about the server's answer, the certificate and the token, and about the server's nodes and GPUs."""
     try:
         address = find_address()
         with Client() as client:

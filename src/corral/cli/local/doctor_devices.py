@@ -1,4 +1,4 @@
-"""What `corral doctor` says of the GPUs and the nodes themselves: whether they are all there, and well."""
+"""The findings of `corral doctor` about GPUs and nodes: whether all are present and healthy."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,8 @@ def devices_finding(
 ) -> CheckResult:
     """Whether all GPUs are healthy; which are not, and what to do.
 
-    `source` is appended to their number and says where they were found. `unopened` lists GPUs that nobody can open.
+    `source` is appended to the number of GPUs and says where they were found. `unopened` lists GPUs that cannot be
+    opened.
     """
     whole = [row for row in rows if row.parent is None]
     sick = [row for row in whole if ill(row)]

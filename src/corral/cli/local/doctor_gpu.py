@@ -1,4 +1,4 @@
-"""What `corral doctor` looks at where there is a GPU: its files, its modes, and the tools that share it."""
+"""The checks of `corral doctor` on a machine with a GPU: device files, modes, and tools for sharing."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from corral.core.model.version import dotted, version_tuple
 from corral.formatting.check_result import OK, WARNING, CheckResult
 
 LEAST_TOOLKIT = (1, 7, 0)
-"""The container toolkit from which on containers get single GPUs by UUID."""
+"""The first version of the container toolkit that gives containers single GPUs by UUID."""
 
 BFLOAT16_COMPUTE = (8, 0)
 
@@ -24,7 +24,7 @@ TOOL_PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where the checks look: the host, unless a test says otherwise."""
+    """The places that the checks examine: those of the host, unless a test sets others."""
 
     node: Node
     sharing: Sequence[tuple[str, Means]] = ()
@@ -43,7 +43,7 @@ Check = Callable[[Surroundings], CheckResult]
 
 
 def check_device_files(here: Surroundings) -> CheckResult:
-    """Whoever runs jobs can open the device files; a CUDA program that cannot ends with "permission denied" or 999."""
+    """Check that this user can open the device files. Otherwise CUDA fails with "permission denied" or 999."""
     files = sorted(here.dev.glob("nvidia[0-9]*")) + [here.dev / name for name in ("nvidiactl", "nvidia-uvm")]
     missing = [file.name for file in files if not file.exists()]
     if missing:
@@ -58,7 +58,7 @@ def check_device_files(here: Surroundings) -> CheckResult:
 
 
 def check_persistence(here: Surroundings) -> CheckResult:
-    """The driver stays loaded between jobs."""
+    """Check that the driver stays loaded between jobs."""
     off = [device for device in here.node.devices if device.persistence is False]
     if off:
         found = f"persistence mode is off on GPU {_indices(off)}: a job's first CUDA call waits for the driver to load"
@@ -67,7 +67,7 @@ def check_persistence(here: Surroundings) -> CheckResult:
 
 
 def check_runtime(here: Surroundings) -> CheckResult:
-    """The machine's CUDA toolkit is none that the driver cannot serve."""
+    """Check that the driver supports the machine's CUDA toolkit."""
     from corral.core.ports.preflight import Place, Workload
     from corral.core.preflight.cuda_runtime import runtime_of_machine
     from corral.vendors.nvidia.driver_rules import driver_against_runtime
@@ -82,7 +82,7 @@ def check_runtime(here: Surroundings) -> CheckResult:
 
 
 def check_precision(here: Surroundings) -> CheckResult:
-    """Every GPU has what models ask for by default."""
+    """Check that every GPU supports the precision that models use by default."""
     old = [device for device in here.node.devices if (device.compute_capability or BFLOAT16_COMPUTE) < BFLOAT16_COMPUTE]
     if old:
         found = (
@@ -93,7 +93,7 @@ def check_precision(here: Surroundings) -> CheckResult:
 
 
 def check_paddle(here: Surroundings) -> CheckResult:
-    """PaddlePaddle's allocator is one that bears with neighbours, where GPUs are shared."""
+    """Check that PaddlePaddle uses an allocator that works on shared GPUs."""
     from corral.core.preflight.cuda_runtime import python_environment
 
     python = python_environment(["python3"], here.env, Path("/"))
@@ -104,7 +104,7 @@ def check_paddle(here: Surroundings) -> CheckResult:
 
 
 def check_mps(here: Surroundings) -> CheckResult:
-    """Devices that the site shares by MPS can be, as it asks, and no daemon of somebody else's is in the way."""
+    """Check that the devices that the site shares by MPS support it, and that no foreign MPS daemon is in the way."""
     from corral.core.sharing.arrange import Arrangement
     from corral.vendors.nvidia.mps import Mps
     from corral.vendors.nvidia.mps_daemon import multi_user_missing, program_missing
@@ -129,7 +129,7 @@ def check_mps(here: Surroundings) -> CheckResult:
 
 
 def check_process_mode(*, asked: bool, described: bool, by_root: bool) -> CheckResult:
-    """Devices that the site wants given to one process alone can be, and are none that --mock described."""
+    """Check that devices can be limited to one process if the site wants it, which is impossible for mock devices."""
     from corral.vendors.nvidia.compute_mode import process_mode_missing
 
     if not asked:
@@ -141,7 +141,7 @@ def check_process_mode(*, asked: bool, described: bool, by_root: bool) -> CheckR
 
 
 def check_mig(here: Surroundings) -> CheckResult:
-    """No device is in MIG mode without slices: nothing could run on it."""
+    """Check that no device is in MIG mode without slices. Nothing could run on it."""
     sliced = [device for device in here.node.devices if device.mig_enabled]
     bare = [device for device in sliced if not device.partitions]
     if bare:
@@ -152,7 +152,7 @@ def check_mig(here: Surroundings) -> CheckResult:
 
 
 def check_containers(here: Surroundings) -> CheckResult:
-    """Docker, where there is one, gives GPUs to containers."""
+    """Check that Docker, if it is installed, gives GPUs to containers."""
     if here.which("docker") is None:
         return CheckResult("docker", OK, "not installed")
     tool = here.which("nvidia-ctk")
@@ -188,7 +188,7 @@ def _indices(devices: Sequence[Device]) -> str:
 
 
 def _version_of(tool: str) -> tuple[int, ...] | None:
-    """The version that the tool prints; None when it prints none."""
+    """The version that the tool prints; None if it prints none."""
     try:
         done = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=TOOL_PATIENCE_S)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""`corral estimate`: how much GPU memory a language model needs, and which GPUs here have it."""
+"""`corral estimate`: the GPU memory that a language model needs, and the GPUs here that have it."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from corral.core.preflight.estimate import Estimate, InferenceSetup
 
 MOST_RANKS = 64
-"""A tensor parallel size beyond this is not suggested."""
+"""The largest tensor parallel size that is suggested."""
 
 
 def estimate(given: measuring.EstimateCommand) -> None:
@@ -60,7 +60,7 @@ def estimate(given: measuring.EstimateCommand) -> None:
 
 
 def estimate_lines(result: "Estimate", load: "InferenceSetup") -> list[str]:
-    """The parts and the sum."""
+    """The lines for the parts and the sum."""
     where = "on one GPU" if load.world_size == 1 else f"on each of {load.world_size} GPUs"
     sequences = count_of(result.batch, "sequence")
     return [
@@ -90,7 +90,7 @@ def _holding_line(
 
 
 def _holding(devices: Sequence[DeviceRow], result: "Estimate", load: "InferenceSetup") -> list[DeviceRow]:
-    """Those with the memory; MIG slices only for what runs on one alone, as they cannot work together."""
+    """The devices with enough memory. MIG slices count only for a single rank, as slices cannot work together."""
     return [
         device
         for device in devices
@@ -101,7 +101,7 @@ def _holding(devices: Sequence[DeviceRow], result: "Estimate", load: "InferenceS
 
 
 def _devices() -> tuple[DeviceRow, ...] | None:
-    """The devices of the server, None when there is no server to ask."""
+    """The devices of the server; None if no server answers."""
     try:
         with Client() as client:
             return client.devices.list()

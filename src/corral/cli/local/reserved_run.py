@@ -1,7 +1,7 @@
-"""`corral run` in a shell that has a reservation: the command becomes this process, on GPUs of the reservation.
+"""`corral run` in a shell with a reservation: this process becomes the command, on GPUs of the reservation.
 
-It is no job: the reservation holds the GPUs already and is charged for them, and what the shell starts belongs to it.
-Commands that run at once are kept apart by the lock files of `corral.gpu`, which end with their processes.
+The command is not a job: the reservation already holds the GPUs and is charged for them. Lock files of `corral.gpu`
+keep concurrent commands apart. They are released when their processes end.
 """
 
 import os
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from corral.vendors.vendor import Vendor
 
 RESERVATION = "CORRAL_RESERVATION"
-"""`corral reserve` has the shell export it: the reservation's id. A job never has it."""
+"""The variable with the reservation's id, which `corral reserve` sets in the shell. A job never has it."""
 
 _OWN = ("CORRAL_JOB_ID", RESERVATION)
-"""What `corral reserve` has a shell export."""
+"""The variables that `corral reserve` sets in a shell."""
 
 _INSTEAD = "add --no-reservation to queue it as a job"
 _TAKEN = frozenset({"gpus", "device", "env", "workdir", "force"})
@@ -47,7 +47,7 @@ class Choice:
     Attributes:
         usable: UUIDs in the order they are tried.
         wanted: how many of them it gets.
-        shared: it named them, and shares them with other commands that name them.
+        shared: the command named them, and shares them with other commands that name them.
     """
 
     usable: tuple[str, ...]
@@ -56,9 +56,9 @@ class Choice:
 
 
 def run_reserved(client: Client, words: Sequence[str], options: RequestOptions, *, dry_run: bool) -> NoReturn:
-    """Become the command, on GPUs of this shell's reservation, as soon as other commands there leave enough of them.
+    """Become the command, on GPUs of this shell's reservation, once other commands there leave enough of them free.
 
-    Raises Conflict if the reservation has ended, Refused for what it cannot serve.
+    Raises Conflict if the reservation has ended, Refused for options that it cannot serve.
     """
     row = reservation(client, os.environ[RESERVATION])
     devices = client.devices.list()
@@ -89,7 +89,7 @@ def reservation(client: Client, job_id: str) -> JobRow:
 
 
 def forget() -> str:
-    """What a shell evaluates to forget its reservation, by the variables through which it sees the devices."""
+    """The line for a shell to forget its reservation. It unsets the vendor's variables, which select devices."""
     from corral.vendors.registry import vendors
 
     makers = list(vendors().values())
@@ -98,9 +98,9 @@ def forget() -> str:
 
 
 def choose(row: JobRow, options: RequestOptions, *, visible: str) -> Choice:
-    """Which GPUs of the reservation a command may have. `visible` is what this process sees of them, with commas.
+    """The GPUs of the reservation that a command may have. `visible` lists those that this process sees, with commas.
 
-    Raises Refused for more than there are, for others, and for options that only a job can have.
+    Raises Refused for too many GPUs, for GPUs outside the reservation, and for options that only a job can have.
     """
     given: Mapping[str, Any] = options
     for option in given:
@@ -110,7 +110,7 @@ def choose(row: JobRow, options: RequestOptions, *, visible: str) -> Choice:
                 f"{flag}: a command in reservation {row.id} is no job and cannot have it; remove it, or {_INSTEAD}",
                 field=flag,
             )
-    # Within a command that got a part of the reservation, that part is all there is.
+    # A command inside a command sees only the part of the reservation that the outer command got.
     within = [uuid for uuid in row.devices if uuid in visible.split(",")]
     named = tuple(dict.fromkeys(given.get("device", ())))
     for uuid in named:
@@ -127,7 +127,7 @@ def choose(row: JobRow, options: RequestOptions, *, visible: str) -> Choice:
 
 
 def _part(row: JobRow, usable: tuple[str, ...], asked_milli: int, *, shared: bool) -> Choice:
-    """So much of the reservation: whole GPUs of it, or one of which it has at least that share."""
+    """The part of the reservation for `asked_milli`: whole GPUs, or one GPU with at least that share."""
     share_milli = {grant.uuid: grant.share_milli for grant in row.grants}
     have_milli = sum(share_milli.get(uuid, MILLI_PER_DEVICE) for uuid in usable)
     if asked_milli == have_milli:
@@ -145,7 +145,7 @@ def _part(row: JobRow, usable: tuple[str, ...], asked_milli: int, *, shared: boo
 
 
 def _refuse_elsewhere(client: Client, row: JobRow, devices: Sequence[DeviceRow]) -> None:
-    """Raises Refused where the reserved GPUs are on another host; the nodes of a mock file are all on this one."""
+    """Raises Refused if the reserved GPUs are on another host. The nodes of a mock file are all on this host."""
     from corral.gpu.reading import uuids_of_driver
     from corral.gpu.this_host import nodes_here
 
@@ -160,7 +160,7 @@ def _refuse_elsewhere(client: Client, row: JobRow, devices: Sequence[DeviceRow])
 
 
 def _wait_for(client: Client, row: JobRow, choice: Choice, devices: Sequence[DeviceRow]) -> tuple[str, ...]:
-    """Lock the GPUs for the command. Says once what it waits for. Raises Conflict if the reservation ends meanwhile."""
+    """Lock the GPUs for the command. Say once what it waits for. Raises Conflict if the reservation ends before."""
     pause_s, said = _FIRST_PAUSE_S, False
     while True:
         held, busy = take(choice)
@@ -178,9 +178,9 @@ def _wait_for(client: Client, row: JobRow, choice: Choice, devices: Sequence[Dev
 
 
 def take(choice: Choice) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(UUIDs that are this process's now, those that others use). All that is wanted, or none.
+    """Lock the wanted number of GPUs, or none. Return the UUIDs that this process holds, and those that others use.
 
-    The locks stay with this process and what it starts, until the last of them has ended.
+    The locks stay with this process and its children until the last of them has ended.
     """
     from corral.gpu import lock_files
 
@@ -224,7 +224,7 @@ def _variables(row: JobRow, held: Sequence[str], vendor: "Vendor") -> dict[str, 
 def _become(words: Sequence[str], options: RequestOptions, variables: Mapping[str, str]) -> NoReturn:
     """Execute the command in place of this process."""
     given = {name: None if value is None else str(value) for name, value in options.get("env", {}).items()}
-    environment(given, "--env")  # refuses what is no variable
+    environment(given, "--env")  # refuses invalid variables
     env = {**os.environ, **{name: value for name, value in given.items() if value is not None}, **variables}
     workdir = options.get("workdir")
     try:
@@ -233,7 +233,7 @@ def _become(words: Sequence[str], options: RequestOptions, variables: Mapping[st
     except OSError as error:
         raise Refused(f"--workdir: cannot enter {workdir}: {error.strerror}", field="--workdir") from error
     sys.stdout.flush()
-    # Python ignores these, and what is executed would go on doing so.
+    # Python ignores these signals, and the executed program would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     try:

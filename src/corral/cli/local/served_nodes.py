@@ -1,4 +1,4 @@
-"""The nodes of the server that answers, as settings are checked against them."""
+"""The nodes of the running server, in the form that checks of settings need."""
 
 from corral.client import Client
 from corral.core.model.answers.devices import DeviceRow
@@ -6,7 +6,7 @@ from corral.core.model.devices.device import Device, Node
 
 
 def served_nodes(client: Client) -> list[Node]:
-    """Its nodes with their devices; of one that never answered the name alone. Raises CorralError."""
+    """The server's nodes with their devices. A node that never answered has no devices. Raises CorralError."""
     devices: dict[str, list[Device]] = {row.name: [] for row in client.nodes.list()}
     for row in client.devices.list():
         devices.setdefault(row.node or "", []).append(_device(row))

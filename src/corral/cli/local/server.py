@@ -1,4 +1,4 @@
-"""`corral up`, `down` and `version`: starts and stops the server."""
+"""`corral up` and `down`: start and stop the server."""
 
 import os
 import pwd
@@ -83,12 +83,12 @@ def down(given: serving.DownCommand) -> None:
 
 
 def described_box(name: str = "8gpu") -> Path:
-    """A description of mock devices that comes with Corral: `8gpu`, or `cluster` of four nodes."""
+    """A file of mock devices that comes with Corral: `8gpu`, or `cluster` with four nodes."""
     return Path(corral.__file__).parent / "host" / "telemetry" / "data" / f"mock-{name}.toml"
 
 
 def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[str]:
-    """What starts the server. Raises Refused when the home or the file cannot be used."""
+    """The command that starts the server. Raises Refused if the home or the file cannot be used."""
     if mock is not None and str(mock) == "cluster":
         mock = described_box("cluster")
     if mock is not None and not mock.is_file():
@@ -105,17 +105,17 @@ def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[st
 
 
 def own_python() -> list[str]:
-    """This interpreter, for another process of Corral's: it takes no module from the directory that this is typed in.
+    """This interpreter for another process of Corral. It imports no module from the current directory.
 
-    Nor from the user's PYTHONPATH, if this process does not: what `make install` installs does not.
+    It also ignores the user's PYTHONPATH if this process does. An installation by `make install` ignores it.
     """
     return [sys.executable, "-I" if sys.flags.isolated else "-P"]
 
 
 def make_home(home: Home) -> None:
-    """Make the home's directory where there is none. Raises BackendFailed."""
+    """Make the home's directory if it does not exist. Raises BackendFailed."""
     try:
-        # Others reach the socket of root's server; what else is in there opens to its owner alone.
+        # Other users must reach the socket of root's server. All other files there are private to their owner.
         home.root.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise _unusable(home, error) from error
@@ -127,13 +127,14 @@ def _unusable(home: Home, error: OSError) -> BackendFailed:
 
 
 def start_detached(home: Home, command: list[str]) -> int:
-    """Start a server in a session of its own, and return its pid once it answers. What it remarks then is said.
+    """Start a server in its own session, say its remarks, and return its pid once it answers.
 
-    What it says from then on goes to the home's server.log. Raises BackendFailed with its own words if it cannot start.
+    Its later messages go to the home's server.log. Raises BackendFailed with the server's own message if it cannot
+    start.
     """
     make_home(home)
     try:
-        # Without waiting: a job of a plain user's server may leave a fifo there, which nobody ever reads.
+        # O_NONBLOCK: a job of an ordinary user's server may have left a fifo there, which nobody ever reads.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
         log = os.fdopen(os.open(home.server_log, flags, 0o600), "ab")
     except OSError as error:
@@ -163,9 +164,9 @@ def start_detached(home: Home, command: list[str]) -> int:
 
 
 def server_pid(home: Home) -> int | None:
-    """The pid of the server that runs in `home`; None if there is none (a pid file that a dead one left is no sign).
+    """The pid of the server that runs in `home`; None if there is none. The pid file of a dead server does not count.
 
-    A server whose pid file is another user's to read, or gone, is asked.
+    If the pid file is unreadable or gone, the server itself is asked.
     """
     pid = read_pid(home.pid_file)
     if pid is not None and _serves(pid, home):
@@ -188,16 +189,16 @@ def _serves(pid: int, home: Home) -> bool:
 
 
 def answering(home: Home) -> ServerInfo | None:
-    """What the server that answers in this home says of itself; None when none does."""
+    """The description of the server that answers in this home; None if none does."""
     with suppress(CorralError), Client(home.root) as client:
         return client.server()
     return None
 
 
 def another_owner(home: Home) -> str | None:
-    """The name of the user whose home this is, if that is another and this one may not write there.
+    """The name of the home's owner, if that is another user and this user may not write there.
 
-    Of a home in a directory that this user may not enter, that directory's owner.
+    If this user may not enter the home's directory, the owner of the closed directory.
     """
     owner = _owner_id(home.root)
     if owner is None or owner == os.geteuid() or os.access(home.root, os.W_OK | os.X_OK):
@@ -220,7 +221,7 @@ def _owner_id(root: Path) -> int | None:
 
 
 def refuse_home_of_another(home: Home) -> None:
-    """Raises Conflict when this user can start no server there because it is another's."""
+    """Raises Conflict if this user cannot start a server there because the home is another user's."""
     owner = another_owner(home)
     if owner is None:
         return
@@ -235,7 +236,7 @@ def refuse_home_of_another(home: Home) -> None:
 
 
 def stop_server(home: Home, pid: int) -> None:
-    """Ask the server to stop and wait until it is gone. Raises BackendFailed if it does not go."""
+    """Ask the server to stop and wait until it is gone. Raises BackendFailed if it does not stop."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -259,7 +260,7 @@ def _local_home() -> Home:
 
 
 def _last_line(path: Path, start: int) -> str:
-    """The last line that was added to a file since it was `start` bytes long."""
+    """The last line that was added to a file after it was `start` bytes long."""
     with path.open("rb") as file:
         file.seek(start)
         lines = file.read().decode(errors="replace").split("\n")
@@ -267,7 +268,7 @@ def _last_line(path: Path, start: int) -> str:
 
 
 def _remarks_and_outcome(fd: int, timeout_s: float) -> list[str]:
-    """The lines that come through `fd`, the last of which is no remark; "" where it is closed before, or too late."""
+    """The lines from `fd`; the last one is not a remark. It is "" if `fd` is closed early or the time is up."""
     received, deadline = b"", time.monotonic() + timeout_s
     while True:
         if not select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:

@@ -1,4 +1,4 @@
-"""`corral simulate`: replays recorded or generated jobs with the scheduler's own code, without a server."""
+"""`corral simulate`: replay recorded or generated jobs with the scheduler's own code, without a server."""
 
 import json
 import logging
@@ -225,7 +225,7 @@ def scale(given: simulating.SimulateScaleCommand) -> None:
 
 
 class _Warnings(logging.Handler):
-    """Counts what is logged: on a terminal it would run into the progress line."""
+    """Counts log records in place of printing them, which would disturb the progress line on a terminal."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -237,7 +237,7 @@ class _Warnings(logging.Handler):
 
 @contextmanager
 def _counted_warnings() -> Iterator[_Warnings]:
-    """What the servers of a simulation warn of is counted in place of being written, unless it is asked for."""
+    """Count the warnings of simulated servers. They are printed only if CORRAL_DEBUG is set."""
     warnings = _Warnings()
     if os.environ.get("CORRAL_DEBUG"):
         log_to_stderr()
@@ -251,7 +251,7 @@ def _counted_warnings() -> Iterator[_Warnings]:
 def _run_each(
     records: Mapping[str, R], html: Path | None, run: "Callable[[str, R | None, Progress], dict[str, Any]]"
 ) -> dict[str, dict[str, Any]]:
-    """The report of each of these names, told as far as it is; `run` gets its record only where there is a page."""
+    """The report for each of these names, with a progress line. `run` gets its record only if there will be a page."""
     with ProgressLine() as line:
         return {
             name: run(name, None if html is None else record, _shown_on(line, name, records))
@@ -260,13 +260,13 @@ def _run_each(
 
 
 def _shown_on(line: ProgressLine, name: str, names: Collection[str] = ()) -> "Progress":
-    """Shows how far the simulation of this name is, and which of several it is."""
+    """A function that shows the progress of the named simulation, and its number among several."""
     which = f"{name} ({list(names).index(name) + 1} of {len(names)})" if len(names) > 1 else name
     return lambda done, total: line.show(done, total, f"{which}: {done} of {total} jobs")
 
 
 def _names(text: str, flag: str) -> list[str]:
-    """The names of a list such as fgd,corral; each once."""
+    """The names in a list such as fgd,corral; each once. Raises Refused for an empty name."""
     names = [name.strip() for name in text.split(",")]
     if not all(names):
         raise Refused(f"{flag}: {text!r} has an empty name in it; write one, or several as in fcfs,corral", field=flag)
@@ -318,7 +318,7 @@ def _write_queue(
     units: str = "GPUs",
     waiters: str = "user",
 ) -> None:
-    """Write the report, and its HTML page if one is wanted."""
+    """Write the report, and its HTML page if requested."""
     if html is not None:
         from corral.sim.reports.report import queue_page
 

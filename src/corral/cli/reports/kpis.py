@@ -28,7 +28,7 @@ TITLES = {
     "error_rates": "ERR",
     "hardware_failures": "HW",
 }
-"""The columns of a table by group, in which the server's response time has no place."""
+"""The columns of a table by group. The server's response time is left out."""
 
 _NARROW_UNITS = {"%": "%", "C": "C", "W": "W", "jobs/h": ""}
 
@@ -47,7 +47,7 @@ def kpis(given: measuring.KpisCommand) -> None:
 
 
 def pool_lines(found: Kpis) -> Iterator[str]:
-    """A table with the value of each figure and what it is."""
+    """A table with the value and the formula of each figure."""
     table = TextTable(["KPI", "VALUE", "IS"], numeric=["VALUE"])
     kpis: dict[str, Kpi] = {field.name: getattr(found, field.name) for field in fields(KpiSet)}
     taken = max(map(len, kpis)) + max(len(shown(kpi)) for kpi in kpis.values()) + 4
@@ -78,7 +78,7 @@ def group_lines(found: Kpis) -> Iterator[str]:
 
 
 def shown(kpi: Kpi, *, narrow: bool = False) -> str:
-    """The value with its unit, "-" where nothing was measured; `narrow` is for a column."""
+    """The value with its unit; "-" if nothing was measured. `narrow` is the form for a column."""
     value = kpi.value
     if value is None:
         return "-"

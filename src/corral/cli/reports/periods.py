@@ -1,4 +1,4 @@
-"""Periods of the past as people name them, from day to day and month by month, in this machine's time zone."""
+"""Past periods as people write them, by day and by month, in this machine's time zone."""
 
 import re
 import time
@@ -17,7 +17,7 @@ MOST_MONTHS = 600
 
 
 class Period(NamedTuple):
-    """From a moment up to another, in Unix seconds; `month` is the one that it is of, such as 2026-10."""
+    """A period from a moment up to another, in Unix seconds. `month` is the month that contains it, such as 2026-10."""
 
     since: float
     until: float
@@ -25,9 +25,9 @@ class Period(NamedTuple):
 
 
 def parse_past(text: str, now: float, *, field: str) -> float:
-    """Unix seconds of a moment of the past: 2026-10, 2026-10-01, 2026-10-01T08:00, 08:00, now, or 30d for so long ago.
+    """A past moment in Unix seconds: 2026-10, 2026-10-01, 2026-10-01T08:00, 08:00, now, or 30d for 30 days ago.
 
-    A month or a day begins at its midnight. A time without a day is the last one that was so late. Raises Refused.
+    A month or a day begins at its midnight. A time without a day means its last occurrence. Raises Refused.
     """
     given = text.strip()
     if given == "now":
@@ -53,7 +53,7 @@ def parse_past(text: str, now: float, *, field: str) -> float:
 
 
 def months_of(period: Period) -> Iterator[Period]:
-    """The period in pieces of at most a month, each of one month. Raises Refused where they are too many."""
+    """The period in pieces, each within one month. Raises Refused if there are too many."""
     at, number = period.since, 0
     while at < period.until:
         first = datetime.fromtimestamp(at).astimezone()
@@ -66,7 +66,7 @@ def months_of(period: Period) -> Iterator[Period]:
 
 
 def period_of(since: str | None, begin: str | None, until: str | None, *, default: str = "7d") -> Period:
-    """The period that --since, --from and --until say, by default the last so long. Raises Refused."""
+    """The period in --since, --from and --until; by default the last `default`. Raises Refused."""
     now = time.time()
     end = now if until is None else min(now, parse_past(until, now, field="--until"))
     if begin is not None and since is not None:

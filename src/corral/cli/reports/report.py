@@ -1,4 +1,4 @@
-"""`corral report`: GPU-hours granted, used, idle and wasted, energy and cost, by whatever they are asked for."""
+"""`corral report`: GPU-hours granted, used, idle and wasted, energy and cost, grouped by chosen keys."""
 
 import csv
 import sys
@@ -16,7 +16,7 @@ from corral.formatting.times import clock_time
 
 NAME_COLUMNS = 14
 GRID = {"hour", "weekday"}
-"""By both, and nothing else, a table has a row for each hour and a column for each weekday."""
+"""With exactly these two keys, the table has a row for each hour and a column for each weekday."""
 
 _FIGURES = (
     *("gpu_hours", "used_hours", "idle_hours", "unmetered_hours", "wasted_hours", "reserved_hours"),
@@ -59,7 +59,7 @@ def _show_waste(period: Period, *, as_json: bool, plain: bool) -> None:
 
 
 def write_csv(found: Report) -> None:
-    """A line for each row with all its figures; what is not known is empty."""
+    """Write a line for each row with all its figures. Unknown figures are empty."""
     out = csv.writer(sys.stdout, lineterminator="\n")
     rows = [*found.rows, *([found.others] if found.others is not None else [])]
     names = list(dict.fromkeys(name for row in rows for name in row.names)) or list(found.by)
@@ -71,12 +71,12 @@ def write_csv(found: Report) -> None:
 
 
 def number(value: float) -> str:
-    """With nine digits after the point: less than a millisecond of an hour."""
+    """A number with up to nine digits after the point. In hours, that is less than a millisecond."""
     return f"{value:.9f}".rstrip("0").rstrip(".")
 
 
 def report_lines(found: Report) -> Iterator[str]:
-    """A table, and what else there is to say."""
+    """A table, and remarks on it."""
     if not found.rows:
         yield f"no GPU was granted since {clock_time(found.since)}"
         return
@@ -145,5 +145,5 @@ def _cell(row: ReportRow | None) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """A part of the whole; "-" where there is nothing."""
+    """A part of the whole in percent; "-" if the whole is zero."""
     return f"{100 * part / whole:.0f}%" if whole else "-"

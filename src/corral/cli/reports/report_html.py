@@ -1,4 +1,4 @@
-"""A report as one page of HTML that needs nothing else: no script, no font, no picture of anybody's."""
+"""A report as a single page of HTML that loads nothing: no script, no font, no picture."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
@@ -49,7 +49,7 @@ _KEYS = (
 
 
 def page_of(found: Report) -> str:
-    """The page. Whatever users chose is escaped; nothing in it is loaded or run."""
+    """The page. All texts of users are escaped. The page loads and runs nothing."""
     return "".join(f"{line}\n" for line in _lines(found))
 
 

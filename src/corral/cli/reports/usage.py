@@ -40,7 +40,7 @@ def usage(given: measuring.UsageCommand) -> None:
 
 
 def _keys(by: str) -> tuple[bool, UsageBy | None]:
-    """Whether it is by month, and by what else. Raises Refused."""
+    """Whether to group by month, and the other key if any. Raises Refused."""
     names = [name.strip() for name in by.split(",")]
     others = [name for name in names if name != MONTH]
     if len(set(names)) < len(names) or len(others) > 1 or not set(others) <= {one.value for one in UsageBy}:
@@ -57,7 +57,7 @@ def _as_json(by: str, period: Period, usages: Sequence[tuple[str | None, Usage]]
 
 
 def write_csv(usages: Sequence[tuple[str | None, Usage]]) -> None:
-    """A line for each row of each period, with all its figures; hours of slices are written 1g.10gb=2.5."""
+    """Write a line for each row of each period with all figures. Hours of slices are written as 1g.10gb=2.5."""
     monthly, by = usages[0][0] is not None, usages[0][1].by
     out = csv.writer(sys.stdout, lineterminator="\n")
     figures = [name for name in UsageRow.__dataclass_fields__ if name not in ("name", "slice_hours")]
@@ -76,14 +76,14 @@ def _number(value: float) -> str:
 
 
 def months_lines(usages: Sequence[tuple[str | None, Usage]]) -> list[str]:
-    """A table with the rows of each month in turn, and what else there is to say of them."""
+    """A table with the rows of each month in turn, and remarks on them."""
     if not any(row.gpu_hours or row.slice_hours for _, used in usages for row in used.rows):
         return [f"no GPU was used since {clock_time(usages[0][1].since)}"]
     return _table([(month, row) for month, used in usages for row in used.rows], usages[0][1].by)
 
 
 def usage_lines(used: Usage) -> list[str]:
-    """A table with a row for each and one for all, then what else there is to say of them."""
+    """A table with a row for each group and one for the total, and remarks on them."""
     if not used.rows:
         return [f"no GPU was used since {clock_time(used.since)}"]
     rows = [*used.rows, used.total] if len(used.rows) > 1 else used.rows
@@ -116,7 +116,7 @@ def _behind(row: UsageRow) -> tuple[str, str]:
 
 
 def _parts(whole: float, **hours: float) -> str:
-    """How much of the hours was what, in percent; parts that are nothing are left out."""
+    """The part of each kind of hours in percent. Parts that are zero are left out."""
     return ", ".join(f"{100 * part / whole:.0f}% {name}" for name, part in hours.items() if part) or "-"
 
 

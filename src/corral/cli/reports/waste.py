@@ -1,4 +1,4 @@
-"""Jobs that did not use what they were granted, for a person."""
+"""The report of jobs that did not use their whole grant, for a person."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ NAME_COLUMNS = 12
 
 
 def waste_lines(found: Waste) -> Iterator[str]:
-    """A table, and below it a command for each job that submits it with what would have done."""
+    """A table, and below it a command for each job that submits it with a sufficient request."""
     if not found.rows:
         yield f"no job is known to have had more than it used since {clock_time(found.since)}"
         return

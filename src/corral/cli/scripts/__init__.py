@@ -1,4 +1,4 @@
-"""Scripts of jobs: their header lines, also those of Slurm.
+"""Scripts of jobs: their header lines, including those of Slurm.
 
 Start with `script`.
 """

@@ -1,4 +1,4 @@
-"""Translates options of sbatch(1) into Corral's flags. Others are ignored and listed, or refused with their line."""
+"""Translate options of sbatch(1) into Corral's flags. Others are ignored and listed, or refused with their line."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ class Translated:
         flags: Corral's flags, each with its file and line for error messages.
         ignored: options that have no meaning here, as "--partition=gpu (line 3)".
         tasks: how many tasks the job has, on all of its nodes.
-        notes: how what an option does here differs from Slurm.
+        notes: differences between the effect of an option here and in Slurm.
         test_only: nothing is to be submitted.
     """
 
@@ -33,7 +33,7 @@ class Translated:
 
 
 def read_options(words: Sequence[str], file: str, line: int, mistakes: ScriptMistakes) -> dict[str, Said]:
-    """The options of one #SBATCH line by their long names. What is no option of sbatch is a mistake."""
+    """The options of one #SBATCH line by their long names. An unknown option is a mistake."""
     said = {}
     for option, value in _options(words):
         name = _SHORT.get(option, option.removeprefix("--"))
@@ -47,7 +47,7 @@ def read_options(words: Sequence[str], file: str, line: int, mistakes: ScriptMis
 
 
 def translate(said: Mapping[str, Said], site: Site, mistakes: ScriptMistakes) -> Translated:
-    """Corral's flags for these options. Options that contradict or cannot be honoured here are mistakes."""
+    """Corral's flags for these options. Options that contradict each other or are not supported here are mistakes."""
     flags: list[tuple[list[str], str]] = []
     ignored, notes = [], []
     for name, one in said.items():
@@ -67,10 +67,10 @@ def translate(said: Mapping[str, Said], site: Site, mistakes: ScriptMistakes) ->
 
 
 def marked(submission: Submission, tasks: int) -> Submission:
-    """The submission of a script with so many tasks that is to find the variables of Slurm.
+    """The submission of a script with this many tasks that expects Slurm's variables.
 
-    The server makes them, and is told what it cannot know: of an array how many elements it has, the first, the last
-    and the step between them.
+    The server makes the variables. This adds what the server cannot know about an array: the number of elements, the
+    first, the last, and the step between them.
     """
     said = [tasks]
     if submission.elements is not None:
@@ -115,7 +115,7 @@ RESOURCES = frozenset(
     {"constraint", "cpus-per-gpu", "cpus-per-task", "exclusive", "gpus", "gpus-per-node", "gpus-per-task", "gres",
      "mem", "mem-per-cpu", "mem-per-gpu", "mincpus", "nodes", "ntasks", "ntasks-per-node", "tmp"}
 )  # fmt: skip
-"""Options that are read together: how much a job needs, and where."""
+"""Options that are read together: the resources of a job, and its nodes."""
 
 REFUSED = {
     "bb": "there are no burst buffers; remove it",
@@ -133,7 +133,7 @@ REFUSED = {
     "uid": "a job runs as who submits it; remove it, or submit it as that user",
     "wrap": "it replaces the script by a command; submit that instead: corral submit -- sh -c '...'",
 }
-"""Options that would give a job less than it asked for if they were ignored, and what to write instead."""
+"""Options that would give a job less than it asked for if they were ignored, with their alternatives."""
 
 IGNORED = frozenset(
     {"account", "acctg-freq", "batch", "cluster-constraint", "clusters", "comment", "container-id",
@@ -146,6 +146,6 @@ IGNORED = frozenset(
      "thread-spec", "threads-per-core", "time-min", "use-min-nodes", "verbose", "wait", "wait-all-nodes",
      "wckey"}
 )  # fmt: skip
-"""Options that change neither what a job gets here nor how long it may run."""
+"""Options that change neither the job's resources here nor its time limit."""
 
 _KNOWN = sorted({*MEANINGS, *RESOURCES, *REFUSED, *IGNORED})

@@ -1,7 +1,7 @@
-"""What --constraint of sbatch(1) asks of nodes, in GPU models and labels.
+"""Translate --constraint of sbatch(1) into GPU models and labels of nodes.
 
-Slurm has features of nodes by one word. Here such a word is one of a GPU model, or a label of a node by its key or its
-value: the site knows which.
+In Slurm, one word names a feature of nodes. Here the word is a part of a GPU model, or a label of a node by its key or
+its value. The site's data decide which.
 """
 
 import re
@@ -17,9 +17,10 @@ _MOST_SHOWN = 8
 
 
 def constraint_flags(one: Said, model: str | None, site: Site) -> list[str]:
-    """Flags for a constraint: models, of which any alternative will do, and labels. `model` is asked for elsewhere.
+    """Flags for a constraint: alternative models, and labels. `model` is the model that another option asks for.
 
-    As in sbatch & and | are read from left to right. Raises Refused for what cannot be said here, with what can.
+    As in sbatch, & and | are read from left to right. Raises Refused for an unsupported constraint, with the supported
+    forms.
     """
     bare = re.sub(r"^\[([^\[\]]*)\]", r"\1", (one.value or "").replace(" ", ""))
     parts = re.split(r"([&|])", bare)
@@ -56,7 +57,7 @@ def constraint_flags(one: Said, model: str | None, site: Site) -> list[str]:
 
 
 def _label(word: str, one: Said, site: Site) -> str | None:
-    """The label that a word means, None where it is one of a GPU model, or of none that is here."""
+    """The label that a word means. None if the word belongs to a GPU model, or to nothing here."""
     if "=" in word:
         return word
     if not site.models or any(model_matches((word,), model) for model in site.models):
@@ -75,7 +76,7 @@ def _label(word: str, one: Said, site: Site) -> str | None:
 
 
 def _refuse_unknown(words: list[str], one: Said, site: Site) -> None:
-    """Raises Refused for the first word that nothing here is called by. If all are known, no GPU has them together."""
+    """Raises Refused for the first unknown word. If all words are known, no GPU here matches them together."""
     known = sorted(f"{key}={value}" for key, value in site.labels)
     labels = f"of {', '.join(known[:_MOST_SHOWN])}" if known else "(no node here has any)"
     for word in words:

@@ -1,4 +1,4 @@
-"""What each option of sbatch(1) that is read by itself means here, in Corral's flags."""
+"""The translation of each independent option of sbatch(1) into Corral's flags."""
 
 import re
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _SIGNALS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _CONDITIONS = {"after": "start:", "afterany": "any:", "afterok": "", "afternotok": "notok:", "aftercorr": "corr:"}
 
 Meaning = Callable[[str | None, str, Site], list[str] | None]
-"""Flags for a value that stands at a place (file, line and option); None where it has no meaning at this site."""
+"""The flags for a value at a place (file, line and option). None if it has no meaning at this site."""
 
 
 def _passing(flag: str) -> Meaning:
@@ -42,7 +42,7 @@ def _time(value: str | None, where: str, site: Site) -> list[str]:
 
 
 def _dependency(value: str | None, where: str, site: Site) -> list[str]:
-    """Dependencies, all with commas between them or any with question marks."""
+    """Dependencies: commas mean all of them, question marks any of them."""
     text = _required(value, where)
     if "," in text and "?" in text:
         raise Refused(
@@ -75,7 +75,7 @@ def _nice(value: str | None, where: str, site: Site) -> list[str]:
 
 
 def _signal(value: str | None, where: str, site: Site) -> list[str]:
-    """With B: it is for the batch shell alone, and without for all but that. R: has no meaning here."""
+    """A checkpoint signal. With B: only for the batch shell, without B: only for the others. R: has no meaning here."""
     found = _SIGNAL.fullmatch(_required(value, where))
     name = None if found is None else _SIGNALS.get(found[2].upper().removeprefix("SIG"), found[2])
     if found is None or name is None or name.upper().removeprefix("SIG") not in _SIGNALS.values():
@@ -87,7 +87,7 @@ def _signal(value: str | None, where: str, site: Site) -> list[str]:
 
 
 def _mail_type(value: str | None, where: str, site: Site) -> list[str] | None:
-    """Told through the user's channel, of what there is here; None where nothing of it has a meaning."""
+    """Notifications through the user's channel, for the supported events. None if no requested event is supported."""
     wanted = {word.strip().upper() for word in _required(value, where).split(",")}
     if wanted == {"NONE"}:
         return []
@@ -103,7 +103,7 @@ def _open_mode(value: str | None, where: str, site: Site) -> list[str]:
 
 
 def _export(value: str | None, where: str, site: Site) -> list[str]:
-    """Variables that are set. All others are the job's anyway, those that are named among them."""
+    """The variables that are set. The job gets all other variables anyway, including those that are only named."""
     settings = [one.partition("=") for one in _SETTING.findall(_required(value, where))]
     return [word for name, equals, text in settings if equals for word in ("--env", f"{name}={_unquoted(text)}")]
 
@@ -130,14 +130,14 @@ def _nodes(flag: str) -> Meaning:
 
 
 def export_note(value: str) -> str | None:
-    """What differs from Slurm where a script names the variables that it wants."""
+    """The difference from Slurm if a script names the variables that it wants."""
     if value.partition(",")[0].upper() == "ALL":
         return None
     return "unlike in Slurm the job keeps the rest of your environment; unset in the script what it must not have"
 
 
 def nodelist_note(value: str) -> str | None:
-    """What differs from Slurm where a script names several nodes."""
+    """The difference from Slurm if a script names several nodes."""
     if len(expand_hosts(value)) == 1:
         return None
     return "the job runs on as many of these nodes as it needs; Slurm would give it all of them"
@@ -168,4 +168,4 @@ MEANINGS: dict[str, Meaning] = {
 }
 
 NOTES: dict[str, Callable[[str], str | None]] = {"export": export_note, "nodelist": nodelist_note}
-"""What is to be said of a value that means something else in Slurm; None where nothing is."""
+"""Notes on values that mean something else in Slurm. A function returns None if there is no difference."""

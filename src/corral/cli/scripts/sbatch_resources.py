@@ -1,7 +1,7 @@
-"""Translates the resources of #SBATCH lines, which count tasks and nodes, into Corral's flags.
+"""Translate the resources of #SBATCH lines, which count tasks and nodes, into Corral's flags.
 
-The tasks of one node become one member of a gang, with the GPUs, cores and memory of all of them. N nodes are a gang
-of N members, each on a node of its own. A job on one node is not a gang.
+The tasks of one node become one member of a gang, with the GPUs, cores and memory of all of them. N nodes are a gang of
+N members, each on a node of its own. A job on one node is not a gang.
 """
 
 import re
@@ -16,7 +16,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.units import DECIMAL, WHOLE, count_of, is_whole
 
 Flags = tuple[list[str], str]
-"""Flags, and the file and line they come from."""
+"""Flags, and the file and line from which they come."""
 
 _GPUS = re.compile(rf"(?:([A-Za-z][\w.-]*):)?({WHOLE})")
 _GRES = re.compile(rf"(?:gres[:/])?gpu(?:[:=]([A-Za-z][\w.-]*))?(?:[:=]({WHOLE}))?(?:\(.*\))?")
@@ -28,7 +28,7 @@ _MIB_PER_UNIT = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 def resource_flags(said: Mapping[str, Said], site: Site, mistakes: ScriptMistakes) -> tuple[tuple[Flags, ...], int]:
     """The flags for all resource options, and the number of tasks.
 
-    Options that make no sense, or contradict each other, are mistakes; of contradictions both options are named.
+    Options that are invalid or contradict each other are mistakes. A contradiction names both options.
     """
     flags: list[Flags] = []
     tasks, gpus = 1, None
@@ -48,7 +48,7 @@ def resource_flags(said: Mapping[str, Said], site: Site, mistakes: ScriptMistake
 
 
 def _all_readable(said: Mapping[str, Said], mistakes: ScriptMistakes) -> bool:
-    """Whether each option makes sense by itself: else contradictions would be found that there are not."""
+    """Whether each option is valid by itself. An invalid option would lead to false contradictions."""
     names = [name for name in said if name in _READERS]
     read = []
     for name in names:
@@ -58,7 +58,7 @@ def _all_readable(said: Mapping[str, Said], mistakes: ScriptMistakes) -> bool:
 
 
 def _devices(said: Mapping[str, Said], layout: "_Layout", gpus: "_Gpus | None") -> list[Flags]:
-    """How many GPUs of which model, on how many nodes."""
+    """The flags for the number and model of GPUs, and for the number of nodes."""
     flags: list[Flags] = []
     if "exclusive" in said:
         flags.append((_exclusive(said["exclusive"], gpus), said["exclusive"].where))
@@ -72,7 +72,7 @@ def _devices(said: Mapping[str, Said], layout: "_Layout", gpus: "_Gpus | None") 
 
 
 def _with_tasks_by_gpus(said: Mapping[str, Said], layout: "_Layout", gpus: "_Gpus | None") -> "_Layout":
-    """The layout with as many tasks as the GPUs make up, where these say it."""
+    """The layout with the number of tasks that follows from the GPUs, if the GPUs determine it."""
     if gpus is None or layout.counted or "gpus-per-task" not in said:
         return layout
     each = _gpu_count(said["gpus-per-task"])[1]
@@ -129,7 +129,7 @@ def _count(one: Said | None) -> int | None:
 
 @dataclass(frozen=True)
 class _Gpus:
-    """GPUs of a node, their model, and the option that says so."""
+    """GPUs of one node, their model, and the option that states them."""
 
     on_node: int
     model: str | None
@@ -137,12 +137,12 @@ class _Gpus:
 
 
 def _gpus(said: Mapping[str, Said], layout: _Layout) -> _Gpus | None:
-    """The GPUs of one node that all options about GPUs amount to; None if there is no such option."""
+    """The GPUs of one node according to all options about GPUs. None if there is no such option."""
     totals: list[tuple[int, Said]] = []
     models: dict[str, Said] = {}
     times = {"gpus": 1, "gpus-per-node": layout.nodes, "gres": layout.nodes, "gpus-per-task": layout.tasks}
     if "gpus-per-task" in said and "gpus" in said and not layout.counted:
-        times["gpus-per-task"] = 0  # then the number of GPUs says how many tasks there are
+        times["gpus-per-task"] = 0  # then the number of GPUs determines the number of tasks
     for name, factor in times.items():
         found = None if name not in said else _gres(said[name]) if name == "gres" else _gpu_count(said[name])
         if found is None:
@@ -195,7 +195,7 @@ def _gres(one: Said) -> tuple[str | None, int] | None:
 
 
 def _exclusive(one: Said, gpus: "_Gpus | None") -> list[str]:
-    """The whole node, whatever smaller number is asked for besides."""
+    """The flag for whole nodes, even if another option asks for fewer GPUs."""
     if one.value is not None:
         raise Refused(f"{one.where}: a node is either shared or not; remove {one.value!r}")
     if gpus is not None and not gpus.on_node:
@@ -204,7 +204,7 @@ def _exclusive(one: Said, gpus: "_Gpus | None") -> list[str]:
 
 
 def _host(said: Mapping[str, Said], layout: _Layout, gpus: int) -> list[Flags]:
-    """Cores and memory of one node."""
+    """The flags for cores, memory and disk of one node."""
     flags: list[Flags] = []
     by_task, by_gpu = _count(said.get("cpus-per-task")), _count(said.get("cpus-per-gpu"))
     if by_task and by_gpu:
@@ -254,4 +254,4 @@ _READERS: Mapping[str, Callable[[Said], object]] = {
     "nodes": _nodes,
     "gres": _gres,
 }
-"""How the value of each option is read, where that does not depend on the others."""
+"""The readers of options whose value does not depend on other options."""

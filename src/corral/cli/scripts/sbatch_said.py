@@ -1,11 +1,11 @@
-"""An option of sbatch(1) as a script says it."""
+"""An option of sbatch(1) as it is written in a script."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Said:
-    """An option as written in a script: `option` as it is spelled, `where` with file and line."""
+    """An option as written in a script: `option` with its spelling, `where` with file and line."""
 
     value: str | None
     option: str

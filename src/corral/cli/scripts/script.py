@@ -1,4 +1,4 @@
-"""Reads a script for `submit`: its interpreter, and the #CORRAL and #SBATCH lines at its top."""
+"""Read a script for `submit`: its interpreter, and the #CORRAL and #SBATCH lines at its top."""
 
 import os
 import shlex
@@ -38,14 +38,14 @@ class Script:
 
     Attributes:
         command: the command line that runs it.
-        flags: what its header asks for; #CORRAL lines win over #SBATCH lines.
-        origins: where the header says it, by the names of the flags: "job.sh, line 3".
-        text: what it says, for that to be run; None where it is not kept.
+        flags: the flags in its header; #CORRAL lines override #SBATCH lines.
+        origins: the places of the flags in the header, by the names of the flags: "job.sh, line 3".
+        text: the text of the script, which is run; None if it is not kept.
         ignored: #SBATCH options that have no meaning here, as "--partition=gpu (line 3)".
-        slurm_tasks: how many tasks its #SBATCH lines ask for; None if it has no such lines. With them it may expect the
-            variables that Slurm sets.
-        warnings: what will not work as it stands, and what to do.
-        test_only: it says that nothing is to be submitted.
+        slurm_tasks: the number of tasks in its #SBATCH lines; None if it has no such lines. With them, the script may
+            expect the variables that Slurm sets.
+        warnings: parts that will not work, and what to do.
+        test_only: the header says that nothing is to be submitted.
     """
 
     command: tuple[str, ...]
@@ -59,12 +59,12 @@ class Script:
 
 
 def read_script(path: str, arguments: Sequence[str] = (), given: SubmitFlags = NOTHING, site: Site = SERVER) -> Script:
-    """The script at `path`, or in standard input where that is "-", to be run with `arguments`.
+    """The script at `path`, or in standard input if that is "-", to be run with `arguments`.
 
-    `given` are the flags of the command line, beside which those of its header must make sense.
+    `given` are the flags of the command line. The flags of the header must be valid together with them.
 
-    Raises Refused when it cannot be read, does not say what runs it, or its header has a mistake: with its line, and
-    Mistaken for several.
+    Raises Refused if the script cannot be read, names no interpreter, or has a mistake in its header, with the line.
+    Raises Mistaken for several mistakes.
     """
     if path == STANDARD_INPUT:
         return _from_standard_input(sys.stdin.buffer.read(MOST_BYTES + 1), arguments, given, site)
@@ -85,7 +85,7 @@ def read_script(path: str, arguments: Sequence[str] = (), given: SubmitFlags = N
 
 
 def _from_standard_input(data: bytes, arguments: Sequence[str], given: SubmitFlags, site: Site) -> Script:
-    """The script that was read from standard input. It is called "stdin" unless its header names it."""
+    """The script from standard input. Its name is "stdin" unless its header names it."""
     text = data.decode(errors="surrogateescape")
     if (why_not := why_not_kept(text)) is not None:
         raise Refused(
@@ -102,7 +102,7 @@ def _from_standard_input(data: bytes, arguments: Sequence[str], given: SubmitFla
 
 
 def _script(text: str, where: str, runs: tuple[str, ...], given: SubmitFlags, site: Site) -> Script:
-    """The script with this text, which `runs` runs."""
+    """The script with this text. `runs` is the command that runs it."""
     mistakes, header, lines = ScriptMistakes(), Header(), text.splitlines()
     said: dict[str, Said] = {}
     for number, keyword, rest in header_lines(lines):
@@ -147,7 +147,7 @@ def _text(path: str, command: str) -> str:
 
 
 def _unread(lines: Sequence[str], where: str) -> Iterator[str]:
-    """A warning for each #CORRAL or #SBATCH line that comes after the first command."""
+    """A warning for each #CORRAL or #SBATCH line after the first command."""
     below = False
     for number, line in logical_lines(lines):
         words = line.split(None, 1)

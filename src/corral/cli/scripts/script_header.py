@@ -1,4 +1,4 @@
-"""What the lines at the top of a script ask for, and which line says it."""
+"""The flags in the lines at the top of a script, and the line of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,28 +15,28 @@ _OF_THE_SERVER = {
     "checkpoint_grace_s": "checkpoint_signal", "time_limit_s": "time", "begin_at": "begin", "excluded_nodes": "exclude",
     "nodes": "node", "disk_mib": "disk", "cpu_milli": "cpus", "host_memory_mib": "host_memory",
 }  # fmt: skip
-"""The flags for fields that the server names in its errors, where these are called otherwise."""
+"""Fields in the server's errors whose flags have other names."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """The flags, and where each stands: `origins` are by the names of the flags, as "job.sh, line 3: --gpus"."""
+    """The flags and their places: `origins` has them by the names of the flags, as "job.sh, line 3: --gpus"."""
 
     flags: SubmitFlags = field(default_factory=SubmitFlags)
     origins: Mapping[str, str] = field(default_factory=dict)
 
     def then(self, flags: SubmitFlags, where: str) -> "Header":
-        """With what a later line says, which counts where both say something."""
+        """The header with the flags of a later line, which override earlier ones."""
         origins = {**self.origins, **dict.fromkeys(_said(flags), where)}
         return Header(filled(flags, self.flags), origins)
 
     def or_else(self, flags: SubmitFlags, where: str) -> "Header":
-        """With what a line says that counts only where nothing was said so far."""
+        """The header with the flags of a line that count only if they were not given so far."""
         origins = {**dict.fromkeys(_said(flags), where), **self.origins}
         return Header(filled(self.flags, flags), origins)
 
     def check(self, given: SubmitFlags, mistakes: ScriptMistakes) -> None:
-        """Note each value of a line that cannot be meant beside the flags that are `given` on the command line."""
+        """Record each value of a line that is invalid together with the `given` flags of the command line."""
         left = filled(given, self.flags)
         while True:
             try:
@@ -45,13 +45,13 @@ class Header:
             except Refused as refused:
                 name = _flag_of(refused)
                 if name not in self.origins or getattr(left, name) in (getattr(given, name), getattr(_DEFAULTS, name)):
-                    return  # not about a line: it is told when the job is submitted
+                    return  # not about a line; it is reported when the job is submitted
                 mistakes.add(f"{self.origins[name]}: {refused}")
                 left = left.but(**{name: getattr(_DEFAULTS, name)})
 
 
 def at_its_line(refused: Refused, origins: Mapping[str, str]) -> Refused:
-    """The error, with the line of the script that it is about where there is one."""
+    """The error with the line of the script that it is about, if there is one."""
     where = origins.get(_flag_of(refused))
     return refused if where is None else type(refused)(f"{where}: {refused}", field=refused.field)
 

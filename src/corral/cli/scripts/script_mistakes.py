@@ -1,4 +1,4 @@
-"""ScriptMistakes in a script, collected so that all of them are told at once."""
+"""Mistakes in a script, collected so that all of them are reported at once."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ class Mistaken(Refused):
 
 
 class ScriptMistakes:
-    """What was found wrong so far."""
+    """The mistakes found so far."""
 
     def __init__(self) -> None:
         self._found: list[Refused] = []
@@ -25,19 +25,19 @@ class ScriptMistakes:
         return bool(self._found)
 
     def add(self, message: str) -> None:
-        """One more."""
+        """Add a mistake."""
         self._found.append(Refused(message))
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """What is refused within is one more, and what comes after is looked at all the same."""
+        """Record an error of the type Refused inside the context as a mistake, and continue after it."""
         try:
             yield
         except Refused as refused:
             self._found.append(refused)
 
     def refuse(self) -> None:
-        """Raises Refused for the one mistake, Mistaken for several, in the order of their lines."""
+        """Raises Refused for a single mistake, Mistaken for several, in the order of their lines."""
         if len(self._found) == 1:
             raise self._found[0]
         if self._found:

@@ -1,4 +1,4 @@
-"""Notices a NAME=VALUE where a command is expected: braces without quotes, of which a shell makes several words."""
+"""Detect a NAME=VALUE in the place of a command: a shell splits braces without quotes into several words."""
 
 import re
 

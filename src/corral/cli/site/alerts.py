@@ -1,4 +1,4 @@
-"""`corral alerts`: what fires, and what to do about being told of it."""
+"""`corral alerts`: list the alerts that fire, acknowledge and silence them, and test a channel."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -82,7 +82,7 @@ def unsilence(given: telling.AlertsUnsilenceCommand) -> None:
 
 
 def silence_line(row: "SilenceRow") -> str:
-    """What a new silence does, as a sentence without its full stop."""
+    """The effect of a new silence, as a sentence without its full stop."""
     whose = f" about jobs of {row.user}" if row.user else ""
     now = f", {count_of(row.alerts, 'alert')} now" if row.alerts else "; none that fires now matches"
     return printable(
@@ -101,7 +101,7 @@ def alert_lines(found: "AlertList") -> Iterator[str]:
 
 
 def _table(rows: "Sequence[AlertRow]") -> list[str]:
-    """A row for each alert; on a terminal its sentence goes on below."""
+    """A row for each alert. On a terminal, a long sentence continues below."""
     titles = ("ID", "SEVERITY", "SINCE", "RULE")
     table = TextTable((*titles, "WHAT"), limits={"RULE": _RULE_COLUMNS})
     columns = screen.room()

@@ -1,4 +1,4 @@
-"""`corral channels`: where users are told of their jobs, and whether that works."""
+"""`corral channels`: the channels through which users are notified of their jobs, and tests of them."""
 
 import sys
 
@@ -49,7 +49,7 @@ def remove(given: telling.ChannelsRemoveCommand) -> None:
 
 
 def test_channel(channel: str | None, *, json: bool) -> None:
-    """Send a message to a channel of the site, or to the caller's own, and print what came of it."""
+    """Test a channel of the site, or the caller's own, and print the result. On failure, exit with 1."""
     with Client() as client:
         told = client.channels.test(channel)
     if json:

@@ -1,4 +1,4 @@
-"""`corral config reload`: has the running server read its settings again."""
+"""`corral config reload`: let the running server read its settings again."""
 
 from corral.cli.commands import serving
 from corral.cli.screen import print_json, write_lines

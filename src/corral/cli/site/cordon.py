@@ -1,4 +1,4 @@
-"""`corral cordon` and `corral uncordon`: keep jobs from starting on a GPU or a node, and let them again."""
+"""`corral cordon` and `corral uncordon`: keep jobs from starting on a GPU or a node, and allow it again."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -46,13 +46,13 @@ def uncordon(given: gpus_and_nodes.UncordonCommand) -> None:
 
 
 def _nodes(client: Client) -> list[str]:
-    """The names that are not read as a GPU's index."""
+    """The node names that cannot be read as a GPU's index."""
     return [row.name for row in client.nodes.list() if not row.name.isdecimal()]
 
 
 @contextmanager
 def _naming_nodes(target: str, nodes: Sequence[str]) -> Iterator[None]:
-    """What is no GPU may be a node's name with a mistake: an error about it then names nodes."""
+    """Let errors about an unknown GPU name nodes, too: the target may be a misspelled node."""
     try:
         yield
     except NotFound as error:

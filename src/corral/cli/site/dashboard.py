@@ -1,4 +1,4 @@
-"""`corral dashboard`: opens the pages of the server in a browser."""
+"""`corral dashboard`: open the pages of the server in a browser."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ def dashboard(given: looking.DashboardCommand) -> None:
         return
     if not _has_screen() or not webbrowser.open(link.url):
         port = link.url.partition("127.0.0.1:")[2].partition("/")[0]
-        # Only root may listen on a low port, elsewhere too.
+        # Only root may listen on a low port, on the other machine too.
         near = int(port) + 8000 if int(port) < 1024 else int(port)
         changed = "" if near == int(port) else f", with {near} for {port}"
         forward = f"ssh -L {near}:127.0.0.1:{port} HOST"
@@ -27,5 +27,5 @@ def dashboard(given: looking.DashboardCommand) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether a browser would have a window: one in the terminal is not meant."""
+    """Whether a browser would have a window. A browser inside the terminal does not count."""
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,4 +1,4 @@
-"""`corral events`: what happens, a line each."""
+"""`corral events`: print each event as a line."""
 
 import sys
 import time
@@ -22,7 +22,7 @@ def events(given: looking.EventsCommand) -> None:
 
 
 def event_lines(event: Event) -> list[str]:
-    """A line for each row that changed, or for what the stream says of itself."""
+    """A line for each changed row, or for a message of the stream itself."""
     at = time.strftime("%H:%M:%S", time.localtime(event.at))
     head = f"{at} {'-' if event.id is None else event.id:>6} {event.topic:<7} {event.what:<12} "
     if not event.rows:

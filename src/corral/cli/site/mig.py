@@ -1,4 +1,4 @@
-"""`corral mig`: creates and deletes MIG slices. Shows what would be done unless --apply is given."""
+"""`corral mig`: create and delete MIG slices. Without --apply, it only shows the plan."""
 
 from corral.cli.commands import gpus_and_nodes
 from corral.cli.screen import print_json, write_lines

@@ -1,4 +1,4 @@
-"""`corral nodes` and `corral drain`: the nodes of the cluster, and emptying one."""
+"""`corral drain`: empty a node."""
 
 from corral.cli.commands import gpus_and_nodes
 from corral.cli.direct.list_nodes import node_line

@@ -1,4 +1,4 @@
-"""What a script for Slurm may name of a site: its queues, the models of its GPUs and the labels of its nodes."""
+"""The parts of a site that a Slurm script may name: queues, GPU models and labels of nodes."""
 
 from functools import cached_property
 from typing import Protocol
@@ -7,26 +7,26 @@ from corral.client import Client
 
 
 class Site(Protocol):
-    """A site as far as scripts name it."""
+    """The parts of a site that scripts may name."""
 
     @property
     def queues(self) -> frozenset[str]:
-        """The names of its queues."""
+        """The names of the site's queues."""
         ...
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models of its GPUs."""
+        """The models of the site's GPUs."""
         ...
 
     @property
     def labels(self) -> frozenset[tuple[str, str]]:
-        """The labels that its nodes have, with their values."""
+        """The labels of the site's nodes, with their values."""
         ...
 
 
 class SiteOfServer:
-    """What the server says, which is asked only for what a script needs."""
+    """The site as the server describes it. The server is asked only for the parts that a script needs."""
 
     @cached_property
     def queues(self) -> frozenset[str]:
@@ -45,4 +45,4 @@ class SiteOfServer:
 
 
 SERVER = SiteOfServer()
-"""The site that this command submits to."""
+"""The site to which this command submits."""

@@ -1,4 +1,4 @@
-"""`corral token`: creates, lists and revokes tokens for access over TCP."""
+"""`corral token`: create, list and revoke tokens for access over TCP."""
 
 import sys
 

@@ -27,7 +27,7 @@ def top(given: looking.TopCommand) -> None:
         )
     _require_textual()
     with Client() as client:
-        # Whoever may not be asked, or is not there, is told of before the terminal is taken.
+        # An absent server, or a missing permission, must be reported before the terminal is taken.
         client.server()
     from corral.tui.app import TopApp
 
@@ -50,7 +50,7 @@ def _frame() -> list[str]:
 
 
 def _require_textual() -> None:
-    """Raise CorralError where the extra `top` is not installed, with the command that adds it."""
+    """Raise CorralError if the extra `top` is not installed, with the command that adds it."""
     if importlib.util.find_spec("textual") is None:
         from corral.cli.server_part import install_command
 

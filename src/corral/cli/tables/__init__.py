@@ -1,4 +1,4 @@
-"""What commands print: tables of jobs and GPUs, bars and cells.
+"""The printed form of jobs and GPUs: tables, bars and cells.
 
 Start with `text_table`.
 """

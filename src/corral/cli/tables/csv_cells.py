@@ -5,11 +5,11 @@ from datetime import datetime
 from corral.core.model.printable import printable
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a spreadsheet takes for a formula; in East Asia the wide forms, too. Anybody names projects."""
+"""The characters with which a formula begins, including East Asia's wide forms. Any user can choose such a name."""
 
 
 def plain_cell(name: str) -> str:
-    """The name so that no spreadsheet calculates it and no terminal obeys it."""
+    """The name in a form that no spreadsheet calculates and no terminal interprets."""
     return printable(f"'{name}" if name.lstrip(" ").startswith(_FORMULA) else name)
 
 

@@ -1,4 +1,4 @@
-"""The tables of `corral status` and `devices`: GPUs, who has them, and what is wrong with them."""
+"""The tables of `corral status` and `devices`: GPUs, the jobs on them, and their problems."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def elsewhere(address: Address) -> str | None:
-    """Where the server is, if it is not the one in ~/.corral."""
+    """The place of the server, if it is not the one in ~/.corral; else None."""
     if address.url:
         return address.url
     root = str(address.home)
@@ -32,7 +32,7 @@ def elsewhere(address: Address) -> str | None:
 
 
 def status_lines(server: ServerInfo, devices: Sequence[DeviceRow], *, bars: bool = False) -> list[str]:
-    """The table of `status`: one line per GPU, as gpustat shows them or with bars, and the processes on it."""
+    """The table of `status`: one line per GPU, like gpustat's or with bars, and the processes on it."""
     driver = f"driver {server.driver_version}" if server.driver_version else f"source {server.source or 'unknown'}"
     kind = "mock devices" if server.mock else driver
     several = several_nodes(devices)
@@ -72,7 +72,7 @@ def _unmetered(devices: Sequence[DeviceRow]) -> bool:
 
 
 def _node_status(node: str, devices: Sequence[DeviceRow], gauge: Gauge) -> list[str]:
-    """The lines of one node. What is wrong with all of its devices is said once."""
+    """The lines of one node. A problem that all of its devices share is shown once."""
     notes = {_state_note(device) for device in devices}
     shared = notes.pop() if len(notes) == 1 and len(devices) > 1 else None
     lines = [painted(f"{node}  {_free_of(devices)}", "bold")]
@@ -82,7 +82,7 @@ def _node_status(node: str, devices: Sequence[DeviceRow], gauge: Gauge) -> list[
 
 
 def _device_status(device: DeviceRow, gauge: Gauge, said: str | None) -> list[str]:
-    """The line of a device, and what there is to note of it but what is `said` already."""
+    """The line of a device, and its notes except the one in `said`."""
     notes = [note for note in _notes(device) if note != said]
     return [gauge(device), *(clipped_line("      " + note) for note in notes)]
 
@@ -90,7 +90,7 @@ def _device_status(device: DeviceRow, gauge: Gauge, said: str | None) -> list[st
 def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
     """The table of `devices`."""
     means = [row.mig_profile or row.means or "?" for row in rows]
-    # If all are shared the same way, one line below the table says so and leaves the models more room.
+    # If all devices are shared in the same way, one line below the table says it. This leaves more room for the models.
     mixed, several = len(set(means)) > 1, several_nodes(rows)
     titles = ("GPU", "UUID", "MEMORY", "CC", *(["SHARED"] if mixed else []), "MODEL")
     table = TextTable(titles, limits={"UUID": 40}, numeric=("GPU", "MEMORY"))
@@ -103,12 +103,12 @@ def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
 
 
 def ill(device: DeviceRow) -> bool:
-    """Whether the device itself keeps jobs from starting on it."""
+    """Whether a fault of the device itself keeps jobs from starting on it."""
     return device.state in ("unreadable", "unhealthy")
 
 
 def state_in_words(device: DeviceRow) -> str:
-    """What is wrong with it, since when and why: "unhealthy since 14:20: it is at 97°C, and ..."."""
+    """The device's problem, its start and its reason: "unhealthy since 14:20: it is at 97°C, and ..."."""
     since = "" if device.state_since is None else f" since {clock_time(device.state_since)}"
     return f"{device.state}{since}" + (f": {device.state_reason}" if device.state_reason else "")
 
@@ -132,12 +132,12 @@ def _bars_of(devices: Sequence[DeviceRow]) -> Gauge:
 
 
 def _holders(device: DeviceRow) -> str:
-    """The jobs that have it, with their users and shares."""
+    """The jobs that have the device, with their users and shares."""
     return " ".join(map(holder_words, device.holders))
 
 
 def _notes(device: DeviceRow) -> list[str]:
-    """Who uses it besides the jobs that have it, and what is wrong with it."""
+    """The device's problem, and its users other than the jobs that have it."""
     state = _state_note(device)
     notes = [] if state is None else [state]
     holders = [holder.job for holder in device.holders]
@@ -155,7 +155,7 @@ def _notes(device: DeviceRow) -> list[str]:
 
 
 def _state_note(device: DeviceRow) -> str | None:
-    """Why it takes no job, where that is known."""
+    """Why the device takes no job, if that is known."""
     if ill(device):
         return state_in_words(device)
     needs_reason = device.state_reason and device.state not in ("free", "allocated", "reserved", "in_use")

@@ -12,12 +12,12 @@ from corral.formatting.device_words import in_gib, known, memory_style
 _LEAST_BAR, _LONGEST_BAR = 4, 20
 _SHORTEST_MODEL, _LONGEST_MODEL = 4, 18
 _HOLDERS = 12
-"""Columns kept for who has the GPU, before anything that can be shorter gets more."""
+"""The columns reserved for the jobs of a GPU, before columns of variable width get more."""
 
 
 @dataclass(frozen=True, slots=True)
 class GaugeLayout:
-    """How the columns of a terminal are divided. What is False or 0 is left out."""
+    """The division of a terminal's columns. A part that is False or 0 is left out."""
 
     columns: int
     model: int
@@ -27,7 +27,7 @@ class GaugeLayout:
 
 
 def layout_for(columns: int, devices: Sequence[DeviceRow]) -> GaugeLayout:
-    """What fits: temperature, power, who has the GPU, then the model and longer bars."""
+    """The parts that fit, in this order: temperature, power, the GPU's jobs, the model, longer bars."""
     # The index, two bars with utilization and memory beside them, and a state.
     left = columns - 4 - 2 * _LEAST_BAR - 7 - 12 - 9
     heat = left >= 6
@@ -44,7 +44,7 @@ def layout_for(columns: int, devices: Sequence[DeviceRow]) -> GaugeLayout:
 
 
 def bars_line(device: DeviceRow, who: str, layout: GaugeLayout, state_style: str) -> str:
-    """One GPU: temperature, power, utilization, memory, its state, and `who` has it."""
+    """The line of one GPU: temperature, power, utilization, memory, state, and `who` has it."""
     busy = None if device.utilization_pct is None else device.utilization_pct / 100
     used = None
     if device.memory_used_mib is not None and device.memory_total_mib:

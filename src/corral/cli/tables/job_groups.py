@@ -1,4 +1,4 @@
-"""Elements of an array that are alike, as one row of a table."""
+"""Similar elements of an array, as one row of a table."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     Group = Sequence[JobRow]
 
 VARIOUS = "various"
-"""What a cell says of elements that differ in it."""
+"""The text of a cell in which the elements differ."""
 
 
 def grouped(rows: Iterable[JobRow]) -> list[Group]:
-    """Rows in their order; elements of one array that stand alike are together where the first is, by their indices."""
+    """Rows in their order. Similar elements of an array are joined at the place of the first, by their indices."""
     groups: dict[object, list[JobRow]] = {}
     for row in rows:
         groups.setdefault(row.id if row.array_id is None else _likeness(row), []).append(row)
@@ -34,34 +34,34 @@ def ids_of(group: Group) -> str:
 
 
 def cell_of(text: Text, group: Group, places: Places, now: float) -> str:
-    """What a column says of all of a group, `VARIOUS` where that differs."""
+    """The text of a column for all of a group; `VARIOUS` if the texts differ."""
     texts = {text(row, places, now) for row in group}
     return texts.pop() if len(texts) == 1 else VARIOUS
 
 
 def gpus_of(group: Group) -> str:
-    """How many elements have or ask for how many GPUs each: "47x1"."""
+    """The number of elements, and the GPUs of each: "47x1"."""
     each = cell_of(lambda row, places, now: gpus_asked(row), group, {}, 0.0)
     return each if len(group) == 1 or each in ("-", "0", VARIOUS) else f"{len(group)}x{each}"
 
 
 def time_of(group: Group, now: float) -> str:
-    """How long that element ran or has waited which did so for longest."""
+    """The time of the element that ran or has waited the longest."""
     return job_time(max(group, key=lambda row: run_or_wait_s(row, now) or 0.0), now)
 
 
 def place_of(group: Group, places: Places) -> str:
-    """Where they run or ran, how they ended, or why the first of them waits."""
+    """Where the elements run or ran, how they ended, or why the first of them waits."""
     return job_place(group[0] if group[0].phase == "PENDING" else _as_one(group), places)
 
 
 def nodes_of(group: Group) -> str:
-    """The nodes that they are or were on."""
+    """The nodes of the elements, now or before."""
     return ",".join(_as_one(group).nodes) or "-"
 
 
 def indices_of_devices(group: Group, places: Places) -> str:
-    """The devices that they have or had."""
+    """The devices of the elements, now or before."""
     return devices_of(_as_one(group), places) or "-"
 
 
@@ -75,7 +75,7 @@ def _index(row: JobRow) -> int:
 
 
 def _as_one(group: Any) -> Any:
-    """A row with the devices and nodes of all. What is said of shares is that of the first."""
+    """A row with the devices and nodes of all. Shares are those of the first row."""
     first = group[0]
     grants = first.grants if shares_of(first) else [grant for row in group for grant in row.grants]
     devices = list(dict.fromkeys(uuid for row in group for uuid in row.devices))

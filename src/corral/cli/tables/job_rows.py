@@ -1,4 +1,4 @@
-"""What tables say of jobs: a cell of each column for a row, apart from printing."""
+"""The texts of job tables: a cell of each column for a row. Nothing is printed here."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from corral.formatting.job_words import Places
 
 LEAST_PARAMS_WIDTH = 20
-"""Characters for the parameters of a job in a terminal of 80 columns; wider ones show more."""
+"""The characters for a job's parameters in a terminal of 80 columns. Wider terminals show more."""
 
 
 class Column:
-    """A column of a table of jobs: its title, the text of a row, and how to set it.
+    """A column of a job table: its title, the text for a row, and its layout.
 
-    `several` is the text of elements of an array that are one row, where they may differ and all the same are told.
-    `limit` is its greatest width where the line is too short, `numeric` is aligned to the right.
+    `several` is the text for elements of an array in one row, if it can show different values. `limit` is the greatest
+    width if the line is too short. `numeric` columns are aligned to the right.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ COLUMNS: dict[str, Column] = {
     "array": Column("ARRAY", lambda row, places, now: row.array_id or "-", 12),
     "command": Column("COMMAND", lambda row, places, now: _command(row), 40),
 }
-"""The columns that a table of jobs may have, by the names that --columns takes."""
+"""The columns that a job table may have, by the names that --columns takes."""
 
 DEFAULT_COLUMNS = ("id", "name", "user", "state", "gpus", "time", "where")
 
@@ -136,7 +136,7 @@ def parse_columns(text: str, *, field: str = "--columns") -> tuple[str, ...]:
 
 
 def needs_places(rows: Iterable[JobRow], columns: Sequence[str] = DEFAULT_COLUMNS) -> bool:
-    """Whether the devices must be known to say where these jobs are."""
+    """Whether the devices must be known to show where these jobs are."""
     placed = any(row.devices or (row.gpus == 0 and row.nodes) for row in rows)
     return placed and not {"where", "gpu", "node"}.isdisjoint(columns)
 
@@ -149,7 +149,7 @@ def job_lines(
     *,
     header: bool = True,
 ) -> list[str]:
-    """The table of these jobs, a row each, in the order given."""
+    """The table of these jobs, one row each, in the given order."""
     return group_lines([[row] for row in rows], places, now, columns, header=header)
 
 
@@ -161,7 +161,7 @@ def group_lines(
     *,
     header: bool = True,
 ) -> list[str]:
-    """The table of these jobs, a row for each group, in the order given."""
+    """The table of these jobs, one row for each group, in the given order."""
     chosen = [COLUMNS[name] for name in columns]
     table = TextTable(
         [column.title for column in chosen],
@@ -182,12 +182,12 @@ def _cell(column: Column, group: Group, places: Places, now: float) -> str:
 
 
 def oldest_first(rows: Iterable[JobRow]) -> list[JobRow]:
-    """In the order of their submission."""
+    """The jobs in the order of their submission."""
     return sorted(rows, key=lambda row: (row.sequence or 0, row.id))
 
 
 def start_lines(groups: Sequence[Group], *, header: bool = True) -> list[str]:
-    """The table of `ps --start`, in the order given."""
+    """The table of `ps --start`, in the given order."""
     titles = ("ID", "NAME", "USER", "GPUS", "STARTS", "THAT IS", "WHY")
     table = TextTable(titles, limits={"ID": 12, "NAME": 14, "USER": 8})
     for group in groups:
@@ -199,9 +199,9 @@ def start_lines(groups: Sequence[Group], *, header: bool = True) -> list[str]:
 
 
 def fill_in_nodes(rows: Iterable[Any], devices: Sequence[DeviceRow]) -> None:
-    """Have rows of `corral.cli.direct.rows` name the nodes of jobs that have ended and had whole devices.
+    """Set the nodes in rows of `corral.cli.direct.rows` for ended jobs that had whole devices.
 
-    Listings leave these out: `devices` says what such a job had.
+    Listings leave these nodes out. `devices` shows which nodes such a job had.
     """
     node_of = {device.uuid: device.node for device in devices if device.node}
     for row in rows:
@@ -213,7 +213,7 @@ def _where_and_params(row: JobRow, places: Places) -> str:
 
 
 def _params(row: JobRow) -> str:
-    """The parameters of a job of a sweep, as far as they leave room for where it runs: "lr=0.1 seed=1: "."""
+    """The parameters of a sweep's job, as far as they leave room for its place: "lr=0.1 seed=1: "."""
     return f"{fitted(named_values(tuple(row.params.items())), 90, LEAST_PARAMS_WIDTH)}: " if row.params else ""
 
 

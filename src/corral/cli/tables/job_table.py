@@ -1,4 +1,4 @@
-"""The table of `corral ps`: which jobs it lists, in which order, and how it stands whenever it is asked for."""
+"""The table of `corral ps`: the listed jobs and their order, updated at each call."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def show_jobs(
     watch: bool,
     json: bool,
 ) -> None:
-    """Print the table of the jobs that are `wanted`, or these as JSON in an order. Raises Refused.
+    """Print the table of the `wanted` jobs, or the jobs as JSON in an order. Raises Refused.
 
-    Elements of an array that are alike are one row, unless `elements` are.
+    Similar elements of an array are joined in one row, unless `elements` is set.
     """
     order = _order(sort)
     if json:
@@ -69,7 +69,7 @@ def show_jobs(
 
 
 def _order(sort: str | None) -> str | None:
-    """The order as the server has it. Raises Refused."""
+    """The sort order in the server's form. Raises Refused."""
     if sort is None:
         return None
     from corral.core.model.jobs.job_sort import parse_sort
@@ -79,7 +79,7 @@ def _order(sort: str | None) -> str | None:
 
 
 def _ordered(wanted: Mapping[str, Any], order: str | None, *, start: bool) -> Sequence[JobRow]:
-    """All jobs that are wanted in this order; those that wait by their expected start, with `start`."""
+    """All wanted jobs in this order. With `start`, the waiting ones by their expected start."""
     from corral.client import Client
 
     with Client() as client:
@@ -89,12 +89,12 @@ def _ordered(wanted: Mapping[str, Any], order: str | None, *, start: bool) -> Se
 
 
 def _by_start(rows: Sequence[JobRow]) -> list[JobRow]:
-    """By expected start; those whose start cannot be predicted come last."""
+    """The jobs by expected start. Jobs without a prediction come last."""
     return sorted(rows, key=lambda row: (row.expected_start or inf, row.sequence or 0, row.id))
 
 
 class JobTable:
-    """What of which jobs is shown, as it stands whenever it is asked for. `wanted` is the query of a listing."""
+    """The lines of a job table, requested again at each call. `wanted` is the query of a listing."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class JobTable:
         self._elements = elements
 
     def jobs(self) -> tuple[list[str], str | None]:
-        """The lines, and what to say of the jobs that are left out."""
+        """The lines, and a remark if jobs are left out."""
         groups, more = self._listed()
         which = "those under way and the newest others" if self._order is None else "the first in this order"
         count = sum(map(len, groups))
@@ -124,7 +124,7 @@ class JobTable:
         return self._lines(groups), left_out
 
     def live(self) -> list[str]:
-        """The lines, below how many jobs are in which phase."""
+        """The lines, below the number of jobs in each phase."""
         groups, more = self._listed()
         counts = Counter(row.phase for group in groups for row in group)
         words = ", ".join(f"{count} {phase}" for phase, count in counts.items()) or "no jobs"
@@ -132,7 +132,7 @@ class JobTable:
         return [painted(f"{time.strftime('%H:%M:%S')}  {more_than}{words}", "bold"), *self._lines(groups)]
 
     def starts(self) -> list[str]:
-        """The lines of the waiting jobs with their expected starts, in one those of an array of which none is known."""
+        """The lines of the waiting jobs with their expected starts. Elements of an array without one are joined."""
         rows = _by_start(self._asked(limit=0, starts=True, phase="PENDING"))
         known = [row for row in rows if row.expected_start is not None]
         groups = [*([row] for row in known), *self._grouped(rows[len(known) :])]
@@ -144,17 +144,17 @@ class JobTable:
     def _listed(self) -> tuple[Sequence[Group], bool]:
         """The first of the jobs in this order, and whether there are more.
 
-        Without an order these are the newest, running ones before all others, oldest first.
+        Without an order, the newest jobs, with running jobs before all others, in the order of submission.
         """
         limit, order = self._limit, self._order
         if limit is None and order is not None:
-            # All that there are come page by page, newest first.
+            # Without a limit, all jobs come page by page, newest first, so they are sorted here.
             from corral.core.model.jobs.job_sort import parse_sort, sorted_rows
 
             return self._grouped(sorted_rows(self._asked(limit=0), parse_sort(order), time.time())), False
         rows = self._asked(limit=0 if limit is None else min(limit + 1, LONGEST_PAGE), sort=order)
         if limit is not None and len(rows) > limit and not self._elements and any(row.array_id for row in rows):
-            # So many elements may come to a few rows.
+            # This many elements may be joined into a few rows.
             rows = self._asked(limit=LONGEST_PAGE, sort=order)
         groups = self._grouped(rows)
         more = limit is not None and (len(groups) > limit or len(rows) >= LONGEST_PAGE)

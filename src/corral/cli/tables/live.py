@@ -1,4 +1,4 @@
-"""A whole terminal that shows the same thing anew each second, as watch(1) does, until q or Ctrl-C."""
+"""A full-screen display that is updated each second, as by watch(1), until q or Ctrl-C."""
 
 import os
 import select
@@ -22,14 +22,14 @@ INTERVAL_S = 1.0
 _MOST_KEYS = 4096
 
 Frame = Callable[[], Sequence[str]]
-"""The lines to show now, as `write_painted` takes them."""
+"""A function that returns the lines to show now, as `write_painted` takes them."""
 
 
 def show_live(frame: Frame, command: str) -> None:
-    """Show what `frame` gives until q is pressed, or Ctrl-C; also at once when the size of the terminal changes.
+    """Show the lines of `frame` until q or Ctrl-C is pressed. A change of the terminal's size updates them at once.
 
-    While the server does not answer, the last lines stay, with a word of it. Lines that have no room are counted.
-    Raises Refused where standard output is no terminal, and what the first frame raises.
+    While the server does not answer, the last lines stay, with a notice. Lines without room are counted. Raises Refused
+    if standard output is not a terminal, and the errors of the first frame.
     """
     if not sys.stdout.isatty():
         raise Refused(
@@ -42,7 +42,7 @@ def show_live(frame: Frame, command: str) -> None:
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True)
-    # What looks at standard output, for colour or for its encoding, is to find the terminal.
+    # Standard output must stay the terminal for code that checks it for colours or its encoding.
     live = Live(console=console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
     with suppress(KeyboardInterrupt), _ending_as_ctrl_c_does(), _Keys() as keys, live:
         shown_at = time.time()
@@ -60,7 +60,7 @@ def show_live(frame: Frame, command: str) -> None:
 
 
 def _fitting(lines: Sequence[str], away: str) -> list[str]:
-    """As many of the lines as the terminal has room for, and how many there are more."""
+    """As many lines as fit the terminal, and the number of hidden lines."""
     rows = shutil.get_terminal_size((80, 24)).lines
     shown = [painted(clipped_line(away), "red"), *lines] if away else list(lines)
     if len(shown) <= rows:
@@ -70,7 +70,7 @@ def _fitting(lines: Sequence[str], away: str) -> list[str]:
 
 
 class _Keys:
-    """Waits for q, or for another size of the terminal. Where standard input is no terminal of ours, no key is read."""
+    """Waits for q, or for a new terminal size. If standard input is not our terminal, no key is read."""
 
     def __init__(self) -> None:
         self._terminal: int | None = None
@@ -81,7 +81,7 @@ class _Keys:
         self._before = signal.signal(signal.SIGWINCH, self._on_resize)
         with suppress(OSError, termios.error, ValueError):
             terminal = sys.stdin.fileno()
-            # One in the background would be stopped.
+            # A process in the background would be stopped.
             if os.tcgetpgrp(terminal) == os.getpgrp():
                 self._usual = termios.tcgetattr(terminal)
                 tty.setcbreak(terminal, termios.TCSADRAIN)
@@ -99,7 +99,7 @@ class _Keys:
         os.close(self._resize)
 
     def leave_within(self, seconds: float) -> bool:
-        """Whether q was pressed; waits no longer than this, nor than until the terminal's size changes."""
+        """Wait for q, at most this long or until the terminal's size changes. Return whether q was pressed."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             watched = [self._resized, *([] if self._terminal is None else [self._terminal])]
@@ -117,7 +117,7 @@ class _Keys:
         except OSError:
             pressed = b""
         if not pressed:
-            # It was closed: nothing is pressed any more.
+            # The terminal was closed, so no more keys come.
             self._terminal = None
         return b"q" in pressed.lower()
 
@@ -128,7 +128,7 @@ class _Keys:
 
 @contextmanager
 def _ending_as_ctrl_c_does() -> Iterator[None]:
-    """Signals that end it leave the terminal as it was."""
+    """Turn signals that end the process into SystemExit, so that the terminal is restored."""
 
     def ended(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

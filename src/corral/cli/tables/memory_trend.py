@@ -1,4 +1,4 @@
-"""How the memory of a job went before it ran out: a line of bars, and numbers."""
+"""The memory use of a job before it ran out of memory: a line of bars, and numbers."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ SERIES = "memory_used_mib"
 _BARS = "▁▂▃▄▅▆▇█"
 _GAP = "·"
 _SAID = ("out of gpu memory", "more than its grant", "no gpu memory")
-"""What is said of a job that ran out of memory on a GPU, or was stopped since it took more than it was granted."""
+"""Phrases about a job that ran out of GPU memory, or was stopped because it used more than its grant."""
 
 
 def ran_out_of_memory(detail: JobDetail, explanation: Explanation | None) -> bool:
-    """Whether that is why it ended, as far as is known."""
+    """Whether the job ended because it ran out of memory, as far as is known."""
     said = [detail.reason or "", "" if explanation is None else explanation.diagnosis or ""]
     return detail.ended_at is not None and any(words in text.lower() for text in said for words in _SAID)
 
 
 def memory_trend(client: Client, detail: JobDetail) -> list[str]:
-    """The last ten minutes of the job, as lines for a person; () where they are not known any more."""
+    """The last ten minutes of the job, as lines for a person; empty if they are not known any more."""
     if detail.ended_at is None:
         return []
     # The last reading may have come just after the end.
@@ -44,9 +44,9 @@ def memory_trend(client: Client, detail: JobDetail) -> list[str]:
 
 
 def trend_lines(points: Sequence[HistoryPoint], step_s: int, since: float, granted_mib: int | None) -> list[str]:
-    """A bar for each part of the time, of the most memory in it, and what it was at first, at last and at most.
+    """A bar for each part of the time, with its highest memory use; then the first, last and highest values.
 
-    A part without a reading has no bar. The highest bar is what was granted, or the most where that is not known.
+    A part without a reading has no bar. The highest bar is the grant, or the highest use if the grant is not known.
     """
     if not points:
         return []

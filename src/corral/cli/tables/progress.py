@@ -1,4 +1,4 @@
-"""A line on standard error that shows how far something is. None where that is no terminal."""
+"""A progress line on standard error. Nothing is shown if that is not a terminal."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ _BAR = 24
 
 
 class ProgressLine:
-    """One line, changed in place and removed in the end, by an exception too: its message has a line to itself."""
+    """One line, changed in place and removed at the end, also by an exception, whose message then has its own line."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
@@ -28,7 +28,7 @@ class ProgressLine:
         self.clear()
 
     def show(self, done: int, total: int, what: str) -> None:
-        """Show the line, if it was not shown just now: it may be called at every step."""
+        """Show the line, unless it was shown just now. It may be called at every step."""
         now = time.monotonic()
         if not self._terminal or now - self._shown_at < _SPACING_S:
             return
@@ -39,7 +39,7 @@ class ProgressLine:
         sys.stderr.flush()
 
     def clear(self) -> None:
-        """Remove the line, so that something else can be written."""
+        """Remove the line, so that other output can be written."""
         if self._shown:
             sys.stderr.write(_LINE_START)
             sys.stderr.flush()

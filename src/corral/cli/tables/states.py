@@ -1,4 +1,4 @@
-"""The states of jobs, in the words that users have for them."""
+"""The states of jobs, in users' words."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ STATES: dict[str, tuple[Phase, ...]] = {
     "timeout": (Phase.TIMED_OUT,), "to": (Phase.TIMED_OUT,), "node_fail": (Phase.LOST,), "nf": (Phase.LOST,),
     "active": _ACTIVE, "live": _ACTIVE, "ended": _ENDED, "finished": _ENDED,
 }  # fmt: skip
-"""The phases that each word stands for: the phases themselves, other words for them, and Slurm's."""
+"""The phases for each word: the phases themselves, synonyms, and Slurm's words."""
 
 
 def phases_of(states: Sequence[str], *, field: str = "--state") -> tuple[Phase, ...]:
-    """The phases that texts such as "failed,lost" name, in any case. Raises Refused."""
+    """The phases in texts such as "failed,lost", in upper or lower case. Raises Refused."""
     words = [word.strip().lower().replace("-", "_").replace(" ", "_") for text in states for word in text.split(",")]
     for word in words:
         if word not in STATES:

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _LEAST = 4
-"""So many columns of a cell are left, however narrow the terminal is."""
+"""The least width of a cell, however narrow the terminal is."""
 
 
 class TextTable:
     """A table for the terminal. Columns are as wide as their text; the last one gets the rest of the line.
 
-    `limits` are the greatest widths of columns where the line is too short for all. Where the output is no terminal
-    nothing is cut. `numeric` columns are aligned to the right, and cut only where nothing else can be.
+    `limits` are the greatest widths of columns if the line is too short for all. If the output is not a terminal,
+    nothing is cut. `numeric` columns are aligned to the right, and cut only after all others.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class TextTable:
         self._rows: list[tuple[list[str], str | None]] = []
 
     def add(self, *cells: str, style: str | None = None, indent: int = 0) -> None:
-        """Add a row, its first cell after so many blanks.
+        """Add a row. Its first cell is indented by `indent` blanks.
 
         `style` colours its cell in the column that `lines(paint=...)` names.
         """
@@ -40,7 +40,7 @@ class TextTable:
     def lines(self, *, paint: str | None = None, indent: int = 0) -> list[str]:
         """The lines of the table, titles first. Cells in the column `paint` get their row's style.
 
-        The lines are to be printed after so many columns of `indent`.
+        `indent` is the number of columns before the lines in the output.
         """
         columns = screen.room()
         widths = self._widths(None if columns is None else columns - indent)
@@ -50,7 +50,7 @@ class TextTable:
         return lines
 
     def _widths(self, columns: int | None) -> list[int]:
-        """The width of each column; 0 is one that there is no room for."""
+        """The width of each column; 0 for a column without room."""
         natural = [max(map(len, each)) for each in zip(self._titles, *(cells for cells, _ in self._rows), strict=True)]
         if columns is None:
             return natural

@@ -1,4 +1,4 @@
-"""Commands of the autotuner, and model services.
+"""Commands of the autotuner, and commands for model services.
 
 Start with `tune`.
 """

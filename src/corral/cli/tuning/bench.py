@@ -1,4 +1,4 @@
-"""`corral bench`: measures any OpenAI-compatible server by itself."""
+"""`corral bench`: measure any OpenAI-compatible server."""
 
 import json as json_format
 import sys

@@ -90,7 +90,7 @@ def undeploy(given: model_services.UndeployCommand) -> None:
 
 
 def _as_manifest(made: dict[str, Any]) -> list[str]:
-    """The service as a user would write it, in lines of YAML: without what the API server adds."""
+    """The service as a user would write it, in lines of YAML, without the fields that the API server adds."""
     import yaml
 
     shown = {key: made[key] for key in ("apiVersion", "kind", "metadata", "spec") if key in made}
@@ -106,7 +106,7 @@ def _connected(kubeconfig: str | None, context: str | None, namespace: str | Non
 
 
 def _require_namespace(cluster: "Cluster") -> None:
-    """Nothing was found in it: raises NotFound where it is not there at all."""
+    """Raises NotFound if the namespace does not exist. It is called after nothing was found there."""
     from corral.engines.kubernetes.cluster.rights import namespace_is_missing
 
     if namespace_is_missing(cluster):
@@ -117,7 +117,7 @@ def _require_namespace(cluster: "Cluster") -> None:
 
 
 def _controllers(cluster: "Cluster", via: str | None = None) -> "list[ServiceController]":
-    """Those whose operator is installed, and whose services may be looked at."""
+    """The controllers with an installed operator, whose services this user may see. Raises NotFound or Forbidden."""
     from corral.engines.kubernetes.services.controllers import CONTROLLERS
     from corral.engines.kubernetes.services.service_kinds import kind_via
 

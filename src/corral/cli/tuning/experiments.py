@@ -1,4 +1,4 @@
-"""`corral experiments`: what a task of the autotuner has tried."""
+"""`corral experiments`: list the experiments of an autotuner's task."""
 
 from corral.cli.commands import tuning
 from corral.cli.screen import print_json, write_painted

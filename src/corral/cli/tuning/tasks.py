@@ -1,4 +1,4 @@
-"""`corral tasks` and `corral experiments`: what the autotuner is at, and what it has tried."""
+"""`corral tasks`: list the autotuner's tasks, and show, start, cancel and delete them."""
 
 import sys
 import time
@@ -119,12 +119,12 @@ def delete(given: tuning.TasksDeleteCommand) -> None:
 
 
 def tried_in_words(row: TaskRow) -> str:
-    """How many experiments there are, of how many at most."""
+    """The number of experiments so far, and the planned maximum."""
     return f"{row.total_experiments}/{'?' if row.planned_experiments is None else row.planned_experiments}"
 
 
 def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> list[str]:
-    """What a task has found so far, for `write_painted`."""
+    """The findings of a task so far, for `write_painted`."""
     row = detail.task
     said = f"{count_of(row.total_experiments, 'experiment')}, {row.successful_experiments} succeeded"
     head = f"task {row.id} ({row.task_name}) is {row.status}: {said} in {format_duration(row.elapsed_time)}"
@@ -154,7 +154,7 @@ def report_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
 
 
 def _front_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> list[str]:
-    """Of several objectives those that no other beats, with what was measured of them."""
+    """With several objectives, the experiments that no other beats, with their measurements."""
     front = front_of(detail, experiments)
     if not front:
         return []
@@ -170,7 +170,7 @@ def _front_lines(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> li
 
 
 def outcome(row: ExperimentRow) -> str:
-    """What came of an experiment that is over: a line, and below it those that a server wrote before it failed."""
+    """The result of an ended experiment: a line, and below it the server's last lines if it failed."""
     words = f"experiment {row.experiment_id}: {parameters_in_words(row)}: {row.status}"
     if row.error_message:
         return f"{words}: {row.error_message}"
@@ -180,7 +180,7 @@ def outcome(row: ExperimentRow) -> str:
 
 
 def experiment_table(rows: Sequence[ExperimentRow], front: Sequence[ExperimentRow] = ()) -> list[str]:
-    """The table of experiments. Those of the front have a star: no other is better in every objective."""
+    """The table of experiments. A star marks the front: no other experiment is better in every objective."""
     stars = {one.id for one in front}
     table = TextTable(
         ("NO", "STATUS", "SCORE", "GPUS", "STARTED", "TIME", "PARAMETERS, WHY"), numeric=("NO", "SCORE", "TIME")
@@ -203,7 +203,7 @@ def _why(row: ExperimentRow) -> str:
 
 
 def gpus_in_words(row: ExperimentRow) -> str:
-    """The number of GPUs and the first word of their model, "N/A" where they are not known."""
+    """The number of GPUs and the first word of their model; "N/A" if they are not known."""
     if not row.gpu_info:
         return "N/A"
     model = str(row.gpu_info.get("model") or "").split(" ")[0]

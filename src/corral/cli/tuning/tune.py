@@ -1,4 +1,4 @@
-"""`corral tune`: finds the best way to serve a model, as a task's file asks for it."""
+"""`corral tune`: find the best way to serve a model, as a task's file asks for it."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _OF_SHELL = {
     "ome": ("KUBECONFIG",),
     "kserve": ("KUBECONFIG",),
 }
-"""Variables of whoever types the command that a task has, unless its file says otherwise, by the mode of deployment."""
+"""Variables of the user's shell that a task gets unless its file sets them, by deployment mode."""
 
 
 def tune(given: tuning.TuneCommand) -> int:
@@ -69,7 +69,7 @@ def read_task(file: Path) -> dict[str, Any]:
 
 
 def with_shell(task: dict[str, Any]) -> dict[str, Any]:
-    """The task, with variables of this shell under those that it names."""
+    """The task with variables of this shell added. Variables that the task sets stay."""
     mode = task.get("deployment_mode", "process")
     of_shell = _OF_SHELL.get(mode, ()) if isinstance(mode, str) else ()
     own = {name: os.environ[name] for name in of_shell if name in os.environ}
@@ -79,7 +79,7 @@ def with_shell(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def follow_task(client: Client, task_id: str) -> TaskDetail:
-    """Tell of each experiment once it is over, and at the end what was found."""
+    """Print each experiment once it is over, and at the end the findings. Return the task's details."""
     known: set[str] = set()
     write_lines("a lower score is better; throughput is negated")
     if client.tasks.get(task_id).config.optimization.get("strategy") == "racing":
@@ -93,7 +93,7 @@ def follow_task(client: Client, task_id: str) -> TaskDetail:
                 planned = detail.task.planned_experiments
                 count = f"[{len(known)}/{'?' if planned is None else planned}]"
                 write_lines(*told(f"{count} {outcome(row)}", room()))
-        # Also where standard output is a pipe, on which nothing would be seen until the end.
+        # Without this, a pipe would show nothing until the end.
         sys.stdout.flush()
         if detail.task.status.over:
             break

@@ -1,4 +1,4 @@
-"""`corral tune --demo`: a search from its task to the winner, on mock GPUs and with a server that computes nothing."""
+"""`corral tune --demo`: a complete search on mock GPUs, with an inference server that computes nothing."""
 
 import shutil
 import sys
@@ -30,7 +30,7 @@ TASK: dict[str, Any] = {
 
 
 def tune_demo() -> None:
-    """Run a search with a temporary server, which is gone afterwards."""
+    """Run a search with a temporary server, which is removed afterwards."""
     require_server_part("tune --demo")
     home = Home(Path(tempfile.mkdtemp(prefix="corral-tune-")))
     write_lines(
@@ -56,7 +56,7 @@ def tune_demo() -> None:
 
 
 def _stop_everything(home: Home, pid: int) -> None:
-    """No job outlives the demonstration, also where it was interrupted."""
+    """End all tasks, jobs and the server, also if the demonstration was interrupted."""
     from corral.cli.jobs.demo import cancel_all
 
     try:

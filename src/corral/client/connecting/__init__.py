@@ -1,4 +1,4 @@
-"""Where the server is, and how requests reach it.
+"""Finds the address of the server, and sends requests to it.
 
 Start with `transport`.
 """

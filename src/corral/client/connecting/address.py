@@ -1,4 +1,4 @@
-"""Where a server is, and with which token it is reached over TCP."""
+"""Finds the address of a server, and the token with which a client reaches it over TCP."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Address:
-    """Where a server is: the socket in its home, or a host and port with a token.
+    """The address of a server: the socket in its home, or a host and port with a token.
 
     Attributes:
         home: the server's paths, as far as the client knows them.
         url: None for the socket in `home`.
-        token: sent over TCP only; the socket's caller is who the kernel says.
+        token: sent over TCP only; over the socket, the kernel identifies the caller.
         ca_file: certificates to trust over https instead of the system's; None for the system's.
-        insecure: plain HTTP may go to other machines.
+        insecure: whether plain HTTP may go to other machines.
     """
 
     __slots__ = ("ca_file", "home", "insecure", "token", "url")
@@ -49,11 +49,12 @@ class Address:
 def find_address(
     home: str | os.PathLike[str] | None = None, url: str | None = None, token: str | None = None
 ) -> Address:
-    """The server meant by the arguments, else by CORRAL_URL and CORRAL_TOKEN, else by CORRAL_HOME, else the one found.
+    """The server of the arguments, else of CORRAL_URL and CORRAL_TOKEN, else of CORRAL_HOME, else a server found here.
 
-    Found is one that answers in ~/.corral, else in /var/lib/corral; without any, the address is ~/.corral.
+    The search takes a server that answers in ~/.corral, else in /var/lib/corral. If none answers, the address is
+    ~/.corral.
 
-    When no token is given for an address of this machine, it is the home's own. CORRAL_CA_FILE names certificates to
+    For an address of this machine without a token, the token of the home is used. CORRAL_CA_FILE names certificates to
     trust, CORRAL_INSECURE=1 allows plain HTTP to other machines. Raises Refused.
     """
     environ = os.environ if home is None else {**os.environ, "CORRAL_HOME": _directory(home)}
@@ -72,7 +73,7 @@ def find_address(
 
 
 def _directory(home: str | os.PathLike[str]) -> str:
-    """Raises Refused for what is the address of a server, and for what is no path."""
+    """The path of the home. Raises Refused for the address of a server, and for values that are not a path."""
     if not isinstance(home, str | os.PathLike):
         raise Refused(f"home: {home!r} is not a path; give the server's directory, or url=...", field="home")
     if "://" in (path := os.fspath(home)):
@@ -112,7 +113,7 @@ def url_parts(url: str, field: str = "CORRAL_URL") -> tuple[str, str, int]:
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.username or parts.password or parts.query:
-            # Not repeated here: it may be the token.
+            # The message does not repeat it: it may be the token.
             raise Refused(f"{field}: do not put the token into the address; set CORRAL_TOKEN instead", field=field)
         host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else None)
     except ValueError as error:

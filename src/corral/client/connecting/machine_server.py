@@ -1,4 +1,4 @@
-"""What to do where no server answers, or an old one does. Root's server of the machine is no user's to start."""
+"""Advice for users if no server answers, or an old one does. Only root may start the machine's own server."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from corral.core.model.home import Home
 
 SYSTEMD = "/run/systemd/system"
-"""There while systemd runs this machine (sd_booted(3))."""
+"""This directory exists while systemd runs this machine (sd_booted(3))."""
 
 UNITS = (
     "/etc/systemd/system/corral.service",
     "/usr/local/lib/systemd/system/corral.service",
     "/usr/lib/systemd/system/corral.service",
 )
-"""Where `make install` and packages put the unit of the machine's server."""
+"""The places in which `make install` and packages put the unit of the machine's server."""
 
 
 def how_to_start(home: Home) -> str:
-    """What a user does who has found no server in `home`, as the rest of a sentence."""
+    """The advice for a user who has found no server in `home`, as the rest of a sentence."""
     system = server_home.SYSTEM_HOME
     start = _machine_command("start")
     if start is None:
@@ -34,7 +34,7 @@ def how_to_start(home: Home) -> str:
 
 
 def how_to_restart(home: Home) -> str:
-    """What a user does so that the server in `home` is the installed one; jobs run on."""
+    """The advice for replacing the running server in `home` by the installed version; jobs run on."""
     restart = _machine_command("restart") if str(home) == str(server_home.SYSTEM_HOME) else None
     if restart is None:
         return "restart it (jobs run on): corral down; corral up --detach"
@@ -48,7 +48,7 @@ def _asked_of_an_administrator(what: str, command: str) -> str:
 
 
 def _machine_command(verb: str) -> str | None:
-    """What root types to start or restart the machine's server; None where root has installed none."""
+    """The command by which root starts or restarts the machine's server; None if root has installed none."""
     if os.path.isdir(SYSTEMD) and any(map(os.path.exists, UNITS)):
         return f"systemctl {verb} corral"
     system = server_home.SYSTEM_HOME

@@ -1,4 +1,4 @@
-"""Which home's server is meant where nobody names one: the user's own if it answers, else that of the machine."""
+"""Finds the home of the server if the user names none: the user's own if its server answers, else the machine's."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SYSTEM_HOME: Path | str = "/var/lib/corral"
-"""Where a server of the whole machine has its home (deploy/corral.service)."""
+"""The home of a server for the whole machine (deploy/corral.service)."""
 
 _found: dict[Home, Home] = {}
-"""The home that was found for a user's own. A program stays with the server that it first found."""
+"""The home found for each user's own home. A program keeps the server that it found first."""
 
 
 def find_server_home(environ: Mapping[str, str]) -> Home:
     """The home that `$CORRAL_HOME` names, else ~/.corral if a server answers there, else SYSTEM_HOME if one does.
 
-    SYSTEM_HOME counts only if nobody but root can have put its socket there. Where no server answers it is ~/.corral.
-    Raises Refused as `find_home` does.
+    SYSTEM_HOME counts only if nobody but root can have put its socket there. If no server answers, it is ~/.corral.
+    Raises Refused like `find_home`.
     """
     try:
         own = own_home(environ)
@@ -50,12 +50,12 @@ def own_home(environ: Mapping[str, str] = os.environ) -> Home:
     try:
         here = os.getcwd()
     except FileNotFoundError:
-        here = "/"  # only a relative home needs it, and where the directory is gone there is none
+        here = "/"  # only a relative home needs the directory, and without a directory there is no relative home
     return find_home(environ, here)
 
 
 def is_of_root(path: Path | str) -> bool:
-    """Whether this is a directory in which only root can have put anything."""
+    """Whether the path is a directory to which only root can have written."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -69,7 +69,7 @@ def _answers_for_all(home: Home) -> bool:
 
 
 def _answers(home: Home) -> bool:
-    """Whether a process listens on the home's socket and lets this user connect. A dead server's socket is none."""
+    """Whether a process listens on the home's socket and accepts this user. A dead server's socket does not count."""
     try:
         path = home.socket_path
     except Refused:
@@ -78,7 +78,7 @@ def _answers(home: Home) -> bool:
         try:
             probe.connect(path)
         except BlockingIOError:
-            return True  # it is alive, and has more to accept than it can queue
+            return True  # the server lives, but its queue of connections is full
         except OSError:
             return False
     return True

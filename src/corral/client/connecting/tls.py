@@ -1,4 +1,4 @@
-"""TLS to a server: whom to trust, and what to say where that fails."""
+"""TLS to a server: the certificates to trust, and the errors if a connection fails."""
 
 import socket
 import ssl
@@ -9,7 +9,7 @@ from corral.core.model.errors import CorralError, Refused
 
 
 def trusting(address: Address) -> ssl.SSLContext:
-    """What trusts the certificates that the address names. Raises Refused where they cannot be used."""
+    """A context that trusts the certificates that the address names. Raises Refused if they cannot be used."""
     try:
         return ssl.create_default_context(cafile=address.ca_file)
     except OSError as error:
@@ -18,7 +18,7 @@ def trusting(address: Address) -> ssl.SSLContext:
 
 
 def encrypted(sock: socket.socket, host: str, context: ssl.SSLContext, address: Address) -> ssl.SSLSocket:
-    """The connection with TLS. Raises UntrustedServer, NoServer where the other end speaks none, OSError."""
+    """The connection with TLS. Raises UntrustedServer, NoServer if the other end does not speak TLS, and OSError."""
     try:
         return context.wrap_socket(sock, server_hostname=host)
     except ssl.SSLError as error:

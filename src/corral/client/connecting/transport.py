@@ -1,6 +1,6 @@
 """HTTP to one Corral server, over its Unix socket or over TCP with a token. Turns error answers into exceptions.
 
-A token is a secret: it is in no message, and goes over plain HTTP only where no other machine can read it.
+A token is a secret. No message contains it. It goes over plain HTTP only if no other machine can read it.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class ServerWentAway(NoServer):
 
 
 class UntrustedServer(CorralError):
-    """The server's certificate is not trusted. Nothing was sent to it."""
+    """The server's certificate is not trusted. Nothing was sent to the server."""
 
 
 class ServerBusy(BackendFailed):
-    """The server is too busy and did nothing of the request. Try again in `retry_after_s`."""
+    """The server is too busy and has not acted on the request. Try again in `retry_after_s` seconds."""
 
     def __init__(self, message: str, retry_after_s: int) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class Transport:
         self._streams: set[socket.socket] = set()
 
     def end_streams(self) -> None:
-        """End streams that another thread reads, as if the server had gone."""
+        """End streams that another thread reads, as if the server had gone away."""
         for line in tuple(self._streams):
             with suppress(OSError):
                 line.shutdown(socket.SHUT_RDWR)
@@ -76,35 +76,35 @@ class Transport:
             self._connection = None
 
     def get(self, path: str, **query: Any) -> Any:
-        """GET `path`; queries that are None are left out."""
+        """GET `path`. Query values of None are left out."""
         return self._call("GET", _with_query(path, query), None, repeatable=True, timeout_s=ANSWER_TIMEOUT_S)
 
     def post(
         self, path: str, body: Any = None, *, repeatable: bool = False, timeout_s: float = ANSWER_TIMEOUT_S
     ) -> Any:
-        """The answer to `body`. Sent twice only if `repeatable` and the kept connection had gone stale."""
+        """POST `body` and return the answer. Sent twice only if `repeatable` and the kept connection had gone stale."""
         return self._call("POST", _API + path, {} if body is None else body, repeatable, timeout_s)
 
     def post_bytes(self, path: str, data: bytes, *, timeout_s: float, **query: Any) -> Any:
-        """The answer to a body of bytes, which may be sent twice."""
+        """POST bytes and return the answer. The request may be sent twice."""
         return self._call("POST", _with_query(path, query), data, repeatable=True, timeout_s=timeout_s)
 
     def patch(self, path: str, body: Any) -> Any:
-        """The answer to `body`, which says how things are to be, so that it may be sent twice."""
+        """PATCH with `body` and return the answer. The body describes the result, and the request may be sent twice."""
         return self._call("PATCH", _API + path, body, repeatable=True, timeout_s=ANSWER_TIMEOUT_S)
 
     def put(self, path: str, body: Any) -> Any:
-        """The answer to `body`, which is to stand in place of what there is, so that it may be sent twice."""
+        """PUT `body` in place of the present content and return the answer. The request may be sent twice."""
         return self._call("PUT", _API + path, body, repeatable=True, timeout_s=ANSWER_TIMEOUT_S)
 
     def delete(self, path: str) -> Any:
-        """The answer to the end of what `path` names."""
+        """DELETE `path` and return the answer."""
         return self._call("DELETE", _API + path, None, repeatable=False, timeout_s=ANSWER_TIMEOUT_S)
 
     def stream(self, path: str, *, quiet_s: float | None = None, **query: Any) -> Iterator[bytes]:
-        """Bytes of `path` as they come, over a connection of their own.
+        """The bytes of `path` as they come, over a separate connection.
 
-        Raises NoServer when the stream breaks off before its end, or when nothing comes for `quiet_s` (None: for ever).
+        Raises NoServer if the stream breaks off before its end, or if nothing comes for `quiet_s` (None: no limit).
         """
         connection = self._open(ANSWER_TIMEOUT_S)
         line = connection.sock
@@ -170,7 +170,7 @@ class Transport:
             raise CorralError(f"there is no Corral server at {self.address}: the answer is not JSON") from error
 
     def _kept_connection(self) -> _Connection | None:
-        """The kept connection, unless the server has closed it (then it has something to read)."""
+        """The kept connection; None if the server has closed it. A closed connection is ready for reading."""
         connection = self._connection
         if connection is None:
             return None
@@ -193,7 +193,7 @@ class Transport:
         return connection
 
     def _unreachable(self, error: OSError) -> BackendFailed:
-        """NoServer only where none can be there: who hears that works without one."""
+        """The error of a failed connection: NoServer only if none can be there, as callers then work without one."""
         what = error.strerror or str(error)
         if error.errno in _OUT_OF_RESOURCES:
             return BackendFailed(
@@ -236,10 +236,10 @@ class Transport:
 
 
 class _Connection:
-    """An open connection to a server, for one request after the other.
+    """An open connection to a server, for one request after another.
 
     Attributes:
-        sock: open, with its TLS.
+        sock: the open socket, with TLS if the server uses it.
     """
 
     def __init__(self, sock: socket.socket, host: str) -> None:
@@ -248,14 +248,14 @@ class _Connection:
         self._answer = Answer()
 
     def ask(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None) -> Answer:
-        """Send a request; its answer, of which the head has come. Raises OSError, NotHttp."""
+        """Send a request and return its answer, of which only the head has come. Raises OSError, NotHttp."""
         self._answer = Answer()
         self.sock.sendall(request_bytes(method, target, {"Host": self._host, **headers}, body))
         self._answer = begun(self._received)
         return self._answer
 
     def blocks(self) -> Iterator[bytes]:
-        """The body of the answer, bit by bit as it comes. Raises OSError, and NotHttp where it breaks off."""
+        """The body of the answer in pieces, as they come. Raises OSError, and NotHttp if the body breaks off."""
         return blocks(self._answer, self._received)
 
     @property
@@ -290,7 +290,7 @@ def _over_socket(address: Address) -> _Connection:
 
 
 def _over_tcp(address: Address) -> _Connection:
-    """Raises OSError; UntrustedServer, NoServer and Refused before anything was sent."""
+    """A connection over TCP. Raises OSError; raises UntrustedServer, NoServer and Refused before it sends anything."""
     scheme, host, port = url_parts(address.url or "")
     named = f"[{host}]" if ":" in host else host
     if scheme == "https":
@@ -311,7 +311,7 @@ def _connected(host: str, port: int) -> socket.socket:
 
 
 def _check_private(address: Address, sock: socket.socket) -> None:
-    """Raises Refused before anything is sent that others could read. Decided by the peer's address, not by its name."""
+    """Raise Refused before others on the network could read a request. The peer's address decides, not its name."""
     from corral.core.model.devices.address import is_loopback
 
     if not address.insecure and not is_loopback(sock.getpeername()[0]):
@@ -331,7 +331,7 @@ def _with_query(path: str, query: Mapping[str, Any]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """`text` as it stands in a query; most need no change, and what makes it takes long to load."""
+    """`text` as it stands in a query. Most text needs no change; the module that changes it takes long to load."""
     if _PLAIN_IN_A_QUERY.issuperset(text):
         return text
     from urllib.parse import quote_plus
@@ -340,7 +340,7 @@ def _quoted(text: str) -> str:
 
 
 def job_path(job_id: Any, *verb: str) -> str:
-    """The path of a job's route. Raises NotFound for an id that would not stay one part of it, Refused for no id."""
+    """The path of a job's route. Raises NotFound for an id that is not a single path part, Refused for other values."""
     if not (isinstance(job_id, str) and is_plain(job_id)):
         from urllib.parse import quote
 
@@ -351,5 +351,5 @@ def job_path(job_id: Any, *verb: str) -> str:
 
 
 def is_plain(text: str) -> bool:
-    """Whether `text` has letters, digits and a few marks alone, which say nothing else in a path or a query."""
+    """Whether `text` has only letters, digits and a few marks, which have no special meaning in a path or a query."""
     return bool(text) and _PLAIN.issuperset(text)

@@ -1,4 +1,4 @@
-"""From options as users write them to a submission.
+"""Turns options as users write them into a submission.
 
 Start with `request`.
 """

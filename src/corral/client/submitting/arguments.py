@@ -1,6 +1,6 @@
-"""Arguments of the Python client, checked by their types: what has a plain meaning is taken, the rest is Refused.
+"""Checks arguments of the Python client by type. Values with a plain meaning are accepted, all others are Refused.
 
-Each check takes the value, what to call it in an error, and an example of what would do.
+Each check takes the value, its name for an error, and an example of a valid value.
 """
 
 import operator
@@ -19,14 +19,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class HasId(Protocol):
-    """What has the id of a job: a `JobHandle`, a `JobRow`."""
+    """An object with the id of a job: a `JobHandle`, a `JobRow`."""
 
     @property
     def id(self) -> str: ...
 
 
 JobId = str | SupportsIndex | HasId
-"""A job: its id as text or as a whole number, or what has it."""
+"""A job: its id as text or as a whole number, or an object that has its id."""
 
 Word = str | float | os.PathLike[str]
 """A word of a command."""
@@ -35,7 +35,7 @@ _EXAMPLE_ID = "17 or '17_0'"
 
 
 def wrong(value: Any, field: str, wanted: str, example: str) -> Refused:
-    """The error for a value of another kind: what it is, what it must be, and an example."""
+    """The error for a value of a wrong kind: what it is, what it must be, and an example."""
     return Refused(
         f"{field}: {value!r:.60} is {_kind(value)}, and must be {wanted}; write one such as {example}", field=field
     )
@@ -74,7 +74,7 @@ def number(value: Any, field: str, example: str = "1.5", *, infinite: bool = Fal
 
 
 def flag(value: Any, field: str) -> bool:
-    """True or False; 1 and 0 are these too."""
+    """True or False; also 1 and 0."""
     if isinstance(value, int) and value in (0, 1):
         return bool(value)
     if type(value).__module__ == "numpy" and type(value).__name__.startswith("bool"):
@@ -83,7 +83,7 @@ def flag(value: Any, field: str) -> bool:
 
 
 def word(value: Any, field: str, example: str) -> str:
-    """What a program gets as text: text, a path, or a number as Python prints it."""
+    """A word of a command line: text, a path, or a number as Python prints it."""
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if isinstance(value, bool) or not isinstance(value, str | Real):
@@ -100,14 +100,14 @@ def file_path(value: Any, field: str, example: str) -> str:
 
 
 def several(value: Any, field: str, example: str) -> tuple[Any, ...]:
-    """The entries of a list or another iterable, in its order. Text, bytes and mappings are none."""
+    """The entries of a list or another iterable, in its order. Text, bytes and mappings are not accepted."""
     if isinstance(value, str | bytes | bytearray | Mapping) or not isinstance(value, Iterable):
         raise wrong(value, field, "a list", example)
     return tuple(value)
 
 
 def texts(value: Any, field: str, example: str) -> tuple[str, ...]:
-    """Texts of a list; one by itself is a list of one."""
+    """The texts of a list. A single text counts as a list of one."""
     if isinstance(value, str):
         return (text(value, field),)
     return tuple(text(one, field, example) for one in several(value, field, example))
@@ -125,7 +125,7 @@ def mapping(value: Any, field: str, example: str) -> Mapping[str, Any]:
 
 
 def job_id_of(value: Any, field: str = "id") -> str:
-    """The id of a job: text, a whole number, or what has the id of a job, as a `JobHandle` and a `JobRow` do."""
+    """The id of a job: text, a whole number, or an object with an id, like `JobHandle` and `JobRow`."""
     if isinstance(value, str):
         return checked_text(value, field)
     named = getattr(value, "id", None)
@@ -133,7 +133,7 @@ def job_id_of(value: Any, field: str = "id") -> str:
 
 
 def one_job_id(value: Any) -> str:
-    """The same for one job. Raises NotFound for an id that would not stay one part of a path."""
+    """The same for one job. Raises NotFound for an id that is not a single part of a path."""
     name = job_id_of(value)
     if not name or "/" in name:
         raise NotFound(f"there is no job {name!r}; `corral ps --all` lists those there are", field="id")
@@ -141,7 +141,7 @@ def one_job_id(value: Any) -> str:
 
 
 def job_ids(value: Any, field: str = "ids") -> tuple[str, ...]:
-    """Ids of jobs in a list; one by itself is a list of one."""
+    """The ids of jobs in a list. A single id counts as a list of one."""
     if isinstance(value, Iterable) and not isinstance(value, str):
         return tuple(job_id_of(one, field) for one in several(value, field, "[17, 18]"))
     return (job_id_of(value, field),)
@@ -155,12 +155,12 @@ def _whole_id(value: Any, field: str) -> int:
 
 
 def optional(check: Callable[..., Any], value: Any, *rest: Any) -> Any:
-    """What `check` makes of the value; None stays None, which stands for not given."""
+    """The result of `check` for the value. None stays None, which means not given."""
     return None if value is None else check(value, *rest)
 
 
 def named_arguments(method: F) -> F:
-    """A decorator: a keyword that the method does not have is Refused with the nearest that it has."""
+    """A decorator: a keyword that the method does not have is Refused, with the most similar keyword."""
     known = [one.name for one in signature(method).parameters.values() if one.kind is not Parameter.POSITIONAL_ONLY]
 
     @wraps(method)

@@ -1,4 +1,4 @@
-"""Reads when a job may begin, in the formats of sbatch(1), by the clock and calendar of this machine."""
+"""Reads the time when a job may begin, in the formats of sbatch(1), by the clock and calendar of this machine."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
@@ -18,13 +18,13 @@ _DATES = (
     (re.compile(r"(?P<m>\d\d?)[/.](?P<d>\d\d?)[/.](?P<y>\d\d)"), 2000),
     (re.compile(r"(?P<m>\d\d)(?P<d>\d\d)(?P<y>\d\d)"), 2000),
 )
-"""A date with the century that its year is counted from."""
+"""The formats of dates, each with the century to add to the year."""
 
 
 def parse_begin(given: str | float | None, now: float, *, field: str = "begin") -> float | None:
     """Unix seconds of a time: "16:00", "4:00pm", "now+2hours", "tomorrow", "noon", "2026-12-01T08:00".
 
-    A time of day that is past means tomorrow's; a date alone is its midnight; a number is Unix seconds already.
+    A time of day that is past means tomorrow's. A date alone means its midnight. A number is Unix seconds already.
     Raises Refused for anything else.
     """
     if given is None:

@@ -1,4 +1,4 @@
-"""What a job takes over from the process that submits it: variables, directory, umask and limits."""
+"""Reads the properties that a job inherits from the submitting process: variables, directory, umask and limits."""
 
 import os
 import resource
@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from corral.core.model.errors import Refused
 
 SENT_LIMITS = ("AS", "CORE", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
-"""The caller's soft limits that its jobs get, if they are not unlimited."""
+"""The caller's soft limits that its jobs inherit, if they are not unlimited."""
 
 _OWN = frozenset({"CORRAL_URL", "CORRAL_TOKEN", "CORRAL_CA_FILE", "CORRAL_INSECURE"})
-"""How this process reaches the server. Jobs do not get these: they find the socket, and one of these is secret."""
+"""Variables by which this process reaches the server. Jobs do not get them: they use the socket, and one is secret."""
 
 
 _OF_A_SCRIPT = frozenset({"CORRAL_SBATCH"})
-"""What says of one script how it is to be run: of a job that it submits itself it says nothing."""
+"""Variables on how to run one script. They do not apply to jobs that the script submits itself."""
 
 
 def environment(overrides: Mapping[str, str | None], field: str = "env") -> dict[str, str]:
-    """This process's variables with `overrides`, without those that reach the server (the token is secret).
+    """This process's variables with `overrides`, without the variables for reaching the server (the token is secret).
 
     Variables that are not UTF-8 text are left out, because JSON cannot carry them.
     """
@@ -56,7 +56,7 @@ def directory(workdir: str | os.PathLike[str] | None, field: str) -> str:
 
 
 def umask() -> int:
-    """The file mode bits that this process does not give."""
+    """The file mode bits that this process withholds."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -71,7 +71,7 @@ def _is_text(value: str) -> bool:
 
 
 def checked_text(value: str, field: str) -> str:
-    """The text itself. Raises Refused for one that no program can receive, or JSON cannot carry."""
+    """The text itself. Raises Refused for text that no program can receive, or that JSON cannot carry."""
     if not _is_text(value):
         raise Refused(f"{field}: {value!r} is not valid UTF-8; rename it or leave it out", field=field)
     if "\0" in value:

@@ -11,7 +11,7 @@ from corral.core.model.units import parse_memory_mib
 
 
 def container(given: Mapping[str, Any], spell: Callable[[str], str]) -> Container | None:
-    """What the options say of the job's container, None where they say nothing. Raises Refused."""
+    """The container of the job by its options; None if no option asks for one. Raises Refused."""
     named = ("image", "volume", "service_account", "pod_template", "shm_size", "network", "user", "pull")
     if not any(given.get(name) for name in named):
         return None
@@ -40,7 +40,7 @@ def _pull(given: str | None, field: str) -> Pull | None:
 
 
 def _template(given: Any, field: str) -> str | None:
-    """The template as JSON, from a file's path or the template itself."""
+    """The template as JSON, read from a file or given as a mapping."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -64,7 +64,7 @@ def _template(given: Any, field: str) -> str | None:
 
 
 def _first_problem(error: Exception) -> str:
-    """What PyYAML says of a file, on one line, with the line of the file where that is known."""
+    """PyYAML's message on a file, on one line, with the line of the file if it is known."""
     mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
     return (f"line {mark.line + 1}: " if mark else "") + f"{problem or error!s:.300}".split("\n")[0]
 

@@ -1,7 +1,7 @@
-"""Which commit the directory of a job is at, and whether tracked files differ from it.
+"""Finds the commit of a job's directory, and whether tracked files differ from it.
 
-Whoever wrote the repository may not be trusted, and may change its configuration at any moment. So nothing that it
-names is executed: no monitor of files, no hook, no filter, no remote helper, no pager. Files are compared here.
+The author of the repository may not be trusted, and may change its configuration at any time. Nothing that the
+configuration names is executed: no file monitor, hook, filter, remote helper or pager. Files are compared here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WITHIN_S = 0.3
 TRUST_S = 2.0
-"""A loop that submits asks once."""
+"""The time for which an answer is cached: a loop that submits jobs then asks git only once."""
 
 _MOST_BYTES = 16 * 1024 * 1024
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
@@ -37,7 +37,7 @@ _known: dict[str, tuple[float, tuple[str, bool] | None]] = {}
 
 
 def git_commit(directory: str) -> tuple[str, bool] | None:
-    """The full name of the commit, and whether a tracked file differs; None where that cannot be told in time."""
+    """The full name of the commit, and whether a tracked file differs; None if git does not answer in time."""
     now = time.monotonic()
     at, found = _known.get(directory, (-TRUST_S, None))
     if now - at < TRUST_S:
@@ -48,7 +48,7 @@ def git_commit(directory: str) -> tuple[str, bool] | None:
 
 
 def _in_time(directory: str, until: float) -> tuple[str, bool] | None:
-    """What is told by then. On a thread: a file server that is away keeps whoever looks for a file there, for ever."""
+    """The answer if it comes in time. A thread reads it: an unreachable file server blocks its reader for ever."""
     import _thread
 
     told: list[tuple[str, bool] | None] = []
@@ -69,7 +69,7 @@ def _in_time(directory: str, until: float) -> tuple[str, bool] | None:
 
 
 def _in_work_tree(directory: str) -> bool:
-    """Whether it looks so: to ask git costs a process."""
+    """Whether the directory seems to be in a repository. This check saves starting git."""
     while True:
         if os.path.lexists(f"{directory}/.git"):
             return True
@@ -80,7 +80,7 @@ def _in_work_tree(directory: str) -> bool:
 
 
 def _read(directory: str, until: float) -> tuple[str, bool] | None:
-    """The commit, and whether a file differs. `git status` is not asked: it runs filters on what it compares."""
+    """The commit, and whether a file differs. `git status` is not used: it runs filters on files that it compares."""
     commit = _git(directory, _COMMIT, until)
     staged = None if commit is None else _git(directory, _STAGED, until)
     if commit is None or staged is None:
@@ -93,7 +93,7 @@ def _read(directory: str, until: float) -> tuple[str, bool] | None:
 
 
 def _any_differs(directory: str, files: bytes, until: float) -> bool | None:
-    """Whether a file is not as git last saw it, and has other contents, too; None where that cannot be told in time."""
+    """Whether a file has changed since git last saw it and has other contents; None if there is too little time."""
     for mode, digest, path, seconds, nanoseconds, size in _FILE.findall(files):
         if time.monotonic() > until:
             return None
@@ -111,7 +111,7 @@ def _any_differs(directory: str, files: bytes, until: float) -> bool | None:
 
 
 def _digest(name: bytes, found: os.stat_result, length: int) -> str | None:
-    """The name that git would give to what the file holds now; None of what is no file, or too large to look at."""
+    """The object name that git would give to the file's present content; None for other types, and for large files."""
     import hashlib
 
     try:
@@ -130,7 +130,7 @@ def _digest(name: bytes, found: os.stat_result, length: int) -> str | None:
 
 
 def _git(directory: str, words: Sequence[str], until: float) -> bytes | None:
-    """What git prints in the directory; None where it fails, is not there, or takes too long."""
+    """The output of git in the directory; None if git fails, is missing, or takes too long."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     env |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "none", "LC_ALL": "C"}
     reader, writer = os.pipe2(os.O_CLOEXEC)
@@ -149,15 +149,15 @@ def _git(directory: str, words: Sequence[str], until: float) -> bytes | None:
     os.close(reader)
     if printed is None:
         os.killpg(pid, signal.SIGKILL)
-    # This waits on for one that is killed and still waits for a file server: nobody waits for this thread.
+    # A killed git may still hang in a file server's answer. This waits on: nothing waits for this thread.
     status = 1 << 8
-    with suppress(ChildProcessError):  # The program may reap its children itself, or have the kernel do so.
+    with suppress(ChildProcessError):  # the program may reap its children itself, or let the kernel do it
         _, status = os.waitpid(pid, 0)
     return None if status else printed
 
 
 def _until_closed(reader: int, until: float) -> bytes | None:
-    """All that comes; None where that is too much, or not in time."""
+    """All bytes that come; None if they are too many, or do not end in time."""
     poll = select.poll()
     poll.register(reader, select.POLLIN)
     read = b""

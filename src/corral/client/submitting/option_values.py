@@ -1,4 +1,4 @@
-"""The values of a job's options by their types: what has a plain meaning is taken, the rest is Refused."""
+"""Checks the values of a job's options by type. Values with a plain meaning are accepted, all others are Refused."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -15,13 +15,13 @@ from corral.declared.option_fields import options as declared_options
 Check = Callable[[Any, str], Any]
 
 Given = Mapping[str, Any]
-"""The options that are given, with values of checked types."""
+"""The given options, with values of checked types."""
 
 
 def checked_options(options: Mapping[str, Any], spell: Callable[[str], str]) -> Given:
-    """The options that are given, each with a value of a type that it may have. None is not given.
+    """The given options, each with a value of an allowed type. A value of None means not given.
 
-    `spell` turns the name of an option into what the user wrote, for errors. Raises Refused.
+    `spell` turns the name of an option into the user's spelling, for errors. Raises Refused.
     """
     known = declared_options()
     for name in options:
@@ -31,7 +31,7 @@ def checked_options(options: Mapping[str, Any], spell: Callable[[str], str]) -> 
 
 
 def command_words(command: Any) -> tuple[str, ...]:
-    """The words of a command; numbers and paths in it as text. Raises Refused for what is no list of words."""
+    """The words of a command; numbers and paths become text. Raises Refused if it is not a list of words."""
     if isinstance(command, str):
         raise Refused(
             f"command: {command!r} is one string; give a list of arguments, or ['sh', '-c', {command!r}]",
@@ -69,7 +69,7 @@ def _text_or_number(example: str) -> Check:
 
 
 def _plain_number(value: Any, field: str, example: str) -> int | float:
-    """A number that stays whole if it is, so that it prints as it was written."""
+    """A number that stays whole if it is whole: it then prints as the user wrote it."""
     read = arguments.number(value, field, example)
     return arguments.whole(value, field) if hasattr(value, "__index__") else read
 
@@ -108,7 +108,7 @@ def _compute(value: Any, field: str) -> str:
 
 
 def _array(value: Any, field: str) -> str:
-    """The text for its indices: text as it is, or of whole numbers."""
+    """The text of the indices, from text or from whole numbers."""
     if isinstance(value, str):
         return arguments.text(value, field)
     if isinstance(value, bytes | bytearray | Mapping) or not isinstance(value, Iterable):
@@ -174,5 +174,5 @@ _OWN: dict[str, Check] = {
 
 
 def _check_of(option: OptionField) -> Check:
-    """How the value of an option is read."""
+    """The check that reads the value of an option."""
     return _OWN[option.name] if option.kind is Kind.OWN else _OF_KINDS[option.kind](option.option.example)

@@ -1,6 +1,6 @@
-"""What is sent for a command with the options that most have: what `request.submission` makes, without the model.
+"""Makes the plain form of a submission with common options, like `request.submission` but without the model.
 
-To load the classes that a submission is made of takes longer than a short command does all in all.
+Loading the classes of a submission takes longer than all the rest of a short command.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def plain_submission(command: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The compact plain form of the submission; None where `options` has others than PLAIN_OPTIONS, or where anything
-    makes no sense: the model says what, and of several faults the first.
+    """The compact plain form of the submission; None if the model must make it.
 
-    The values are as flags give them: `gpus` a whole number, or text for a share, which takes the model.
+    The model must make it if `options` has others than PLAIN_OPTIONS, or if any value is invalid: the model then
+    reports the first fault. Values are as flags give them. `gpus` is a whole number; text for a share needs the model.
     """
     if not (PLAIN_OPTIONS.issuperset(options) and command and command[0]):
         return None

@@ -1,4 +1,4 @@
-"""Turns options as users write them ("20G", "2h", "0-9%2") into a `Submission`, for commands and library alike."""
+"""Turns options as users write them ("20G", "2h", "0-9%2") into a `Submission`, for commands and the library."""
 
 import re
 import time as clock
@@ -35,7 +35,7 @@ CHECKPOINT_GRACE_S = 60.0
 _FLAGS = {
     "--gpu-mem": "gpu_mem", "--gpu-cores": "gpu_cores", "--gpus": "gpus", "--mig": "mig", "--share": "share",
 }  # fmt: skip
-"""The flags in messages of `corral.core.model.jobs.ask`, and the options they stand for."""
+"""The flags in messages of `corral.core.model.jobs.ask`, each with its option."""
 
 _COMPUTE = re.compile(rf"({WHOLE})\.({WHOLE})")
 
@@ -52,10 +52,10 @@ def submission(
 ) -> Submission:
     """The submission of `command` and `options`, with this process's environment, directory, umask and limits.
 
-    `script` says that the command runs one: of a gang at rank 0 alone. Any other command runs on every member.
-    `script_text` is what it says now, for that to be run.
-    `spell` turns the name of an option into what the user wrote, for errors ("min_memory" -> "--min-memory").
-    Raises Refused for invalid values. Whether the site has such devices is checked by the server.
+    `script` says that the command runs a script: in a gang, it runs only at rank 0. Other commands run on every member.
+    `script_text` is the present content of the script, which will be run.
+    `spell` turns the name of an option into the user's spelling, for errors ("min_memory" -> "--min-memory").
+    Raises Refused for invalid values. The server checks whether the site has suitable devices.
     """
     given, words = checked_options(options, spell), command_words(command)
     if kind is JobKind.RUN and not (words and words[0]):
@@ -95,7 +95,7 @@ def submission(
 
 
 def parse_checkpoint_signal(given: str | None, *, field: str = "checkpoint_signal") -> tuple[str | None, float]:
-    """A checkpoint signal and the seconds that follow it before the stop: "B:USR1@60s"; "USR1" alone gives a minute."""
+    """A checkpoint signal and the seconds between it and the stop: "B:USR1@60s"; "USR1" alone gives a minute."""
     if given is None:
         return None, CHECKPOINT_GRACE_S
     name, _, grace = given.partition("@")
@@ -107,7 +107,7 @@ def parse_checkpoint_signal(given: str | None, *, field: str = "checkpoint_signa
 
 
 def device_request(options: Given, spell: Callable[[str], str] = str) -> Request:
-    """The part of `options` that says what a job needs."""
+    """The resources that `options` ask for."""
     cpus, host_memory = options.get("cpus"), options.get("host_memory")
     nodes = parse_nodes(options.get("node"), field=spell("node"))
     own: dict[str, Any] = {
@@ -138,7 +138,7 @@ def device_request(options: Given, spell: Callable[[str], str] = str) -> Request
 
 
 def _asked(options: Given, spell: Callable[[str], str]) -> Ask:
-    """What is asked of devices. If GPUs are named, their number is the default for `gpus`."""
+    """The devices that the options ask for. If GPUs are named, their number is the default for `gpus`."""
     gpus, named = options.get("gpus"), len(options.get("device", ()))
     if isinstance(gpus, bool) or not isinstance(gpus, int | float | str | None):
         raise Refused(
@@ -169,7 +169,7 @@ def _asked(options: Given, spell: Callable[[str], str]) -> Ask:
 
 
 def _respelled(refused: Refused, spell: Callable[[str], str]) -> Refused:
-    """The error about a flag, with the option's name as the user wrote it."""
+    """The error about a flag, with the option's name in the user's spelling."""
     message, field = str(refused), refused.field
     for flag, option in _FLAGS.items():
         message = message.replace(flag, spell(option))
@@ -178,7 +178,7 @@ def _respelled(refused: Refused, spell: Callable[[str], str]) -> Refused:
 
 
 def _exclusive(options: Given, spell: Callable[[str], str]) -> bool:
-    """Whether all GPUs of a node are wanted. Raises Refused if another option says which or how many."""
+    """Whether all GPUs of a node are wanted. Raises Refused if another option chooses GPUs or their number."""
     if not options.get("exclusive"):
         return False
     for other in ("gpus", "gpu_mem", "gpu_cores", "mig", "device", "resource"):
@@ -191,7 +191,7 @@ def _exclusive(options: Given, spell: Callable[[str], str]) -> bool:
 
 
 def _resources(options: Given, spell: Callable[[str], str]) -> dict[str, str]:
-    """Amounts by resource name for the server, which then reads from them all that is asked of devices.
+    """The amounts by resource name. The server derives all requested devices from them.
 
     Empty if flags ask for GPUs and the names only for host resources. Raises Refused if both ask for GPUs.
     """

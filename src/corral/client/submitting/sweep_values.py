@@ -8,7 +8,7 @@ from corral.core.model.errors import Refused
 from corral.core.model.jobs.sweep import Sweep
 
 MAX_VALUES = 10_000
-"""The most values of a parameter: an array has no more elements."""
+"""The most values of a parameter, which is also the most elements of an array."""
 
 _VALUE = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^",][^,]*)?)\s*(?:,|$)')
 _RANGE = re.compile(r"(-?\d{1,15})\.\.(-?\d{1,15})(?:\.\.(-?\d{1,15}))?")
@@ -16,7 +16,7 @@ _LIKE_RANGE = re.compile(r"[-+]?[\d.]*\d\.\.\.?[-+]?[\d.]*\d(?:\.\.[-+]?[\d.]*\d
 _LEADING_ZERO = re.compile(r"-?0\d")
 
 Values = str | float | Iterable[object]
-"""As on the command line, one number, or each value by itself."""
+"""The values of a parameter: text as on the command line, one number, or a list of values."""
 
 
 def sweep_of(
@@ -27,7 +27,7 @@ def sweep_of(
     field: str = "params",
     zip_field: str = "zip",
 ) -> Sweep | None:
-    """The sweep over these parameters, None without any. The server checks names, and how many jobs it makes.
+    """The sweep over these parameters; None if there are none. The server checks names and the number of jobs.
 
     Raises Refused for values that cannot be read.
     """
@@ -41,7 +41,7 @@ def sweep_of(
 
 
 def params_of(given: Sequence[str], *, field: str) -> dict[str, tuple[str, ...]]:
-    """Values by name of repeated flags: NAME=VALUE,.. The same name again adds values."""
+    """The values by name from repeated flags NAME=VALUE,.. A repeated name adds values."""
     params: dict[str, tuple[str, ...]] = {}
     for one in given:
         name, equals, text = one.partition("=")
@@ -63,7 +63,7 @@ def _values(name: str, given: Values, field: str) -> tuple[str, ...]:
 
 
 def _value(name: str, value: object, field: str) -> str:
-    """A value as text. Raises Refused for what has none that is of use to a program."""
+    """A value as text. Raises Refused for a value without a useful text form."""
     if value is None or isinstance(value, bytes | bytearray | Mapping | list | tuple | set | frozenset):
         raise Refused(
             f"{field}: {name}: {value!r:.60} is of type {type(value).__name__}, and must be text or a number; "
@@ -74,7 +74,7 @@ def _value(name: str, value: object, field: str) -> str:
 
 
 def _read(name: str, text: str, field: str) -> Iterator[str]:
-    """Each value of a list with commas; one in double quotes stays as it is, with "" for a quote in it."""
+    """Each value of a list with commas. A value in double quotes stays as it is, with "" for a quote in it."""
     at, count = 0, 0
     while at <= len(text):
         found = _VALUE.match(text, at)
@@ -94,7 +94,7 @@ def _read(name: str, text: str, field: str) -> Iterator[str]:
 
 
 def _spread(name: str, plain: str, field: str) -> Sequence[str]:
-    """The numbers of a range, both ends included, up or down; anything else is a value."""
+    """The numbers of a range, both ends included, up or down. Any other text is a single value."""
     match = _RANGE.fullmatch(plain)
     if match is None or any(part and _LEADING_ZERO.match(part) for part in match.groups()):
         if _LIKE_RANGE.fullmatch(plain):

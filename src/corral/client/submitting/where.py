@@ -1,4 +1,4 @@
-"""Reads options that say where a job may run and how fast it is there."""
+"""Reads options on where a job may run and how fast it runs there."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ _VERSION = re.compile(r"\d{1,7}(\.\d{1,7})*")
 
 
 def parse_speeds(given: str | Mapping[str, float] | None, *, field: str = "speed") -> tuple[tuple[str, float], ...]:
-    """The relative speed of the job on each model: "v100=1,k80=0.2", or numbers by model; 0 is cannot.
+    """The relative speed of the job on each model: "v100=1,k80=0.2", or numbers by model; 0 means it cannot run.
 
-    Raises Refused for what is no number from 0 up, and for a model that is given twice.
+    Raises Refused for values that are not numbers from 0 up, and for a repeated model.
     """
     if given is None:
         return ()
@@ -28,7 +28,7 @@ def parse_speeds(given: str | Mapping[str, float] | None, *, field: str = "speed
 
 
 def parse_labels(given: Mapping[str, str] | None, *, field: str = "label") -> tuple[tuple[str, str], ...]:
-    """Labels of a node, by key, in the order of their keys. Raises Refused for an empty key or value."""
+    """Labels of a node, sorted by key. Raises Refused for an empty key or value."""
     for key, value in (given or {}).items():
         if not (key.strip() and str(value).strip()):
             raise Refused(f"{field}: {key}={value} is not a label; it needs a key and a value", field=field)
@@ -36,7 +36,7 @@ def parse_labels(given: Mapping[str, str] | None, *, field: str = "label") -> tu
 
 
 def parse_nodes(given: str | Sequence[str] | None, *, field: str) -> tuple[str, ...]:
-    """Names of nodes, each once, of lists such as "gpu-[01-03,07]". Raises Refused for what is no such list."""
+    """Names of nodes, each once, from lists like "gpu-[01-03,07]". Raises Refused for an invalid list."""
     lists = [given] if isinstance(given, str) else given or ()
     return tuple(dict.fromkeys(name for one in lists for name in expand_hosts(one, field=field)))
 
@@ -51,7 +51,7 @@ def parse_version(text: str | None, *, field: str) -> tuple[int, ...] | None:
 
 
 def parse_strategy(text: str | None, *, field: str) -> Strategy | None:
-    """How a share is split over several devices: "evenly" or "fill". Raises Refused for anything else."""
+    """The way to split a share over several devices: "evenly" or "fill". Raises Refused for anything else."""
     if text is None:
         return None
     try:
@@ -61,7 +61,7 @@ def parse_strategy(text: str | None, *, field: str) -> Strategy | None:
 
 
 def parse_cuda(text: str | None, *, field: str) -> tuple[int, int] | None:
-    """A CUDA version, of which the first two numbers count: "12.1" is (12, 1), "12" is (12, 0)."""
+    """A CUDA version by its first two numbers: "12.1" is (12, 1), "12" is (12, 0)."""
     parts = parse_version(text, field=field)
     return None if parts is None else (parts[0], parts[1] if len(parts) > 1 else 0)
 

@@ -1,5 +1,8 @@
-"""What the server does: use cases, the scheduling loop, launching and recovery. Knows ports, and touches no host.
+"""The use cases of the server, the scheduling loop, launching and recovery. It uses ports only, and accesses no host
+itself.
 
-Start with `core`, which puts the parts together; `controller` is the loop, `dispatcher` launches and stops.
-`submitting/`, `querying/`, `watching/` and `site/` are the use cases.
+`submitting/`, `querying/`, `watching/` and `site/` are use cases, `deciding/` is the scheduling loop, and `launching/`
+starts and stops jobs.
+
+Start with `core`, which connects the parts.
 """

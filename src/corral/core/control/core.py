@@ -1,4 +1,4 @@
-"""One server's core: what decides, what acts and what answers, wired over a ledger and the agents of its nodes."""
+"""The core of one server: scheduling, actions and use cases, connected to a ledger and the agents of its nodes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from corral.core.control.deciding.planning import Planners
 from corral.core.control.launching.dispatcher import Dispatcher
 from corral.core.control.launching.environment import launches_of
 from corral.core.control.launching.kept_scratch import KeptScratch
-from corral.core.control.launching.recovery import Recovery
+from corral.core.control.launching.node_recovery import Recovery
 from corral.core.control.nodes.cordoning import DeviceCordons, NodeCordons
 from corral.core.control.nodes.node_events import NodeEvents
 from corral.core.control.nodes.node_registry import Nodes
@@ -42,7 +42,7 @@ from corral.core.control.telling.stop_notes import StopNotes
 from corral.core.control.watching.failure_notes import FailureNotes
 from corral.core.control.watching.lost_services import LostServices
 from corral.core.control.watching.memory_guard import Stopper
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.answers.site import ServerInfo
 from corral.core.model.jobs.job import Job, ProcessIdentity
 from corral.core.model.placing.allocation import Allocation
@@ -55,24 +55,24 @@ from corral.core.scheduling.forecast import expected_starts
 from corral.core.scheduling.policy import POLICIES, Policy
 
 RECONCILED_WITHIN_S = 30.0
-"""A server waits so long at its start for nodes that have come and are not reconciled yet."""
+"""The longest wait at the start of a server for connected nodes to be reconciled."""
 
 CLOSE_S = 5.0
-"""A server that ends waits so long for the note on a failure that is being written."""
+"""The longest wait at the end of a server for a note on a failure that is being written."""
 
 
 class ControlCore:
-    """The parts of a server that need no more of the world than its ports.
+    """The parts of a server that use only its ports.
 
     Attributes:
-        dispatcher: acts on nodes.
-        controller: decides.
-        recovery: brings nodes that come together with the ledger.
-        listener: what the hub tells what happens on nodes.
-        notes: lines for the logs of jobs.
+        dispatcher: carries out decisions on nodes.
+        controller: decides which jobs start.
+        recovery: reconciles nodes with the ledger.
+        listener: receives events on nodes from the hub.
+        notes: writes lines into the logs of jobs.
         stopper: ends jobs that broke a rule.
-        service: what a caller can have done, and ask.
-        pod_jobs: pods that others made as jobs, for the engine that binds them.
+        service: the use cases.
+        pod_jobs: pods that others created as jobs, for the engine that binds them.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class ControlCore:
         log_path: LogPath = lambda node, job_id, rank: None,
         monitoring: JobMonitoring = lambda job, allocation, devices: None,
     ) -> None:
-        """`server` is this server's own process, where it can be adopted; `log_path` says where logs are."""
+        """`server` is this server's own process, if processes can be adopted. `log_path` returns the path of a log."""
         self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
         self._planners = planners = Planners(ledger, policies)
         self._outlooks = Outlooks(ledger, clock, planners.alike)
@@ -214,7 +214,7 @@ class ControlCore:
         )
 
     def start(self) -> None:
-        """Decide and act, once the nodes that have come so far are reconciled with the ledger."""
+        """Start scheduling, once the nodes that have connected so far are reconciled with the ledger."""
         self.recovery.give_up_absent_nodes()
         self.recovery.wait(RECONCILED_WITHIN_S)
         self.dispatcher.start()
@@ -222,7 +222,7 @@ class ControlCore:
         self._failures.look_back()
 
     def close(self) -> None:
-        """Finish what is in hand and stop; the jobs run on."""
+        """Finish current work and stop; the jobs run on."""
         self.controller.close()
         self.dispatcher.close()
         self._noting.stop(leaving=True)
@@ -231,7 +231,9 @@ class ControlCore:
 
 
 def _launches_of(ledger: Ledger, job: Job, allocation: Allocation, view: View) -> tuple[Launch, ...]:
-    """What is launched of a job. What Corral did not start is watched where it runs, whichever devices it has."""
+    """Return the launches of a job. Work that Corral did not start is watched on its own node, whatever devices it
+    holds.
+    """
     owner = job.spec.owner
     launches = launches_of(job, allocation, view, begins(ledger, job))
     if owner is None or not owner.node:

@@ -1,4 +1,4 @@
-"""The history of a server, put together: one file, what writes it, and what answers from it."""
+"""Connects the parts of a server's history: its file, the writers, and the queries."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,14 +19,14 @@ from corral.history.recorder import HistoryRecorder
 
 
 class ServerHistory:
-    """All that a server keeps of its samples.
+    """The history of a server's samples.
 
     Attributes:
-        recorder: what the devices were like, and the jobs, nodes, users and projects that had them.
-        queries: answers from what the recorder has kept.
-        meter: what was made of granted devices, for reports.
+        recorder: records the state of devices, and of the jobs, nodes, users and projects that held them.
+        queries: answers queries from the recorded history.
+        meter: measures how much of the granted devices was used, for reports.
         group_use: sums for key figures.
-        patrols: a thread for each that writes, so that none misses samples while another one waits for the disk.
+        patrols: a thread for each writer, so that none misses samples while another waits for the disk.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ServerHistory:
         *,
         failures: Counter[str],
     ) -> None:
-        """`latest` has the last sample of each device that anything reads; `failures` counts rounds that broke."""
+        """`latest` returns the last sample of each device with readings. `failures` counts failed rounds."""
         sampled_s = settings.sample_interval_s
         levels = kept_levels(settings.metrics_retention_days)
         self.recorder = HistoryRecorder(file, latest, clock, levels, sampled_s, view=view)
@@ -47,17 +47,17 @@ class ServerHistory:
         self.meter = Meter(MeterTable(file), view, latest, clock, sampled_s)
         self.group_use = GroupUseRecorder(GroupUseTable(file), view, latest, clock, sampled_s)
         looks = {"history": self.recorder.look, "group-use": self.group_use.look, "meter": self.meter.look}
-        # Twice as often as samples are taken, so that none waits for long.
+        # This is twice the sampling rate, so that no sample waits long.
         self.patrols = tuple(
             Patrol(name, look, sampled_s / 2, vital=False, failures=failures) for name, look in looks.items()
         )
 
     def stopped(self) -> str | None:
-        """Why the history of devices and jobs is not kept now, None while it is. Safe on any thread."""
+        """Return why the history of devices and jobs is not recorded now, None while it is. Thread-safe."""
         return self.recorder.stopped or self.patrols[0].trouble
 
     def close(self) -> None:
-        """Write what waits, once the patrols are closed, and close the file."""
+        """Write the waiting data and close the file. The patrols must be closed before."""
         self.meter.close()
         self.group_use.close()
         self.recorder.close()

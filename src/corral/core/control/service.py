@@ -1,4 +1,4 @@
-"""The use cases: what a caller can ask of a server, each checked, decided and committed. Thread-safe, synchronous."""
+"""The use cases of a server: each request is checked, decided and committed. Thread-safe, synchronous."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -53,17 +53,17 @@ log = logging.getLogger(__name__)
 MAX_WISHES = 1000
 
 Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
-"""All that says whether a node could ever serve a submission: its request and its speeds."""
+"""All that decides whether a node could ever serve a submission: its request, its speeds and its closed pools."""
 
 
 class Service:
-    """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`, and what
-    is left of quotas in `queues`.
+    """All operations that a caller can request.
 
-    Of one job, `details` has everything, and `explanations` why it waits or failed. Jobs are changed through `changes`
-    and given other values through `updating`, MIG slices change through `slicing`, processes become jobs in `adopting`,
-    `accounts` tells what was used, `node_cordons` and `device_cordons` say where nothing starts, and `interaction`
-    passes signals and input on to jobs, and `executions` runs commands inside them.
+    `queries` answers questions, `holdings` lists the holders of devices, and `queues` the remaining quotas. `details`
+    has everything about a job, and `explanations` says why it waits or failed. `changes` cancels, holds and requeues
+    jobs, and `updating` changes their values. `slicing` changes MIG slices, and `adopting` adopts processes. `accounts`
+    reports usage, and `node_cordons` and `device_cordons` keep jobs from starting. `interaction` passes signals and
+    input to jobs, and `executions` runs commands inside them.
     """
 
     def __init__(
@@ -115,28 +115,30 @@ class Service:
         self._possible: tuple[tuple[Mapping[str, Node], Mapping[str, Pool]] | None, set[Wish]] = (None, set())
 
     def resource_names(self) -> tuple[ResourceNameRow, ...]:
-        """The resource names of other systems that submissions may use."""
+        """Return the resource names of other systems that submissions may use."""
         return self._asking.resource_names()
 
     def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
-        """Accept all or none; the id of each, once on disk. Raises Refused, Forbidden, Conflict, LedgerFailed."""
+        """Accept all submissions or none. Return the id of each, once on disk. Raises Refused, Forbidden, Conflict,
+        LedgerFailed.
+        """
         return self.submit_inspected(submissions, caller, self.file_findings.inspect(submissions, caller)).result()
 
     def submit_inspected(
         self, submissions: Sequence[Submission], caller: Caller, findings: Sequence[FileFindings]
     ) -> "Future[tuple[str, ...]]":
-        """As `submit`, of which the files were looked at, without waiting for the disk."""
+        """As `submit`, with the findings of an earlier file inspection; does not wait for the disk."""
         view = self._ledger.view()
         now = self._clock.now()
         specs: list[JobSpec] = []
         before: Submission | None = None
         for asked, files in zip(submissions, findings, strict=True):
-            # A batch often has the same submission many times; its jobs share a spec.
+            # A batch often repeats the same submission; its jobs share a spec.
             specs.append(specs[-1] if asked == before else self._checked(view, asked, caller, files))
             before = asked
         refuse_overflow(view, sum(map(new_jobs.jobs_needed, submissions)))
         check_text(submissions)
-        # All numbers at once: taking more than are in reserve waits for the disk each time.
+        # All numbers are taken at once: taking more than are in reserve waits for the disk each time.
         numbers = iter(self._ledger.next_ids(sum(map(new_jobs.ids_needed, submissions))))
         jobs: list[Job] = []
         ids: list[str] = []
@@ -152,9 +154,10 @@ class Service:
         return self._ledger.commit(decide, user=caller.user, jobs=len(jobs))
 
     def submit_for_pods(self, submission: Submission, pods: tuple[PodRef, ...], caller: Caller) -> "Future[str]":
-        """Have pods that others made wait as a job, a member each; its id, once on disk. Raises as `submit`.
+        """Queue pods that others created as one job with a member per pod. The future has its id, once on disk. Raises
+        as `submit`.
 
-        Whether a node here could ever serve them is not asked: a pod waits for nodes that may yet come.
+        No check is made whether a node could ever serve them: a pod waits for nodes that may still join.
         """
         view, now = self._ledger.view(), self._clock.now()
         submission, of_priority = settle_priority(view.limits, submission, caller)
@@ -171,7 +174,7 @@ class Service:
         return self._ledger.commit(decide, user=caller.user, jobs=len(jobs))
 
     def _checked(self, view: View, asked: Submission, caller: Caller, files: FileFindings) -> JobSpec:
-        """The specification of a submission in which nothing is amiss. Raises Refused, Forbidden."""
+        """Return the specification of a valid submission. Raises Refused, Forbidden."""
         if asked.kind is JobKind.ADOPT:
             raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
         asked, of_priority = settle_priority(view.limits, self._in_own_time(asked), caller)
@@ -190,7 +193,7 @@ class Service:
         return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
 
     def dry_run(self, submission: Submission, caller: Caller, files: FileFindings) -> DryRun:
-        """What would become of the submission, as `Queries.dry_run` and preflight say. Raises as `submit`."""
+        """Return the expected outcome of the submission, by `Queries.dry_run` and preflight. Raises as `submit`."""
         view = self._ledger.view()
         submission, of_priority = settle_priority(view.limits, self._in_own_time(submission), caller)
         submission = with_whole_node(submission, view.nodes.values())
@@ -206,7 +209,9 @@ class Service:
         return replace(submission, begin_at=self._clock.taken(submission.begin_at))
 
     def _check_possible(self, view: View, submission: Submission, user: str) -> None:
-        """Raises Refused for what no node here could serve; an answer holds while nodes and pools stay the same."""
+        """Raise Refused if no node here could ever serve the submission. Answers are cached while nodes and pools
+        stay the same.
+        """
         known, possible = self._possible
         if known is None or known[0] is not view.nodes or known[1] is not view.pools or len(possible) >= MAX_WISHES:
             _, possible = self._possible = (view.nodes, view.pools), set()
@@ -226,13 +231,13 @@ class Service:
         found = find_process(self._ledger.view(), self._nodes, submission.owner_pid)
         if not found:
             raise Refused(no_process(self._nodes, submission.owner_pid), field="owner_pid")
-        # Other nodes may have a process of that number, too: the caller's is meant, on the node that was named.
+        # Several nodes may have a process with this pid. One of the caller is preferred, then one on the named node.
         node = submission.request.node
         meant = max(found, key=lambda process: (process.uid == caller.uid, process.identity.node == node))
         return meant.identity
 
     def logs(self, job_id: str, caller: Caller) -> tuple[MemberLog, ...]:
-        """The logs of a job's members, by rank. Raises NotFound, and Forbidden for another user's."""
+        """Return the logs of a job's members, by rank. Raises NotFound, and Forbidden for another user's job."""
         job = self.queries.find(job_id)
         may_read_log(caller, job)
         return self._logs.of(job)

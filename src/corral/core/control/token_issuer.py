@@ -3,10 +3,10 @@
 import logging
 import secrets
 from collections.abc import Callable
-from hashlib import sha256
 
 from corral.clock import Clock
 from corral.core.access.caller import Caller
+from corral.core.access.token_digest import digest_of
 from corral.core.access.token_permissions import last_moment, may_make, may_revoke, visible
 from corral.core.control.querying.wall_times import in_wall_time
 from corral.core.model.answers.tokens import MadeToken, TokenRow
@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class TokenIssuer:
-    """Creates tokens for the users of this machine.
+    """Creates, lists and revokes tokens for the users of this machine.
 
-    `account` finds name and uid of a user by name, None if there is none; `is_admin` says whether a uid is an
-    administrator of this server; `only_user` is the only user it runs jobs as, None for all.
+    `account` returns the name and uid of a user, None if there is none. `is_admin` returns whether a uid is an
+    administrator of this server. `only_user` is the only user for whom it runs jobs, None for all users.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class TokenIssuer:
         *,
         digest: Callable[[str], str] | None = None,
     ) -> MadeToken:
-        """A new token with its secret for `user` (None: the caller), valid for so long (None: until revoked).
+        """Create a token with its secret for `user` (None: the caller), valid for `expires_in_s` (None: until revoked).
 
-        With a `digest` of its own it is one of a session, whose secret counts nowhere but in a cookie.
+        With a `digest` of its own it is the token of a session: its secret is valid only in a cookie.
 
         Raises Refused, Forbidden, LedgerFailed.
         """
@@ -68,7 +68,7 @@ class TokenIssuer:
             )
         named = caller.user if user is None else user
         account = self._account(named)
-        # Whoever may not create tokens for others is told so before they learn which users exist.
+        # A caller who may not create tokens for others gets that error first, and does not learn which users exist.
         if account is None and (caller.admin or named == caller.user):
             raise Refused(f"there is no user {named!r:.80} on this machine", field="user")
         name, uid = account or (named, -1)
@@ -82,33 +82,28 @@ class TokenIssuer:
         token = Token("", name, uid, scope, now, caller.user, expires_at, parent=parent)
         token = self._tokens.add(token, (digest or digest_of)(secret))
         if any(one.id == parent and one.revoked_at is not None for one in self._tokens.all()):
-            self._tokens.revoke([token.id], now)  # the other was revoked since the caller showed it
+            self._tokens.revoke([token.id], now)  # the parent was revoked after the caller presented it
         log.info("token %s with scope %s created for %s by %s", token.id, scope, name, caller.user)
         return in_wall_time(MadeToken(token.id, secret, name, scope, expires_at), self._clock)
 
     def listed(self, caller: Caller, *, all: bool) -> list[TokenRow]:
-        """The caller's tokens, for administrators everybody's; with `all`, also invalid ones."""
+        """Return the caller's tokens; for administrators those of all users. With `all`, also return invalid ones."""
         now = self._clock.now()
         tokens = [token for token in self._tokens.all() if visible(caller, token) and (all or token.live(now))]
         return in_wall_time([_row(token, now) for token in tokens], self._clock)
 
     def revoke(self, token_id: str, caller: Caller) -> tuple[str, ...]:
-        """Revoke the token and all tokens created with it, at once. Returns their ids. Idempotent."""
+        """Revoke the token and all tokens created with it, at once. Return their ids. Idempotent."""
         tokens = self._tokens.all()
         token = may_revoke(caller, next((one for one in tokens if one.id == token_id), None), token_id)
         revoked = [token.id]
-        # Oldest first: a token comes before those that were made with it.
+        # The oldest is first: a token precedes those that were created with it.
         for one in tokens:
             if one.parent in revoked:
                 revoked.append(one.id)
         self._tokens.revoke(revoked, self._clock.now())
         log.info("token %s revoked by %s", ", ".join(revoked), caller.user)
         return tuple(revoked)
-
-
-def digest_of(secret: str) -> str:
-    """The SHA-256 of a secret, which is all that is kept. 256 random bits need no salt."""
-    return sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 
 def _row(token: Token, now: float) -> TokenRow:

@@ -1,6 +1,6 @@
 """The parts of a job's steps: a change of phase, the return to the queue, devices that become free."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from corral.core.model.fact import AllocationEnded, Fact, JobChanged
 from corral.core.model.jobs.job import Job
@@ -10,18 +10,6 @@ from corral.core.model.view import View
 
 CLOCK_SLACK_S = 86_400.0
 """A wall clock that is set while a job runs moves less than this. A time that is further off was never measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """The pause before trying again: `base_s` after the first failure in a row, doubling up to `max_s`."""
-
-    base_s: float = 1.0
-    max_s: float = 300.0
-
-    def after(self, failures: int) -> float:
-        """Seconds to wait after the n-th failure in a row."""
-        return min(self.max_s, self.base_s * 2.0 ** max(0, min(failures, 32) - 1))
 
 
 def change(job: Job, changes: JobPatch, *, by: str, at: float) -> JobChanged:

@@ -25,7 +25,8 @@ from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, Placement, Promise
 from corral.core.model.queues.queue import Limits, Pool, Project, Queue
-from corral.core.model.runs.run_history import RUNS_KEPT, DecayedUsage, PastRun, Spent, spend
+from corral.core.model.runs.decayed_usage import DecayedUsage
+from corral.core.model.runs.run_history import RUNS_KEPT, PastRun, Spent, spend
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 

@@ -1,5 +1,6 @@
-"""What to do next: pure functions over the view. No I/O, no clock, no randomness.
+"""Scheduling decisions: pure functions over the view. No I/O, no clock, no randomness.
 
-Start with `planner`, which keeps state between cycles, and `cycle`, which makes one decision. `queueing/` says who is
-next, `placing/` where, `evicting/` for whom others are stopped, `promising/` when, `explaining/` why a job waits.
+`planner` keeps state between cycles, and `cycle` makes one decision. `queueing/` says which job is next, `placing/`
+where it goes, `evicting/` which jobs are stopped for it, `promising/` when it starts, `explaining/` why it waits.
+Start with `planner`.
 """

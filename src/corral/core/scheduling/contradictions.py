@@ -16,7 +16,7 @@ DEFAULT_PROJECT = "default"
 
 
 class Contradiction(NamedTuple):
-    """One setting that cannot be right: of a `kind` (queue, project or pool), its name, and what is wrong."""
+    """A setting that cannot be right: its `kind` (queue, project or pool), its name, and a text on what is wrong."""
 
     kind: str
     name: str
@@ -32,7 +32,7 @@ def contradictions(
     pools: Mapping[str, Pool],
     policies: Mapping[str, Policy] = POLICIES,
 ) -> tuple[Contradiction, ...]:
-    """All contradictions; () when there are none."""
+    """All contradictions; () if there are none."""
     found = [
         *_queues(queues, policies),
         *_weights(queues, projects),
@@ -91,7 +91,7 @@ def _quotas(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Ite
 
 
 def _above(name: str, queue: Queue, above: Queue) -> Iterator[Contradiction]:
-    """A queue's quota must not exceed that of its parent."""
+    """The contradictions of a queue whose quota exceeds that of its parent."""
     for limit in ("devices", "share_milli", "memory_mib", "running", "waiting"):
         own, most = getattr(queue.quota, limit), getattr(above.quota, limit)
         if own is not None and most is not None and own > most:
@@ -124,9 +124,9 @@ def _pools(pools: Mapping[str, Pool], projects: Mapping[str, Project]) -> Iterat
 
 
 def pool_clashes(pools: Mapping[str, Pool], nodes: Mapping[str, Node], silent: int = 0) -> tuple[Contradiction, ...]:
-    """What pools cannot mean on these nodes, besides `silent` ones of which nothing is known; () when there is nothing.
+    """The contradictions between pools and these nodes, besides `silent` nodes of unknown content; () if none.
 
-    A device in two pools, and an index alone where several nodes have one: a device that is set apart must be clear.
+    A device may not be in two pools. An index alone is ambiguous if several nodes exist.
     """
     found: list[Contradiction] = []
     several = len(nodes) + silent > 1

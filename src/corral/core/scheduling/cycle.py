@@ -2,11 +2,11 @@
 
 Each job that may start goes through these stages when its turn comes. No stage knows of a later one.
 
-1. Who is next: queues and ranks decide (`queueing/`). A limit or a quota may bar the job.
-2. Where could it go: on free devices that are not kept for a job ahead of it (`placing/`). There it starts.
-3. Who must give way: the running jobs that its queue or pool lets it evict, if it then fits (`evicting/`).
-4. What is promised: a latest start, or devices set aside, as the backfill of its queue says (`promising/`).
-5. Why not: the reason why it waits. The jobs that wait for the same reason lose their turns.
+1. Next job: queues and ranks decide (`queueing/`). A limit or a quota may block the job.
+2. Place: the job starts on free devices, if they are not kept for a job ahead of it (`placing/`).
+3. Eviction: running jobs that its queue or pool lets it evict are stopped, if the job then fits (`evicting/`).
+4. Promise: a latest start, or devices set aside, as the backfill of its queue says (`promising/`).
+5. Reason: why the job waits. The jobs that wait for the same reason lose their turns.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,14 +31,14 @@ from corral.core.scheduling.state.neighbours import resident_of
 from corral.core.scheduling.turn import Turn
 
 LOOK_LIMIT = 500
-"""The most groups of similar jobs that cannot start which a cycle looks at, so that its time is bounded."""
+"""The most groups of similar jobs that a cycle finds unable to start. It bounds the time of a cycle."""
 
 START_LIMIT = 256
 """The most jobs that a cycle starts; the next cycle continues."""
 
 
 class Obstacle(NamedTuple):
-    """Why a job has no place: too little is free, or free devices are kept for the job that it is `behind`."""
+    """The reason why a job has no place: too little is free, or free devices are kept for the job it is `behind`."""
 
     reason: WaitReason
     misfit: Misfit
@@ -53,8 +53,8 @@ class Cycle:
         jobs: every job that has not ended, by id.
         policy_of: the policy of each queue.
         run_s: the expected run time of a job in seconds, infinity if unknown.
-        ends_of: for a scope, the expected ends of its running jobs, each with what it then releases.
-        limited: queues in which a limit or a quota has barred a job.
+        ends_of: returns for a scope the expected ends of its running jobs, each with what it then releases.
+        limited: queues in which a limit or a quota has blocked a job.
     """
 
     version: int
@@ -74,7 +74,7 @@ class Cycle:
     limited: set[str] = field(default_factory=set)
 
     def decide(self, earlier: Mapping[str, Promise]) -> Plan:
-        """The plan. It keeps the promises of `earlier` cycles."""
+        """Make the plan. It keeps the promises of `earlier` cycles."""
         self.promises.renew(earlier, self.run_s)
         while (turn := self._next()) is not None:
             wait = self._barred(turn) or self._start_or_wait(turn)
@@ -85,7 +85,7 @@ class Cycle:
                 self._skip_behind(turn, wait)
         return self._plan()
 
-    # 1. Who is next.
+    # 1. Next job.
 
     def _next(self) -> Turn | None:
         job_id = self.turns.head()
@@ -96,7 +96,7 @@ class Cycle:
         return Turn(job, self.policy_of[job.spec.queue], run_s, self.now + run_s, first)
 
     def _barred(self, turn: Turn) -> Wait | None:
-        """Why a limit or a quota keeps the job from starting. Others may have to give way; a quota is kept for it."""
+        """The wait if a limit or a quota blocks the job, else None. Evicts other jobs for it if a rule allows."""
         job = turn.job
         barrier = self.admission.barrier(job, turn.until, due=self.promises.release_due(job.id))
         if barrier is None:
@@ -113,7 +113,8 @@ class Cycle:
         return Wait(job.id, barrier.reason, self.turns.position(), behind=barrier.behind, detail=barrier.detail)
 
     def _start_or_wait(self, turn: Turn) -> Wait | None:
-        earlier = self.promises.withdraw(turn.job.id)  # while it is looked at, as it may now start sooner
+        # The job's own promise is withdrawn for the time of its turn: the job may now start sooner.
+        earlier = self.promises.withdraw(turn.job.id)
         wanted = self.places.request(turn.job, turn.until)
         found = self._place(turn, wanted, earlier)
         if isinstance(found, Placement):
@@ -125,10 +126,10 @@ class Cycle:
                 promised = self.promises.protect(turn, wanted, obstacle.misfit, earlier)
         return self._why_not(turn, obstacle, promised)
 
-    # 2. Where could it go.
+    # 2. Place.
 
     def _place(self, turn: Turn, wanted: PlacementRequest, earlier: Promise | None) -> Placement | Misfit:
-        """A place that is open to the job, or was promised to it for now, or is kept for jobs that it may pass."""
+        """A place that is open to the job, was promised to it for now, or is kept for jobs that it may pass."""
         found = self.places.find(wanted, turn.policy)
         if isinstance(found, Misfit) and earlier is not None and self.promises.is_due(wanted, earlier):
             return earlier.placement
@@ -150,7 +151,7 @@ class Cycle:
         return None
 
     def _obstacle(self, turn: Turn, wanted: PlacementRequest, misfit: Misfit) -> Obstacle:
-        """What the job waits for, before anything is done about it."""
+        """The obstacle that the job waits for, before any eviction or promise."""
         free = self.places.ignoring_promises(wanted, turn.policy, misfit)
         if isinstance(free, Misfit):
             return Obstacle(WaitReason.RESOURCES, free)
@@ -159,19 +160,19 @@ class Cycle:
             return Obstacle(WaitReason.PRIORITY, misfit, ahead)
         return Obstacle(WaitReason.RESERVATION, misfit, self.promises.ahead_of(turn.job.spec.queue))
 
-    # 3. Who must give way. 4. What is promised.
+    # 3. Eviction. 4. Promise.
 
     def _make_room(self, turn: Turn, wanted: PlacementRequest, ways: Sequence[Way]) -> bool:
-        """Evict others for the job; their place is promised to it, so that no other job gets it meanwhile."""
+        """Evict other jobs for this one. Their place is promised to it, and no other job gets the place meanwhile."""
         placement = self.giving_way.go(ways, turn.job, wanted)
         if placement is not None:
             self.promises.after_evictions(turn, placement)
         return placement is not None
 
-    # 5. Why not.
+    # 5. Reason.
 
     def _why_not(self, turn: Turn, obstacle: Obstacle, promised: Promise | None) -> Wait:
-        """Why the job waits. It keeps its turn if no job of its queue can come to go first."""
+        """The wait of the job, with its reason. The job keeps its turn if no job of its queue can come to go first."""
         job, (reason, misfit, behind) = turn.job, obstacle
         wait = Wait(job.id, reason, self.turns.position(), behind=behind, misfit=misfit)
         if promised is None:
@@ -181,7 +182,7 @@ class Cycle:
         return replace(wait, expected_start=promised.start_at, keeps_turn=keeps_turn)
 
     def _skip_behind(self, turn: Turn, wait: Wait) -> None:
-        """Skip the jobs that need no turn behind one that waits: a limit bars its group, else the policy decides."""
+        """Skip the jobs behind a waiting one that need no turn: its group if a limit blocks it, else by the policy."""
         if wait.misfit is None:
             self.turns.skip_group()
         elif turn.policy.strict and self.places.exist(self.places.pools.placement_request(turn.job, inf)):
@@ -194,7 +195,7 @@ class Cycle:
                 self.turns.shortest_first(turn.job.spec.queue)
 
     def _plan(self) -> Plan:
-        """The plan. There is more to decide if a pool may lend again, because its owner that waited starts."""
+        """The plan. It is incomplete if a pool may lend again because the job of its owner that waited now starts."""
         made, evicted_for = self.promises.made, self.promises.evicted_for
         reopened = any(start.job_id in self.places.pools.closing for start in self.starts)
         return Plan(
@@ -208,7 +209,7 @@ class Cycle:
         )
 
     def _kept_turns(self) -> tuple[Wait, ...]:
-        """The waits, with `keeps_turn` only where no job of another queue may come to go first."""
+        """The waits; `keeps_turn` stays set only if no job of another queue may come to go first."""
         if not any(wait.keeps_turn for wait in self.waits):
             return tuple(self.waits)
         queues = {self.jobs[wait.job_id].spec.queue for wait in self.waits}.union(self.turns.waiting())

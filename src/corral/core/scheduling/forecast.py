@@ -1,4 +1,4 @@
-"""When each waiting job is expected to start: a simulation that plans again whenever a job is expected to end."""
+"""Forecasts when each waiting job starts, by a simulation that plans again whenever a job is expected to end."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,8 @@ from math import inf
 
 from corral.core.lifecycle import ending, starting, stopping
 from corral.core.lifecycle.following import followers
-from corral.core.lifecycle.step import Backoff, change, give_back
+from corral.core.lifecycle.retry_backoff import Backoff
+from corral.core.lifecycle.step import change, give_back
 from corral.core.model.fact import ServerPart, StartsPromised
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
@@ -23,23 +24,23 @@ from corral.core.scheduling.promising.run_time import expected_end, run_estimate
 from corral.core.scheduling.queueing.pools import closed_pools_of
 
 LOOKS = 3_000
-"""The most times that jobs are looked at in one forecast, 0.1 to 0.5 s; starts beyond that are left unknown."""
+"""The most looks at jobs in one forecast, which take 0.1 to 0.5 s. Starts beyond them stay unknown."""
 
 _PROMISES_A_LOOK = 50
-"""A promised start takes the longer to find the more others there are: among so many, as long as a look at a job."""
+"""Finding a promised start takes longer the more promises there are: with this many, as long as a look at a job."""
 
 MakePlanner = Callable[[View], Planner]
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStart:
-    """When (Unix seconds) and where a job is expected to start, or the job of unknown end that it waits for.
+    """When (Unix seconds) and where a job is expected to start, or the job of unknown end that its start depends on.
 
     Attributes:
         depends_on: the id of a running job without time limit or history that holds what this one needs.
-        certainty: whether the start is promised, only expected, or unforeseen; None where there is none to foresee.
+        certainty: whether the start is promised, only expected, or unforeseen; None if no start can be foreseen.
         evictions: the evictions that let it start.
-        at_once: it starts now, without any eviction.
+        at_once: whether the job starts now, without any eviction.
     """
 
     start_at: float | None = None
@@ -59,10 +60,10 @@ class Foresight:
     """The expected starts of all waiting jobs at one time.
 
     Attributes:
-        starts: by the id of the job; those without a start are left out.
-        complete: whether every start that can be expected is there. Otherwise the forecast reached its bound, and what
-            has no start may start later than it came.
-        depends_on: finds the job of unknown end that the start of one depends on. It looks at every device.
+        starts: the expected starts, by job id. Jobs without an expected start are left out.
+        complete: whether every start that can be foreseen is in `starts`. If False, the forecast reached its bound, and
+            a job without a start may start later.
+        depends_on: returns the job of unknown end on which the start of a job depends. It examines every device.
     """
 
     starts: Mapping[str, ExpectedStart]
@@ -70,11 +71,11 @@ class Foresight:
     depends_on: Callable[[str], str | None] = field(repr=False)
 
     def of(self, job_id: str, *, held: bool) -> ExpectedStart:
-        """What is known of a waiting job's start, but not what it depends on where there is none."""
+        """The expected start of a waiting job. It does not say what a job without an expected start depends on."""
         return self.starts.get(job_id, _NONE if held or self.complete else _UNFORESEEN)
 
     def in_full(self, job_id: str, *, held: bool) -> ExpectedStart:
-        """What is known of a waiting job's start, or the job that it depends on."""
+        """The expected start of a waiting job, or the job that its start depends on."""
         told = self.of(job_id, held=held)
         return ExpectedStart(depends_on=self.depends_on(job_id)) if told == _NONE else told
 
@@ -84,10 +85,10 @@ def expected_starts(
 ) -> dict[str, ExpectedStart]:
     """The expected starts of the wanted jobs, if nothing else is submitted and every job runs as long as estimated.
 
-    For a job that is being evicted it is the time it starts again. A job whose start is not known has the job that it
-    depends on instead: one with neither a time limit nor earlier runs. A job that is on hold has neither, and one so
-    far back in its queue that it is not reached within `looks` is unforeseen. It is for few jobs: to find what one
-    depends on takes a look at every device. `foresee` is for thousands.
+    For a job that is being evicted, the start is the time at which it starts again. If a start is unknown, the result
+    names the job that it depends on, which has neither a time limit nor earlier runs. A job on hold has neither. A job
+    too far back in its queue to be reached within `looks` is unforeseen. Use this for few jobs, because finding what a
+    job depends on examines every device. Use `foresee` for thousands.
     """
     foresight = _Future(view, now, planner(view)).foresight(wanted, looks)
     held = {job_id for job_id in wanted if job_id in view.jobs and view.jobs[job_id].held}
@@ -95,7 +96,7 @@ def expected_starts(
 
 
 def foresee(view: View, now: float, *, planner: MakePlanner = Planner, looks: int = LOOKS) -> Foresight:
-    """The expected starts of all that waits, as `expected_starts` tells them, as far as `looks` allows."""
+    """The expected starts of all waiting jobs, as `expected_starts` describes them, as far as `looks` allows."""
     waiting = [job.id for job in view.jobs.values() if job.phase is Phase.PENDING]
     return _Future(view, now, planner(view)).foresight(waiting, looks)
 
@@ -120,7 +121,7 @@ class _Future:
                 self._schedule_end(expected_end(job, allocation, now, view.durations), job, allocation)
 
     def foresight(self, wanted: Collection[str], looks: int) -> Foresight:
-        """Go on until all wanted jobs have started, nothing more happens, or jobs were looked at so often."""
+        """Simulate until all wanted jobs have started, nothing more happens, or the number of looks is reached."""
         missing, more = set(wanted), True
         while missing and more and self.looks < looks:
             missing -= self.decide()
@@ -130,7 +131,7 @@ class _Future:
         return Foresight(starts, complete=not (missing and more), depends_on=self.depends_on)
 
     def decide(self) -> set[str]:
-        """Plan and start jobs until nothing more starts at this time; returns the ids of the started jobs."""
+        """Plan and start jobs until nothing more starts at this time. Return the ids of the started jobs."""
         started: set[str] = set()
         while True:
             plan = self._planner.plan(self._now)
@@ -158,7 +159,7 @@ class _Future:
         return ExpectedStart(promise.start_at, placement=placement, certainty=Certainty.PROMISE)
 
     def _note_promises(self, plan: Plan) -> None:
-        """Remember the certain promises of the first plan, which is that of the real present."""
+        """Remember the certain promises of the first plan, which is the plan for the present."""
         if self._promises is None:
             waiting = {wait.job_id for wait in plan.waits if wait.expected_start is not None and wait.keeps_turn}
             self._promises = {
@@ -168,7 +169,7 @@ class _Future:
             }
 
     def advance_to_next_event(self) -> bool:
-        """Advance to the next time at which a job ends or becomes eligible; False when there is none."""
+        """Advance to the next time at which a job ends or becomes eligible. Return False if there is none."""
         if not self._events:
             return False
         self._now = max(self._now, self._events[0][0])
@@ -180,10 +181,10 @@ class _Future:
         return True
 
     def depends_on(self, job_id: str) -> str | None:
-        """The oldest job of unknown end that is in the job's way, or that it waits for.
+        """The oldest job of unknown end that holds what this job needs, or that it waits for; None if there is none.
 
-        A job that is behind another depends on what is in that one's way, and one that a quota keeps waiting on nobody
-        in particular: the quota's own words say enough.
+        If the job waits behind another, the result is what blocks that one. A job that waits for a quota has none:
+        the text of the quota says enough.
         """
         view = self._planner.view
         job = view.jobs.get(job_id)
@@ -225,20 +226,20 @@ class _Future:
         self._schedule_end(inf if run_s is None else self._now + run_s, job, allocation)
 
     def _end(self, job: Job) -> None:
-        """The launch is over: the job has ended, or waits again if it was told to."""
+        """Apply the end of a launch: the job has ended, or waits again if it was told to stop for another."""
         view, by, at = self._planner.view, ServerPart.SCHEDULER, self._now
         if job.phase is Phase.STOPPING:
             report = LaunchReport(job.allocation_id or "", LaunchPhase.EXITED, ended_at=at, ending=Phase.CANCELLED)
             facts = ending.ended(view, job, report, by=by, at=at, backoff=Backoff())
         else:
-            # Without a time of its end, from which a run time would be learned that nobody has measured.
+            # The change has no end time: otherwise a run time would be learned that was never measured.
             done = change(job, {"phase": Phase.SUCCEEDED, "allocation_id": None}, by=by, at=at)
             freed = give_back(view, job, by=by, at=at)
             facts = [done, *freed, *followers(view, job, Phase.SUCCEEDED, by=by, at=at)]
         self._planner.advance(facts)
 
     def _wait_of(self, job: Job) -> Wait | None:
-        """What the last plan says of the job, or of its group."""
+        """The entry of the last plan for the job, or for a job of its group; None if there is none."""
         view = self._planner.view
         for wait in self._waits:
             other = view.jobs.get(wait.job_id)

@@ -1,4 +1,4 @@
-"""Which running jobs keep a waiting one from its nodes: only such a job is said to be what the start depends on."""
+"""Finds the running jobs that keep a waiting job from its nodes. Only those are named as what its start depends on."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,16 +10,16 @@ from corral.core.scheduling.state.neighbours import keeps_apart, neighbours_in
 
 
 def jobs_in_the_way(view: View, request: Request, closed_pools: Sequence[str] = ()) -> list[Job]:
-    """Jobs without whose end the request comes to no node, the oldest first; () where no end of a job helps.
+    """The jobs that must end before a node can take the request, the oldest first; empty if no end of a job helps.
 
-    Nodes that could not serve it whatever ended there do not count, nor do devices of `closed_pools`.
+    Nodes that could never serve the request do not count. Devices of `closed_pools` do not count either.
     """
     found = {job.id: job for name in view.nodes for job in _on_node(view, request, name, closed_pools)}
     return sorted(found.values(), key=lambda job: job.sequence)
 
 
 def _on_node(view: View, request: Request, name: str, closed_pools: Sequence[str]) -> list[Job]:
-    """Those on one node; () where it could serve the request now, or never."""
+    """The blocking jobs on one node; empty if the node could serve the request now, or never."""
     state = node_state(view, name)
     if name_misfit(request, name, state.labels) is not None:
         return []
@@ -38,7 +38,7 @@ def _on_node(view: View, request: Request, name: str, closed_pools: Sequence[str
         return []
     elif lacks.cause in HOST_CAUSES:
         return [job for _, job in jobs]
-    # A gang may need room for more members where there is some for one.
+    # A gang may need room for more members although one member fits.
     uuids = {view.nodes[name].devices[index].uuid for index in useful}
     return [job for one, job in jobs if job in apart or not uuids.isdisjoint(one.placement.uuids)]
 

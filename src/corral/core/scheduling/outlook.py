@@ -1,4 +1,4 @@
-"""What the jobs of one view can expect, worked out when it is first asked for: places in line, starts, quotas."""
+"""The prospects of the jobs of one view: places in line, starts and quotas, each computed on first use."""
 
 from functools import cached_property
 
@@ -9,7 +9,7 @@ from corral.core.scheduling.planner import Planner
 
 
 class Outlook:
-    """A view at one time (Unix seconds), with what follows from it. Not thread-safe, as planners are not."""
+    """A view at one time (Unix seconds), with values computed from it on first use. Not thread-safe, like planners."""
 
     def __init__(self, view: View, now: float, planner: MakePlanner = Planner) -> None:
         self.view = view
@@ -18,14 +18,14 @@ class Outlook:
 
     @cached_property
     def planner(self) -> Planner:
-        """A planner over the view, to be asked and not to be advanced."""
+        """A planner over the view. Ask it, but do not advance it."""
         return self._make_planner(self.view)
 
     @cached_property
     def foresight(self) -> Foresight:
-        """The expected starts of all that waits."""
+        """The expected starts of all waiting jobs."""
         return foresee(self.view, self.now, planner=self._make_planner)
 
     def start_of(self, job: Job) -> ExpectedStart:
-        """The expected start of a waiting job, or what it depends on."""
+        """The expected start of a waiting job, or the job that its start depends on."""
         return self.foresight.in_full(job.id, held=job.held)

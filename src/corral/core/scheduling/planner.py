@@ -58,13 +58,11 @@ _LIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
 
 
 class Planner:
-    """Makes plans over the view it was given and all deltas since. Pure: no clock, no randomness, no I/O.
+    """Makes plans over its view and all deltas since. Pure: no clock, no randomness, no I/O. Not thread-safe.
 
-    Not thread-safe.
-
-    `policy` is for queues that the view does not describe; the others name theirs, one of `policies`.
+    `policy` is for queues that the view does not describe; every other queue names one of `policies`.
     `limits` replaces the limits of the view. `scores` replaces `placing.packing.SCORES`, by which
-    policies rank nodes. `prices` are what another planner has learned; with them, equal views give equal plans.
+    policies rank nodes. `prices` are learned by another planner; with the same prices, equal views give equal plans.
     """
 
     def __init__(
@@ -113,7 +111,7 @@ class Planner:
         )
 
     def observe_requests(self, requests: Iterable[Request]) -> None:
-        """Take in the requests of earlier jobs, oldest first, as a sample of what will arrive."""
+        """Add the requests of earlier jobs, oldest first, to the sample from which future arrivals are estimated."""
         for request in requests:
             self._mix.observe(request)
 
@@ -142,7 +140,7 @@ class Planner:
             self._rebuild_queues()
 
     def _rebuild_queues(self) -> None:
-        """Build the queues and the counts of what they use anew, from the jobs and queues of the view."""
+        """Rebuild the queues, and the counts of what they use, from the jobs and queues of the view."""
         self._policy_of: dict[str, Policy] = {}
         self._waiting = WaitingJobs(self._ranking_of)
         self._use = QuotaUse(self.view.queues)
@@ -153,7 +151,7 @@ class Planner:
             self._follow(job)
 
     def plan(self, now: float) -> Plan:
-        """What to do at `now` (Unix seconds)."""
+        """The plan for `now` (Unix seconds)."""
         view = self.view
         fair = FairShare(view, now)
         context = self._order_context(now, fair)
@@ -182,24 +180,24 @@ class Planner:
             promises=Promises(draft, draft.timeline, admission, view.jobs, lambda: self._ends_soon(now)),
         )
         plan = cycle.decide(view.promises)
-        draft.timeline = None  # it reads the draft: knowing each other, both would outlive the plan until a collection
+        draft.timeline = None  # the two refer to each other: both would stay in memory until a garbage collection
         faults = self._order_faults()
         return replace(plan, faults=faults) if faults else plan
 
     def _timeline(self, draft: Draft, now: float) -> Timeline:
-        """Free capacity from now on. With conservative backfill no start may be a moment later than promised."""
+        """Free capacity from now on. With conservative backfill no start may be even slightly later than promised."""
         overlap_s = 0.0 if any(policy.keeps_promises for policy in self._policy_of.values()) else SAME_MOMENT_S
         return Timeline(
             now, draft.free, lambda name: self._releases(draft, name, now), draft.capacity.slots_of, overlap_s=overlap_s
         )
 
     def admission(self, now: float) -> Admission:
-        """What may start by limits and quotas at `now`, over what runs then."""
+        """The limits and quotas at `now`, over the jobs that run then: they decide which jobs may start."""
         view = self.view
         return Admission(self._use, self._demands, self._limits or view.limits, view.projects, self._used_s_at(now))
 
     def _pools(self, admission: Admission) -> Pools:
-        """The pools, and the waiting jobs for which they stop lending: the first of each queue, project and user."""
+        """The pools, which stop lending for some jobs: the first waiting job of each queue, project and user."""
         if not any(pool.lends for pool in self.view.pools.values()):
             return Pools(self.view)
         first: dict[tuple[str, str, str], Job] = {}
@@ -218,9 +216,9 @@ class Planner:
         return waiting_queue.place_of(job, self.view.jobs, context)
 
     def evictable_at(self, job: Job, since: float) -> tuple[float, ...]:
-        """The times (Unix seconds) from which a job started at `since` may be evicted, as far as these depend on time.
+        """The times (Unix seconds) from which a job started at `since` may be evicted.
 
-        These are the end of its quantum, and the end of its protected time where other jobs may evict at all.
+        They are the end of its quantum, and the end of its protected time if any queue or pool may evict.
         """
         policy = self._policy_of[job.spec.queue]
         moments = [] if policy.quantum_s is None else [since + policy.quantum_s]
@@ -235,7 +233,7 @@ class Planner:
         return lend or any(queue.preempts for queue in queues) or any(pool.lends for pool in pools)
 
     def _used_s_at(self, now: float) -> UsedSeconds:
-        """A function that counts GPU-seconds used in a scope, by ended allocations (to the hour) and current ones."""
+        """A function that counts the GPU-seconds used in a scope, by ended (to the hour) and current allocations."""
 
         def used_s(scope: Scope, period_s: float) -> float:
             held_s = sum(
@@ -249,7 +247,7 @@ class Planner:
         return used_s
 
     def _order_faults(self) -> tuple[str, ...]:
-        """For each order that raised or returned an invalid rank, a sentence that says so and what is done instead."""
+        """A sentence for each order that raised or returned an invalid rank, with what the planner does instead."""
         return tuple(
             f"queue {name}: {queue.ranking.fault}; it is served first come, first served until the server is restarted"
             for name, queue in sorted(self._waiting.queues.items())
@@ -257,12 +255,12 @@ class Planner:
         )
 
     def learn(self) -> bool:
-        """One bounded step of learning from arrivals, between decisions; False when there is nothing to learn."""
+        """Do one bounded step of learning from arrivals. Return False if there is nothing to learn."""
         return any(packer.learn() for packer in self._packers.values())
 
     @property
     def prices(self) -> "Prices | None":
-        """What free capacity is estimated to be worth; None while no policy has used it."""
+        """The estimated worth of free capacity; None if no policy has used it yet."""
         return next((packer.prices for packer in self._packers.values() if packer.prices is not None), self._prices)
 
     def _order_context(self, now: float, fair: FairShare) -> OrderContext:
@@ -311,7 +309,7 @@ class Planner:
         return served_s if allocation is None else served_s + allocation.gpus * max(0.0, now - allocation.created_at)
 
     def _releases(self, draft: Draft, name: str, now: float) -> list[Release]:
-        """When each allocation on the node is expected to be released, the starts of this cycle included."""
+        """The expected release of each allocation on the node, including the starts of this cycle."""
         running = [
             Release(self._end(allocation, now), member)
             for allocation in self._capacity.allocations_on(name)
@@ -321,7 +319,7 @@ class Planner:
         return [*running, *draft.started.get(name, ())]
 
     def _ends_of(self, scope: Scope, now: float) -> Iterator[tuple[float, Used]]:
-        """The expected end of each running job of the scope, with what it then no longer counts."""
+        """The expected end of each running job of the scope, with the use that ends with it."""
         for one in self._running_in(scope):
             yield self._end(one.allocation, now), self._demands.of(one.job, one.allocation.placement)
 
@@ -338,7 +336,7 @@ class Planner:
         return False
 
     def _estimated_end(self, job: Job | None) -> float | None:
-        """When a running job should end by its estimate, which may be past; None if it has no estimate."""
+        """The estimated end of a running job (Unix seconds), which may be past; None if it has no estimate."""
         if job is None or job.phase is not Phase.RUNNING or job.started_at is None:
             return None
         run_s = self._estimate_s(job)
@@ -355,10 +353,10 @@ class Planner:
         return Ranking(policy.order, urgent_first=known is not None and known.preempts is True)
 
     def _chooser(self, ranking: tuple[tuple[str, float], ...]) -> Choose:
-        """The function that chooses placements by these weighted scores."""
+        """The function that chooses placements by these weighted scores, made on first use."""
         packer = self._packers.get(ranking)
         if packer is None:
-            # Loaded late: a server without jobs need not spend the memory and time that NumPy takes.
+            # Imported late: NumPy takes memory and time that a server without jobs need not spend.
             from corral.core.scheduling.placing.packing import Packer
 
             packer = Packer(self._capacity, ranking, scores=self._scores, mix=self._mix, prices=self.prices)
@@ -375,7 +373,7 @@ class Planner:
                 heappush(self._ends, (end, job.id))
         booked = self._booked.get(job.id)
         if booked is not None and not (live and booked[0].allocation_id == job.allocation_id):
-            # For the queue that it ran in: since then it may have been given another.
+            # The use counts for the queue that the job ran in: the job may have moved to another queue since.
             self._use.count(*booked, -1)
             del self._booked[job.id]
         if live and job.id not in self._booked:

@@ -11,11 +11,11 @@ from corral.core.scheduling.queueing.order import HOUR_S, ORDERS, PRIORITY, Orde
 
 
 class Backfill(StrEnum):
-    """Which jobs may start behind a job that does not fit now.
+    """The rule for jobs that may start behind a job that does not fit now.
 
-    NONE: none on devices that the blocked job could use. EASY: those that do not delay the first blocked job, which is
-    promised a start. CONSERVATIVE: those that delay no blocked job; each is promised a start. ANY: whatever fits, for
-    policies with time slicing, under which no job starves.
+    NONE: no job on devices that the blocked job could use. EASY: jobs that do not delay the first blocked job, which is
+    promised a start. CONSERVATIVE: jobs that delay no blocked job; each is promised a start. ANY: all jobs that fit,
+    for policies with time slicing, under which no job starves.
     """
 
     NONE = "none"
@@ -25,16 +25,16 @@ class Backfill(StrEnum):
 
 
 class BackfillOrder(StrEnum):
-    """Which job is tried first for backfill: the next in the queue, or the shortest."""
+    """The job that is tried first for backfill: the next in the queue, or the shortest."""
 
     QUEUE = "queue"
     SJF = "sjf"
 
 
 class Prefer(StrEnum):
-    """Which node to take, of those that fit and are equal in speed.
+    """The node to take, if several fit and are equal in speed.
 
-    FULLEST: the one with the fewest suitable devices left. FIRST: the first by name. CORRAL: the one where the
+    FULLEST: the node with the fewest suitable devices left. FIRST: the first node by name. CORRAL: the node where the
     placement costs expected jobs least, see `corral.core.scheduling.placing.worth.values`.
     """
 
@@ -45,15 +45,15 @@ class Prefer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How one queue is scheduled.
+    """The scheduling of one queue.
 
     Attributes:
-        weights: scores by name, each with its weight, by which nodes are ranked instead of by `prefer`; the names are
-            those of `corral.core.scheduling.placing.packing.SCORES`. They take no account of speeds.
+        weights: scores by name, each with its weight. They rank nodes instead of `prefer`, and ignore speeds. The names
+            are those of `corral.core.scheduling.placing.packing.SCORES`.
         quantum_s: a job may be evicted for one with a lower rank after running this long; None: jobs run to their end.
         spared_s: no job is evicted before it has run this long.
-        strict: a job that does not fit keeps all jobs behind it from starting, whatever they need. Only jobs that were
-            promised a start, for example by evicting others, still start.
+        strict: whether a job that does not fit keeps all jobs behind it from starting, whatever they need. Jobs that
+            were promised a start, for example by evicting others, still start.
     """
 
     order: Order = PRIORITY
@@ -72,12 +72,12 @@ class Policy:
 
     @property
     def ranking(self) -> tuple[tuple[str, float], ...]:
-        """The scores by which nodes are ranked; () where `prefer` alone decides."""
+        """The scores by which nodes are ranked; () if `prefer` alone decides."""
         return self.weights or ((("corral", 1.0),) if self.prefer is Prefer.CORRAL else ())
 
     @property
     def method(self) -> str:
-        """How devices are chosen, for the record of an allocation."""
+        """The name of the method that chooses devices, for the record of an allocation."""
         return "+".join(name for name, _ in self.ranking) or "availability"
 
 
@@ -85,7 +85,7 @@ SCORE_NAMES = (
     *("corral", "fragmentation", "best-fit", "pack", "spread", "availability", "least-loaded"),
     *("round-robin", "topology", "earlier-first"),
 )
-"""The names for `Policy.weights`, here so that settings can be checked without NumPy.
+"""The names for `Policy.weights`. They stand here because settings are checked without NumPy.
 
 `corral.core.scheduling.placing.packing.SCORES` has the scores themselves.
 """
@@ -122,7 +122,7 @@ def _known(name: str, names: Collection[str], field: str) -> str:
 
 
 def split_policy(text: str, policies: Mapping[str, Policy] = POLICIES) -> tuple[str, Backfill | None]:
-    """The names in POLICY or POLICY/BACKFILL, such as fcfs/none. Raises Refused as the two functions above do."""
+    """The policy and backfill named in POLICY or POLICY/BACKFILL, like fcfs/none. Raises Refused for unknown names."""
     name, slash, backfill = text.partition("/")
     policy_named(name, policies)
     return name, backfill_named(backfill) if slash else None
@@ -137,10 +137,10 @@ def policy_of(queue: Queue, policies: Mapping[str, Policy] = POLICIES) -> Policy
 
 
 def placed_by(weights: tuple[tuple[str, float], ...], policies: Mapping[str, Policy]) -> Mapping[str, Policy]:
-    """The policies, all with nodes ranked by these weighted scores."""
+    """The policies, changed to rank all nodes by these weighted scores."""
     return {name: replace(policy, weights=weights) for name, policy in policies.items()}
 
 
 def with_site_orders(orders: Mapping[str, Order], policies: Mapping[str, Policy] = POLICIES) -> Mapping[str, Policy]:
-    """The policies, and one for each of a site's own orders, under the order's name."""
+    """The policies, with one more for each of the site's own orders, under the name of the order."""
     return {**policies, **{name: replace(DEFAULT, order=order) for name, order in orders.items()}}

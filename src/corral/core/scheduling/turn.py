@@ -1,4 +1,4 @@
-"""A job whose turn it is in a cycle."""
+"""The turn of a job in a cycle, with the values that the stages of the cycle read."""
 
 from typing import NamedTuple
 
@@ -7,13 +7,13 @@ from corral.core.scheduling.policy import Policy
 
 
 class Turn(NamedTuple):
-    """A job, with what each stage of the cycle reads of it.
+    """A job whose turn it is, with the values that each stage of the cycle reads.
 
     Attributes:
-        policy: that of its queue.
-        run_s: its expected run time in seconds, infinity where it is not known.
-        until: when it would end if it started now, Unix seconds.
-        first: whether no job of its queue before it waits for room.
+        policy: the policy of its queue.
+        run_s: its expected run time in seconds; infinity if it is not known.
+        until: the time at which it would end if it started now, Unix seconds.
+        first: whether no earlier job of its queue waits for room.
     """
 
     job: Job

@@ -1,4 +1,4 @@
 """Alerts and silences: their facts, and their slice of the ledger.
 
-Start reading at `slice`.
+Start with `slice`.
 """

@@ -1,6 +1,6 @@
-"""Facts about alerts and silences: each carries all of what it is about, so the last of a subject is enough.
+"""Facts about alerts and silences. Each has the whole state of its subject, so the last fact of a subject suffices.
 
-The rules are observed: the site's settings have them.
+The rules are an observation, because they come from the site's settings.
 """
 
 from dataclasses import dataclass
@@ -12,56 +12,56 @@ from corral.core.model.fact import Fact, Observation
 
 @dataclass(frozen=True, slots=True)
 class AlertFact(Fact):
-    """Something happened to an alert; `alert` is it since then. What happened, its subclasses say."""
+    """A change of an alert; `alert` is its new state. The subclass says which change."""
 
     alert: Alert
 
     @property
     def subject(self) -> str:
-        """How the alert stands."""
+        """The state of the alert."""
         return f"alert {self.alert.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class AlertFired(AlertFact):
-    """A rule fires for a subject. Where `alert.told_at` is set, its channels are told so."""
+    """A rule fires for a subject. If `alert.told_at` is set, its channels get a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertTold(AlertFact):
-    """An alert that had been silenced is told now: the silence is over, and it still fires."""
+    """A silenced alert is sent now: the silence has ended, and the alert still fires."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertAcknowledged(AlertFact):
-    """Somebody takes care of what an alert tells of."""
+    """A user takes care of an alert."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertResolved(AlertFact):
-    """What an alert told of is over. Its channels are told so, if they were told that it fires."""
+    """An alert is over. Its channels get a message if they got one when it fired."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertForgotten(Fact):
-    """An alert was over so long ago that it is listed no more."""
+    """An alert that ended long ago is no longer listed."""
 
     alert_id: str
 
     @property
     def subject(self) -> str:
-        """How the alert stands."""
+        """The state of the alert."""
         return f"alert {self.alert_id}"
 
     @property
     def closes(self) -> bool:
-        """It is gone."""
+        """True: the alert is deleted."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class AlertsSilenced(Fact):
-    """Somebody does not want to be told of some alerts for a time."""
+    """A user suppresses the messages of some alerts for a time."""
 
     silence: AlertSilence
 
@@ -73,7 +73,7 @@ class AlertsSilenced(Fact):
 
 @dataclass(frozen=True, slots=True)
 class SilenceEnded(Fact):
-    """A silence is over: its time is up, or somebody has ended it."""
+    """A silence is over: its time is up, or a user has ended it."""
 
     silence_id: str
 
@@ -84,12 +84,12 @@ class SilenceEnded(Fact):
 
     @property
     def closes(self) -> bool:
-        """It is over."""
+        """True: the silence is over."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class AlertRulesArranged(Observation):
-    """By which rules alerts fire, as the site has it; replaces those before."""
+    """The alert rules of the site; they replace the earlier ones."""
 
     rules: tuple[AlertRule, ...] = ()

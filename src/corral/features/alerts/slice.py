@@ -1,4 +1,4 @@
-"""What fires, what was over lately, and what is kept from being told."""
+"""The slice with firing alerts, recently resolved alerts, and silences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,12 +20,12 @@ from corral.features.alerts.facts import (
 
 @dataclass(frozen=True)
 class AlertsSlice(Slice):
-    """Alerts and what they fire by.
+    """Alerts, silences and rules.
 
     Attributes:
-        rules: by which alerts fire.
-        alerts: that fire, and the last that are over, by id.
-        silences: that keep some from being told, by id.
+        rules: the alert rules.
+        alerts: firing alerts and the last resolved ones, by id.
+        silences: silences that suppress messages, by id.
     """
 
     rules: tuple[AlertRule, ...] = ()
@@ -36,7 +36,7 @@ class AlertsSlice(Slice):
 
     @staticmethod
     def fold(draft: "DraftOf[AlertsSlice]", delta: Delta) -> None:
-        """An alert or a silence stands as the fact says."""
+        """Store the new state of an alert or a silence from the fact."""
         match delta:
             case AlertFact(alert=alert):
                 draft.put("alerts", alert.id, alert)

@@ -1,4 +1,4 @@
-"""Users are told of the starts and ends of their jobs: the facts, and the slice of the ledger.
+"""Messages to users about the starts and ends of their jobs: the facts, and the slice of the ledger.
 
-Start reading at `slice`, which says when that becomes due.
+Start with `slice`, which decides when a message becomes due.
 """

@@ -1,4 +1,4 @@
-"""Facts about what users are to be told: it is due from the commit of a start or an end on, and given once."""
+"""Facts about messages to users: a message is due from the commit of a start or an end on, and is given once."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from corral.core.model.fact import Fact
 
 @dataclass(frozen=True, slots=True)
 class NotificationDue(Fact):
-    """A job has ended for good, and its user is to be told; of an array once none of its elements is left."""
+    """A job has ended for good, and a command is to notify its user; for an array once, after its last element."""
 
     job_id: str
     user: str
@@ -20,35 +20,35 @@ class NotificationDue(Fact):
 
     @property
     def key(self) -> str:
-        """The id of the array or of the job, by which the slice knows it."""
+        """The key in the slice: the id of the array or of the job."""
         return self.array_id or self.job_id
 
     @property
     def subject(self) -> str:
-        """Whether its user was told."""
+        """Whether the user was notified."""
         return f"notification of job {self.key}"
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationGiven(Fact):
-    """A node has the notification of a job or an array to run, and runs it no second time."""
+    """A node has accepted the notification of a job or an array, and runs it only once."""
 
     job_id: str
 
     @property
     def subject(self) -> str:
-        """Whether its user was told."""
+        """Whether the user was notified."""
         return f"notification of job {self.job_id}"
 
     @property
     def closes(self) -> bool:
-        """It is done."""
+        """True: the notification is given."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeDue(Fact):
-    """A job has started, or ended for good, and its user is to be told through their channel; of an array once."""
+    """A job has started, or ended for good, and its user is to get a message through a channel; once for an array."""
 
     job_id: str
     user: str
@@ -62,27 +62,27 @@ class NoticeDue(Fact):
 
     @property
     def key(self) -> str:
-        """The start or the end of an array or a job, by which the slice knows it."""
+        """The key in the slice: the start or the end of an array or a job."""
         return f"{'start' if self.started else 'end'} of {self.array_id or self.job_id}"
 
     @property
     def subject(self) -> str:
-        """Whether its user was told."""
+        """Whether the user got the message."""
         return f"notice of the {self.key}"
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeGiven(Fact):
-    """What was due is written down where messages wait to be sent. `key` is the one of `NoticeDue`."""
+    """The due message is in the outbox. `key` is the one of `NoticeDue`."""
 
     key: str
 
     @property
     def subject(self) -> str:
-        """Whether its user was told."""
+        """Whether the user got the message."""
         return f"notice of the {self.key}"
 
     @property
     def closes(self) -> bool:
-        """It is done."""
+        """True: the message is given."""
         return True

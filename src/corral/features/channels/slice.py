@@ -1,4 +1,4 @@
-"""What users are still to be told of their jobs, and when that becomes due."""
+"""The slice with due messages to users about their jobs, and the rule by which they become due."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ from corral.features.channels.facts import NoticeDue, NoticeGiven, NotificationD
 
 @dataclass(frozen=True)
 class NoticesSlice(Slice):
-    """What is due.
+    """The due messages.
 
     Attributes:
-        notifications: ends of jobs for which a command is still to be run, by the id of the job or array.
-        notices: starts and ends of jobs that users are still to be told through their channels, by `NoticeDue.key`.
+        notifications: ends of jobs for which a command is still to run, by the id of the job or array.
+        notices: starts and ends of jobs that are still to be sent through users' channels, by `NoticeDue.key`.
     """
 
     notifications: Mapping[str, DueNotification] = field(default_factory=lambda: EMPTY)
@@ -29,7 +29,7 @@ class NoticesSlice(Slice):
 
     @staticmethod
     def fold(draft: "DraftOf[NoticesSlice]", delta: Delta) -> None:
-        """It is due, or is due no more."""
+        """Add a due message, or remove a given one."""
         match delta:
             case NotificationDue(job_id=job_id, user=user, at=at):
                 draft.put("notifications", delta.key, DueNotification(job_id, user, at))
@@ -41,7 +41,7 @@ class NoticesSlice(Slice):
                 draft.drop("notices", key)
 
     def follows(self, view: View, facts: Sequence[Fact]) -> Sequence[Fact]:
-        """What is due of the first start of a job, and of an end after which it is not tried again."""
+        """Return the facts of messages that become due: at the first start of a job, and at an end without a retry."""
         due: list[Fact] = []
         for fact in facts:
             if isinstance(fact, JobChanged) and (phase := fact.changes.get("phase")) is not None:

@@ -1,4 +1,4 @@
-"""Tasks of the autotuner and their experiments: their facts, their slice of the ledger, and its table.
+"""Tasks of the autotuner and their experiments: their facts, their slice of the ledger, and their table.
 
-Start reading at `slice`.
+Start with `slice`.
 """

@@ -1,4 +1,4 @@
-"""The table of experiments: what facts make of it, and questions to it from any thread."""
+"""The table of experiments: facts are written to it, and any thread may query it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,16 +25,16 @@ _APART = frozenset({*_COLUMNS, "experiment_id", "metrics"})
 _table = tables.experiments
 
 PAGE_METRICS_BYTES = 32 << 20
-"""A thousand experiments may have a gigabyte of metrics, which no answer is to hold."""
+"""The most bytes of metrics in one answer: a thousand experiments may have a gigabyte."""
 
 
 class ExperimentRows:
-    """What facts make of the table: those of a batch, or of a whole journal.
+    """The rows that result from the facts of a batch or of a whole journal.
 
     See `corral.core.ledger.own_rows.OwnRows`.
 
     Attributes:
-        cleared: ids of tasks whose experiments from before are gone.
+        cleared: ids of tasks whose earlier experiments are deleted.
     """
 
     table, key = tables.experiments, "id"
@@ -44,7 +44,7 @@ class ExperimentRows:
         self.cleared: dict[str, None] = {}
 
     def add(self, fact: Fact) -> None:
-        """Take in one more fact."""
+        """Apply one more fact."""
         match fact:
             case ExperimentFact(experiment=experiment):
                 self.rows[experiment.id] = experiment_row(experiment)
@@ -53,7 +53,7 @@ class ExperimentRows:
                 self.rows = {key: row for key, row in self.rows.items() if row["task_id"] != task_id}
 
     def write(self, connection: Connection) -> None:
-        """Bring the table to where the facts lead."""
+        """Write the result of the facts to the table."""
         if self.cleared:
             connection.execute(delete(_table).where(_table.c.task_id.in_(list(self.cleared))))
         if self.rows:
@@ -67,13 +67,13 @@ class ExperimentTable:
         self._database = database
 
     def find(self, experiment_id: str) -> Experiment | None:
-        """The experiment of this id, with its metrics."""
+        """Return the experiment with this id, with its metrics; None if there is none."""
         with self._database.reading() as connection:
             row = connection.execute(select(_table).where(_table.c.id == experiment_id)).mappings().first()
         return None if row is None else experiment_of(row)
 
     def of_task(self, task_id: str, *, after: int, limit: int, metrics: bool) -> tuple[Experiment, ...]:
-        """Experiments of a task by number, those above `after`. See the port for how many."""
+        """Return experiments of a task with numbers above `after`, in order. The port says how many."""
         columns = _table.columns if metrics else [column for column in _table.columns if column.name != "metrics"]
         question = select(*columns).where(_table.c.task_id == task_id, _table.c.number > after)
         with self._database.reading() as connection:
@@ -84,8 +84,8 @@ class ExperimentTable:
     def picked(
         self, task_id: str, paths: Sequence[tuple[str, ...]], *, after: int, limit: int
     ) -> Mapping[str, tuple[Any, ...]]:
-        """By id what stands at these paths of the metrics of `of_task`'s experiments."""
-        # SQLite finds them: to parse all that was measured of a thousand experiments takes Python a tenth of a second.
+        """Return the values at these paths of the metrics of `of_task`'s experiments, by id."""
+        # SQLite extracts them: parsing all metrics of a thousand experiments would take Python a tenth of a second.
         page = select(_table.c.id, _table.c.metrics, _table.c.number).where(
             _table.c.task_id == task_id, _table.c.number > after
         )
@@ -96,12 +96,12 @@ class ExperimentTable:
             return {key: tuple(json.loads(text)) for key, text in connection.execute(question)}
 
     def last_number(self, task_id: str) -> int:
-        """The number of the last experiment of a task, 0 before the first."""
+        """Return the number of the last experiment of a task, 0 if there is none."""
         with self._database.reading() as connection:
             return connection.scalar(select(func.max(_table.c.number)).where(_table.c.task_id == task_id)) or 0
 
     def sums(self, task_id: str | None = None) -> Mapping[str, ExperimentSums]:
-        """How many experiments there are, by task."""
+        """Return the number of experiments and of successes, and the best experiment, by task."""
         succeeded = _table.c.status == ExperimentStatus.SUCCESS.value
         good = func.sum(case((succeeded, 1), else_=0))
         question = select(_table.c.task_id, func.count(), good).group_by(_table.c.task_id)
@@ -113,7 +113,7 @@ class ExperimentTable:
         if task_id is not None:
             question, best = question.where(_table.c.task_id == task_id), best.where(_table.c.task_id == task_id)
         with self._database.reading() as connection:
-            # SQLite takes the bare column of the row that has the minimum.
+            # SQLite returns the other columns from the row with the minimum.
             winners = {task: (one, score) for task, one, score in connection.execute(best)}
             return {
                 task: ExperimentSums(count, succeeded, *winners.get(task, (None, None)))
@@ -122,7 +122,7 @@ class ExperimentTable:
 
 
 def experiment_row(experiment: Experiment) -> Row:
-    """Everything of an experiment."""
+    """Return the row of an experiment."""
     plain = to_plain(experiment, compact=True)
     return {
         "id": experiment.id,
@@ -136,7 +136,7 @@ def experiment_row(experiment: Experiment) -> Row:
 
 
 def experiment_of(row: Stored) -> Experiment:
-    """The experiment of a row, without its metrics where these were not read. Raises LedgerFailed for a damaged row."""
+    """Return the experiment of a row, without metrics if these were not read. Raises LedgerFailed for a damaged row."""
     try:
         plain = {name: row[name] for name in _COLUMNS} | json.loads(row["body"])
         experiment = from_plain(Experiment, {**plain, "experiment_id": row["number"]})
@@ -153,7 +153,9 @@ _SET_EXPERIMENT = _set_experiment.on_conflict_do_update(
 
 
 def _first_that_fit(connection: Connection, task_id: str, after: int, limit: int) -> int:
-    """How many experiments above `after` have metrics that fit into a page together; one, however large its own."""
+    """Return how many experiments above `after` have metrics that fit into one page; at least one, whatever its
+    size.
+    """
     size = func.coalesce(func.length(_table.c.metrics), 0)
     question = select(size).where(_table.c.task_id == task_id, _table.c.number > after)
     sizes = connection.scalars(question.order_by(_table.c.number).limit(limit)).all()

@@ -1,4 +1,4 @@
-"""Facts about tasks of the autotuner and their experiments. Each carries all of what it is about."""
+"""Facts about tasks of the autotuner and their experiments. Each has the whole state of its subject."""
 
 from dataclasses import dataclass
 
@@ -9,84 +9,84 @@ from corral.core.model.tuning.tuning_task import TuningTask
 
 @dataclass(frozen=True, slots=True)
 class TaskFact(Fact):
-    """Something happened to a task; `task` is it since then. What happened, its subclasses say."""
+    """A change of a task; `task` is its new state. The subclass says which change."""
 
     task: TuningTask
 
     @property
     def subject(self) -> str:
-        """How the task stands."""
+        """The state of the task."""
         return f"tuning task {self.task.id}"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCreated(TaskFact):
-    """Somebody wrote down a task."""
+    """A user created a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEdited(TaskFact):
-    """Somebody has a task ask for something else."""
+    """A user changed the specification of a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStarted(TaskFact):
-    """Somebody has a task begin, or go on."""
+    """A user started a task, or let it continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlanned(TaskFact):
-    """It is known how many experiments a task makes at most."""
+    """The largest number of experiments of a task is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEnded(TaskFact):
-    """A task came to its end by itself: completed or failed."""
+    """A task ended by itself: completed or failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCancelled(TaskFact):
-    """Somebody does not want a task to go on."""
+    """A user cancelled a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskDeleted(Fact):
-    """A task is gone, and its experiments with it; none of them ran any more."""
+    """A task was deleted with its experiments; none of them was running."""
 
     task_id: str
 
     @property
     def subject(self) -> str:
-        """How the task stands."""
+        """The state of the task."""
         return f"tuning task {self.task_id}"
 
     @property
     def closes(self) -> bool:
-        """It is gone."""
+        """True: the task is deleted."""
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentsCleared(Fact):
-    """The experiments of a task are gone; none of them ran any more."""
+    """The experiments of a task were deleted; none of them was running."""
 
     task_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentFact(Fact):
-    """Something happened to an experiment; `experiment` is it since then."""
+    """A change of an experiment; `experiment` is its new state."""
 
     experiment: Experiment
 
     @property
     def subject(self) -> str:
-        """How the experiment stands."""
+        """The state of the experiment."""
         return f"experiment {self.experiment.id}"
 
     @property
     def closes(self) -> bool:
-        """Once it is over, the table of experiments alone has it."""
+        """True once it is over: then only the table of experiments has it."""
         return self.experiment.status.over
 
 
@@ -97,7 +97,7 @@ class ExperimentCreated(ExperimentFact):
 
 @dataclass(frozen=True, slots=True)
 class ExperimentChanged(ExperimentFact):
-    """An experiment came a step further, or back to its queue."""
+    """An experiment reached its next step, or returned to its queue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The tasks of the autotuner, and their experiments that are not over."""
+"""The slice with the tasks of the autotuner and their unfinished experiments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ from corral.features.tuner.facts import ExperimentFact, TaskDeleted, TaskFact
 
 @dataclass(frozen=True)
 class TunerSlice(Slice):
-    """Tasks and what they try now; the table of experiments has those that are over, too.
+    """Tasks and their unfinished experiments. The table of experiments also has the finished ones.
 
     Attributes:
-        tasks: by id.
-        experiments: that are not over, by id.
+        tasks: all tasks, by id.
+        experiments: unfinished experiments, by id.
     """
 
     tasks: Mapping[str, TuningTask] = field(default_factory=lambda: EMPTY)
@@ -30,7 +30,7 @@ class TunerSlice(Slice):
 
     @staticmethod
     def fold(draft: "DraftOf[TunerSlice]", delta: Delta) -> None:
-        """A task or an experiment stands as the fact says."""
+        """Store the new state of a task or an experiment from the fact."""
         match delta:
             case TaskFact(task=task):
                 draft.put("tasks", task.id, task)

@@ -59,8 +59,8 @@ from corral.host.node.launches.notification_runner import NotificationRunner
 from corral.host.node.launches.unknown_launches import UnknownLaunches
 from corral.host.node.news import NewsBuffer
 from corral.host.runtimes.disk import Disks
-from corral.host.runtimes.docker.container_names import ContainerNames
 from corral.host.runtimes.docker.container_runtime import DockerRuntime
+from corral.host.runtimes.docker.containers_of_others import ContainerNames
 from corral.host.runtimes.docker.site import DockerSite
 from corral.host.runtimes.process.process_launches import ProcessLaunches
 from corral.host.runtimes.process.records.launch_spec import LaunchError

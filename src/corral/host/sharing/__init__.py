@@ -1,4 +1,4 @@
-"""What sharing a device takes on its host: drivers of the means, scratch directories, resource files.
+"""The host's part of device sharing: the drivers of all means of sharing, scratch directories, and resource files.
 
 Start with `scratch`.
 """

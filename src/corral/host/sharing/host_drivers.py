@@ -11,33 +11,33 @@ from corral.vendors.vendor import Clients, DaemonWatch, Host, HostSharing, Lost
 
 @dataclass(frozen=True, slots=True)
 class HostDrivers:
-    """How devices are shared here, by the name of their vendor."""
+    """The means of sharing on this host, by the name of the vendor."""
 
     by_vendor: Mapping[str, HostSharing]
 
     def of(self, device: Device, share_milli: int) -> SharingDriver:
-        """The driver by which a job has so much of a device."""
+        """Return the driver for a job with this share of a device."""
         return self._sharing(device).drivers[device.held_by(share_milli)]
 
     def unfit(self, node: Node, device: Device) -> str | None:
-        """Why jobs cannot meet in a daemon on the device here; None when they can."""
+        """Return why jobs cannot share a daemon on the device here; None if they can."""
         return self._sharing(device).unfit(node, device)
 
     def one_user(self, device: Device) -> bool:
-        """Whether a daemon serves one Unix user at a time on the device."""
+        """Return whether a daemon serves one Unix user at a time on the device."""
         return self._sharing(device).one_user(device)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Why devices are not shared quite as the site asks."""
+        """The reasons why devices are not shared as the site asks."""
         return tuple(warning for one in self.by_vendor.values() for warning in one.warnings)
 
     def daemons(self) -> tuple[int, ...]:
-        """The pids of the daemons that run now."""
+        """Return the pids of the running daemons."""
         return tuple(pid for one in self.by_vendor.values() for pid in one.daemons())
 
     def watches(self, clients: Clients, lost: Lost) -> tuple[DaemonWatch, ...]:
-        """What looks after the daemons, not started yet."""
+        """Return the watches of the daemons, not started yet."""
         watches = (one.watch(_only(name, clients), lost) for name, one in self.by_vendor.items())
         return tuple(watch for watch in watches if watch is not None)
 
@@ -46,7 +46,7 @@ class HostDrivers:
 
 
 def host_drivers(host: Host) -> HostDrivers:
-    """The drivers of a host's devices, whichever vendors these turn out to be of."""
+    """Return the drivers for a host's devices, of every vendor: their vendors are not known yet."""
     return HostDrivers({name: vendor.share(host) for name, vendor in vendors().items()})
 
 

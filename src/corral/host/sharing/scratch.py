@@ -1,8 +1,9 @@
-"""A scratch root: one `resource.txt` per running job, some gone or damaged by the time they are read.
+"""Reads and writes a scratch root: one `resource.txt` per running job. Files may vanish or be damaged while they are
+read.
 
-A job's directory is its user's, who may put anything in the place of anything at any moment. So every step is taken
-from the descriptor of the last, follows no symbolic link, waits for no pipe, and does not go into another file system:
-one of the user's own need never answer.
+The directory of a job belongs to its user, who may replace any file in it at any moment. So each step starts from the
+descriptor of the last step. It follows no symbolic link, waits for no pipe, and enters no other file system: one that
+the user has mounted may never answer.
 """
 
 import contextlib
@@ -28,13 +29,13 @@ _MOST_BYTES = 1024 * 1024
 _INFO_BYTES = 1024
 _MOST_WORDS = 1000
 _KERNEL = re.compile(r"\d+(_\d+)?")
-"""What Corral's own are called: by their jobs' ids."""
+"""The directories that Corral made are named by their jobs' ids."""
 _ASIDE = re.compile(r"\.\d+(_\d+)?\.\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class BadFile:
-    """A file that was skipped, and why."""
+    """A skipped file, and the reason."""
 
     path: Path
     reason: str
@@ -45,7 +46,7 @@ class BadFile:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The readable files by kernel id, and those that were skipped; both in order of kernel id."""
+    """The readable files by kernel id, and the skipped ones; both in order of kernel id."""
 
     files: Mapping[str, ResourceFile]
     bad: tuple[BadFile, ...]
@@ -54,8 +55,8 @@ class Scan:
 def scan(root: Path, *, mounts: bool = False) -> Scan:
     """Read `<root>/<kernel>/config/resource.txt` of every kernel; with `mounts` also on file systems mounted there.
 
-    A kernel without the file has just ended and is passed over; any other trouble is reported by name and hides
-    nothing else. Raises Refused when the root itself cannot be read.
+    A kernel without the file has just ended and is skipped. Any other problem is returned by file, and the other files
+    are still read. Raises Refused if the root itself cannot be read.
     """
     try:
         kernels = sorted(entry.name for entry in root.iterdir())
@@ -88,9 +89,9 @@ def put(
 ) -> None:
     """Write a kernel's file so that a reader finds all of it or none.
 
-    The kernel's directory is made if need be and given to `owner` (uid, gid); `config` and the files in it, the copy of
-    a `script` too, stay this process's, readable for all. The root is made again where somebody removed it under the
-    running server. Raises BackendFailed when the disk refuses, or the owner has put something else in the file's place.
+    The kernel's directory is created if necessary and given to `owner` (uid, gid). `config` and its files, including
+    the copy of a `script`, stay this process's and are readable for all. A root that was removed while the server runs
+    is created again. Raises BackendFailed if the disk fails, or the owner has put something else in the file's place.
     """
     home = root / kernel
     try:
@@ -98,14 +99,14 @@ def put(
             root.mkdir()
             root.chmod(0o755 if os.geteuid() == 0 else 0o700)
         fresh = _make(home)
-        # Nobody else has been in a fresh one, so there is nothing to look out for; it is given away when all is done.
+        # A new directory is still private, so nobody can have changed it; it is given to the owner at the end.
         with _descriptor(root) as top, _descriptor(kernel, top, mounts=fresh) as above:
             with contextlib.suppress(FileExistsError):
                 os.mkdir("config", _FOR_ALL_TO_ENTER, dir_fd=above)
             with _descriptor("config", above, mounts=fresh) as config:
                 found = os.fstat(config)
                 if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != _FOR_ALL_TO_ENTER:
-                    # Whatever this process's umask left of the mode.
+                    # This process's umask may have removed bits of the mode.
                     os.chmod(f"/proc/self/fd/{config}", _FOR_ALL_TO_ENTER)
                 if not fresh:
                     with contextlib.suppress(FileNotFoundError):
@@ -120,7 +121,7 @@ def put(
 
 
 def _make(home: Path) -> bool:
-    """Make a kernel's directory; whether it was not there."""
+    """Create a kernel's directory. Return whether it is new."""
     try:
         home.mkdir(mode=0o700)
     except FileExistsError:
@@ -153,7 +154,7 @@ def drop(root: Path, kernel: str) -> None:
 
 
 def set_aside(root: Path, kernel: str) -> str | None:
-    """Take a kernel's directory out of the way; the name that it is to be removed by, None when nothing is left of it.
+    """Rename a kernel's directory, to be removed later. Return its new name, None if nothing is left of it.
 
     Raises BackendFailed.
     """
@@ -173,7 +174,7 @@ def set_aside(root: Path, kernel: str) -> str | None:
 
 
 def _removed_bare(top: int, kernel: str) -> bool:
-    """Remove a kernel's directories if nothing is in them."""
+    """Remove a kernel's directories if they are empty. Return whether they are gone."""
     try:
         with contextlib.suppress(FileNotFoundError), _descriptor(kernel, top) as home:
             os.rmdir("config", dir_fd=home)
@@ -184,7 +185,7 @@ def _removed_bare(top: int, kernel: str) -> bool:
 
 
 def remove(root: Path, name: str) -> None:
-    """Remove what was set aside, with all that is in it. Raises BackendFailed."""
+    """Remove a renamed directory with all its contents. Raises BackendFailed."""
     try:
         with _descriptor(root) as top:
             try:
@@ -202,7 +203,7 @@ def remove(root: Path, name: str) -> None:
 
 
 def _emptied(home: int) -> None:
-    """Empty a directory as its owner; also of a `config` that the owner has called otherwise. Raises BackendFailed."""
+    """Empty a directory as its owner, even if the owner has renamed its `config`. Raises BackendFailed."""
     try:
         empty(home)
     except BackendFailed:
@@ -212,10 +213,11 @@ def _emptied(home: int) -> None:
 
 
 def _removed_own(home: int) -> bool:
-    """Remove the directories in it that this process made for resource files; whether there was one.
+    """Remove the directories in it that this process made for resource files. Return whether there was one.
 
-    Their owner may have renamed them, and cannot remove them. Nobody can have put one of root's here from elsewhere: to
-    move a directory takes the right to write to it. Only what a `config` holds is removed, and only what stays empty.
+    Their owner may have renamed them, but cannot remove them. No other directory of root can be here, because moving a
+    directory requires write permission for it. Only the files of a `config`, and directories that are then empty, are
+    removed.
     """
     if os.fstat(home).st_uid == os.geteuid():
         return False
@@ -236,7 +238,7 @@ def _removed_own(home: int) -> bool:
 
 
 def left(root: Path) -> tuple[list[str], list[str]]:
-    """(the kernels that have a directory, what was set aside and not removed), each in order."""
+    """Return (kernels that have a directory, renamed directories that are not removed yet), each in order."""
     try:
         names = sorted(os.listdir(root))
     except OSError:
@@ -246,7 +248,7 @@ def left(root: Path) -> tuple[list[str], list[str]]:
 
 @contextlib.contextmanager
 def _opened(root: Path, kernel: str, *, mounts: bool = False) -> Iterator[int]:
-    """The directory that a kernel's file is in. Raises OSError."""
+    """Open the directory of a kernel's file. Raises OSError."""
     with (
         _descriptor(root) as top,
         _descriptor(kernel, top, mounts=mounts) as home,
@@ -259,7 +261,8 @@ def _opened(root: Path, kernel: str, *, mounts: bool = False) -> Iterator[int]:
 def _descriptor(
     name: str | Path, above: int | None = None, *, mounts: bool = False, kind: int = os.O_DIRECTORY
 ) -> Iterator[int]:
-    """The place of a name, in the directory `above` if there is one; it cannot be read through, and asked nobody.
+    """Open a name as an O_PATH descriptor, in the directory `above` if given. It allows no reading, and no file system
+    is asked.
 
     Raises OSError.
     """
@@ -274,7 +277,9 @@ def _descriptor(
 
 
 def _mount_of(fd: int) -> bytes:
-    """The mount that a descriptor is on. To ask for the device would be to ask the file system."""
+    """Return the mount of a descriptor. Asking for its device instead would ask the file system, which may not
+    answer.
+    """
     info = os.open(f"/proc/self/fdinfo/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return next(line for line in os.read(info, _INFO_BYTES).splitlines() if line.startswith(b"mnt_id:"))
@@ -283,7 +288,7 @@ def _mount_of(fd: int) -> bytes:
 
 
 def _read(config: int, *, mounts: bool) -> str | BadText:
-    """The text of the file; a link is not followed, for its owner may not be allowed to read what it names."""
+    """Return the text of the file. A link is not followed: its owner may not be allowed to read the target."""
     with _descriptor(_NAME, config, mounts=mounts, kind=0) as found:
         mode = os.fstat(found).st_mode
         if stat.S_ISLNK(mode):

@@ -1,5 +1,8 @@
-"""What the devices of hosts are and do: sources of samples, the sampler of a host, and the hub that hears all nodes.
+"""The devices of hosts and their state: sources of samples, the sampler of a host, and the hub that listens to all
+nodes.
 
-Start with `sampler` and `hub`; `discover` finds the source of a host, `condition` judges samples, `attribution` tells
-whose processes are on a device.
+`discover` finds the source of a host, `device_condition` judges samples, and `attribution` finds the owners of
+processes on a device.
+
+Start with `sampler` and `hub`.
 """

@@ -1,4 +1,4 @@
-"""Who is behind a process on a device: the user, the command, the container and the job."""
+"""Finds the origin of a process on a device: the user, the command, the container and the job."""
 
 import os
 import pwd
@@ -18,18 +18,18 @@ from corral.untrusted import Unread, guarded
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _CACHED_PROCESSES = 1024
 _MAX_ANCESTORS = 1024
-"""So many ancestors are followed; a longer line was made to hide something."""
+"""The most ancestors that are followed. Only a process that hides something has more."""
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 _OF_USERS = "user.slice"
-"""Below it users may make cgroups, and call them like a container of somebody else's."""
+"""Below it users may create cgroups, and name them like the container of another user."""
 
 NameContainer = Callable[[str], ContainerOfOthers | None]
-"""What a container is called, by its id, None where that is not known yet. Never waits."""
+"""Returns the name of a container by its id, None if it is not known yet. Never waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What the host knows of a process without a look at its memory. `name` is the short one that the kernel keeps."""
+    """The host's data about a process, without a read of its memory. `name` is the kernel's short name."""
 
     uid: int | None
     user: str | None
@@ -41,15 +41,15 @@ class ProcessFacts:
 
 
 class Attribution:
-    """Joins the processes on devices to what the host and Corral know of them.
+    """Adds the data of the host and of Corral to the processes on devices.
 
-    A process belongs to the job that it descends from, whatever it says of itself; else to the job in whose cgroup it
-    is. None of that asks its memory, which it can keep from being read. The mark in its environment or an ancestor's
-    (CORRAL_JOB_ID with CORRAL_HOME naming this server's `home`) can be set by anybody. It is believed only of a process
-    of the job's own user, and only where the job has no living supervisor, below which all of its processes would be.
-    `origins` tells the jobs, and what runs for several of them.
-    A pid that the host does not know (it lives in another container) keeps only what the driver said.
-    Of a process that is no job's, `container_named` says what its container is called.
+    A process belongs to the job that it descends from, whatever its environment says; otherwise to the job in whose
+    cgroup it is. These checks do not read the memory of the process, because the process can prevent that. The mark in
+    its own or an ancestor's environment (CORRAL_JOB_ID with CORRAL_HOME naming this server's `home`) can be set by
+    anybody. It is accepted only for a process of the job's own user, and only if the job has no living supervisor: all
+    its processes would be below that. `origins` returns the jobs, and the services that work for several jobs. A pid
+    that the host does not know (it belongs to another container) keeps only the driver's data. For a process without a
+    job, `container_named` returns the name of its container.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Attribution:
         self._words: dict[tuple[int, int], OwnWords] = {}
 
     def attribute(self, samples: Sequence[DeviceSample]) -> tuple[DeviceSample, ...]:
-        """The samples with their processes joined; a process that was known here and has ended is left out."""
+        """Return the samples with completed processes. A process that was known here and has ended is left out."""
         if not any(sample.processes for sample in samples):
             return tuple(samples)
         jobs = _Jobs(self._origins())
@@ -83,7 +83,7 @@ class Attribution:
         return tuple(process for process in joined if process is not None)
 
     def _joined(self, process: DeviceProcess, jobs: "_Jobs") -> DeviceProcess | None:
-        """The process with what is known of it; as the driver told of it where its user made that unreadable."""
+        """Return the process with its data; unchanged if the data cannot be parsed, which its user can cause."""
         found = guarded(f"what the host knows of process {process.pid}", partial(self._join, process, jobs))
         return process if isinstance(found, Unread) else found
 
@@ -93,7 +93,7 @@ class Attribution:
         if facts is None:
             return None if process.pid in self._start_ticks else process
         if process.user is not None and process.user != facts.user:
-            # A mock describes a process that is not the host's process of that number.
+            # A mock describes a process that is not the host's process with that pid.
             return process
         job_id = jobs.of_line(line) or jobs.of_cgroup(facts.unified_cgroup) or self._marked_job(line, jobs)
         words = self._words_of(*line[0], facts.uid)
@@ -139,7 +139,7 @@ class Attribution:
         return facts
 
     def _words_of(self, pid: int, start_ticks: int, uid: int | None) -> OwnWords | None:
-        """What the process says of itself; None where it can't be read, or not yet."""
+        """Return the process's own words, None if they cannot be read, or not yet."""
         words = self._words.get((pid, start_ticks))
         if words is None:
             words = self._memory.words_of(pid, start_ticks, uid)
@@ -150,7 +150,7 @@ class Attribution:
 
 
 class _Jobs:
-    """Which job a process is of, by what cannot be forged; what came first wins where two claim the same."""
+    """Assigns processes to jobs by data that cannot be forged. If two jobs claim the same, the first wins."""
 
     def __init__(self, origins: Sequence[Origin]) -> None:
         self._by_root: dict[tuple[int, int], str] = {}
@@ -165,12 +165,14 @@ class _Jobs:
             self._by_id.setdefault(origin.job_id, origin)
 
     def of_line(self, line: Sequence[tuple[int, int]]) -> str | None:
-        """The nearest job that the process descends from, else what serves all jobs and it descends from."""
+        """Return the nearest job that the process descends from; otherwise SERVICE if it descends from a service,
+        or None.
+        """
         found = [self._by_root[member] for member in line if member in self._by_root]
         return next((job for job in found if job != SERVICE), SERVICE if found else None)
 
     def of_cgroup(self, path: str | None) -> str | None:
-        """The job in whose cgroup, or in one below it, the process is."""
+        """Return the job whose cgroup contains the process, directly or below."""
         while path:
             if path in self._by_cgroup:
                 return self._by_cgroup[path]
@@ -178,7 +180,7 @@ class _Jobs:
         return None
 
     def may_bear_mark(self, uid: int | None, marked_job: str | None) -> bool:
-        """Whether the mark of a user's process that descends from no job may be true."""
+        """Return whether the mark of a user's process that descends from no job may be true."""
         origin = self._by_id.get(marked_job or "")
         if origin is None or origin.uid is None or origin.uid != uid:
             return False
@@ -190,7 +192,9 @@ class _Jobs:
 
 
 def _line_of_descent(pid: int) -> list[tuple[int, int]]:
-    """The process, its parent, and so on, up to but without init, each as pid and start; () when it is not there."""
+    """Return the process and its ancestors without init, each as (pid, start ticks); empty if the process does not
+    exist.
+    """
     line: list[tuple[int, int]] = []
     stat = read_stat(pid)
     if stat is None or stat.dead:
@@ -199,14 +203,14 @@ def _line_of_descent(pid: int) -> list[tuple[int, int]]:
         line.append((pid, stat.start_ticks))
         parent = read_stat(stat.parent_pid)
         if parent is None or parent.start_ticks > stat.start_ticks:
-            # The parent has ended since, and its pid is nobody's or that of a younger process.
+            # The parent has ended, and its pid is unused or belongs to a younger process.
             break
         pid, stat = stat.parent_pid, parent
     return line
 
 
 def _is_still(pid: int, start_ticks: int) -> bool:
-    """Whether what was read is of this process, and not of another that has got the pid meanwhile."""
+    """Return whether the pid still belongs to this process and was not reused."""
     stat = read_stat(pid)
     return stat is not None and stat.start_ticks == start_ticks
 
@@ -228,13 +232,15 @@ def _read_facts(pid: int, started_at: float) -> ProcessFacts:
 
 
 def container_in(cgroup: str) -> str | None:
-    """The id of the innermost container in a cgroup's path (Docker, containerd, Podman and CRI-O: 64 hex digits)."""
+    """Return the id of the innermost container in a cgroup's path (Docker, containerd, Podman and CRI-O: 64 hex
+    digits).
+    """
     ids: list[str] = _CONTAINER_ID.findall(cgroup)
     return ids[-1] if ids else None
 
 
 def _read(pid: int, name: str) -> str:
-    """A file of /proc/PID, "" when it can't be read: the process may be gone, or another user's."""
+    """Return a file of /proc/PID, "" if it cannot be read: the process may be gone, or belong to another user."""
     try:
         return (PROC / str(pid) / name).read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""From samples to conditions: what a measurement means for handing the device out. Pure: time comes with the call."""
+"""Converts samples to conditions: whether a device may be given to jobs. Pure: the caller passes the time."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,16 +15,18 @@ from corral.core.model.devices.device import (
 from corral.vendors.registry import vendor_named
 
 COOL_DOWN_C = 5
-"""A device that was too hot is well again when it is so far below the limit, not when it touches it."""
+"""A device that was too hot is well again only this far below the limit."""
 
 _UTILIZATION_STEP_PCT = 10
 _MEMORY_STEP = 0.02
-"""Changes below these, of utilisation and of free memory as a part of the whole, are no news."""
+"""Smaller changes of utilisation, and of free memory as a part of the whole, are not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A device's condition, and since when (monotonic seconds) strangers have held it without using it."""
+    """A device's condition, and the time (monotonic seconds) since which foreign processes have held it without
+    using it.
+    """
 
     condition: DeviceCondition
     unused_since_s: float | None = None
@@ -39,9 +41,10 @@ def judge(
     *,
     now_s: float,
 ) -> Standing:
-    """The standing that `sample` gives `device`; `jobs` are the ids of those that hold it, `now_s` monotonic seconds.
+    """Return the standing of `device` by `sample`. `jobs` are the ids of the jobs that hold it, `now_s` is monotonic
+    seconds.
 
-    A process is a stranger unless it belongs to one of `jobs`: a job that uses a device it was not given is one too.
+    A process is foreign unless it belongs to one of `jobs`. A job that uses a device without holding it is foreign too.
     """
     was = before.condition if before is not None else None
     unreadable = _unreadable(device, sample)
@@ -51,7 +54,7 @@ def judge(
         return Standing(DeviceCondition(device.uuid, unreadable=unreadable, ill_since=ill_since, strangers_since=since))
     strangers = tuple(process for process in sample.processes or () if process.job_id not in jobs)
     unused_since_s = _unused_since(sample, strangers, before, now_s)
-    # A pod keeps what it was given, whatever it does with it.
+    # A pod keeps its devices, even if it does not use them.
     stale = sample.pod is None and unused_since_s is not None and now_s - unused_since_s >= settings.stale_after_s
     ill_before = was is not None and was.unhealthy is not None
     unhealthy = illness(sample, settings.max_temperature_c, ill_before=ill_before, vendor=device.vendor)
@@ -64,7 +67,7 @@ def judge(
         strangers_since=_strangers_since(strangers, sample.pod, was, sample.taken_at),
         stale=stale,
         lendable=sample.pod is None and (settings.accept_in_use or (settings.lend_stale and stale)),
-        # Which of a cluster's devices a pod gets is not for us to choose, so what is read of one decides nothing.
+        # Corral cannot choose which of a cluster's devices a pod gets, so the readings of one device decide nothing.
         memory_free_mib=None if sample.counted else sample.memory_free_mib,
         utilization_pct=None if sample.counted else sample.utilization_pct,
         pod=sample.pod,
@@ -73,7 +76,7 @@ def judge(
 
 
 def is_news(before: DeviceCondition | None, after: DeviceCondition, memory_mib: int | None) -> bool:
-    """Whether `after` says anything that matters beyond `before`, for a device of `memory_mib`."""
+    """Return whether `after` differs enough from `before` to be reported, for a device of `memory_mib`."""
     if before is None or _gist(before) != _gist(after):
         return True
     step_mib = round(_MEMORY_STEP * (memory_mib or 0))
@@ -83,7 +86,9 @@ def is_news(before: DeviceCondition | None, after: DeviceCondition, memory_mib: 
 
 
 def _unreadable(device: Device, sample: DeviceSample) -> str | None:
-    """Why the device can't be trusted to be as free as it looks. Power and temperature do not matter for that."""
+    """Return why it is unknown whether the device is free, None if it is known. Power and temperature do not matter
+    for that.
+    """
     if sample.fault is not None or sample.counted or not sample.metered:
         return sample.fault
     if sample.processes is None:
@@ -98,7 +103,11 @@ def _unreadable(device: Device, sample: DeviceSample) -> str | None:
 def _strangers_since(
     strangers: tuple[DeviceProcess, ...], pod: HoldingPod | None, was: DeviceCondition | None, taken_at: float
 ) -> float | None:
-    """When strangers came: as first seen, or for those found at the first look, when the oldest of them started."""
+    """Return the time since which foreign processes hold the device, None if none does.
+
+    At the first sample this is the start of the oldest one, later the time of the sample that found
+    them. For a pod it is the creation of the pod, if that is known.
+    """
     if pod is not None:
         known_s = taken_at if pod.created_at is None else min(pod.created_at, taken_at)
         return known_s if was is None or was.pod != pod or was.strangers_since is None else was.strangers_since
@@ -142,7 +151,7 @@ def _differ(before: int | None, after: int | None, step: int) -> bool:
 def illness(
     sample: DeviceSample, max_temperature_c: int, *, ill_before: bool, vendor: str = FIRST_VENDOR
 ) -> str | None:
-    """Why the device is taken for sick, None when it is well. What could not be read is no illness."""
+    """Return why the device is unhealthy, None if it is healthy. A missing reading does not count as unhealthy."""
     if sample.illness is not None:
         return sample.illness
     if sample.ecc_errors:

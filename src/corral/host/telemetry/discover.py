@@ -1,4 +1,4 @@
-"""Choosing the source of devices: of each vendor the first driver that answers. A host may have none."""
+"""Chooses the source of devices: for each vendor the first driver that answers. A host may have none."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +27,11 @@ def discover(
     labels: Labels | None = None,
     node: str | None = None,
 ) -> Source:
-    """The source for this host: the mock file if one is given, else whichever drivers answer, once they are asked.
+    """Return the source for this host: the mock file if one is given, otherwise the drivers that answer later.
 
-    `node` is which of the file's nodes this is, None where it has but one. `allocated` tells the milli-GPU that jobs
-    have of each device, for mock devices whose load follows the jobs.
-    Raises Refused when the mock file is bad. No driver is called yet: that may hang.
+    `node` is the name of this host's node in the file, None if the file has only one. `allocated` returns the milli-GPU
+    of each device that jobs hold, for mock devices whose load follows the jobs. Raises Refused for an invalid mock
+    file. No driver is called yet, because the call may hang.
     """
     if mock is not None:
         from corral.host.telemetry.mock import MockSource
@@ -41,10 +41,10 @@ def discover(
 
 
 class AnyDriver:
-    """The drivers of this host together. While none answers, the host has no devices and runs CPU jobs.
+    """All drivers of this host. While none answers, the host has no devices and runs only CPU jobs.
 
-    A driver that comes up later is found. `reason` says, for a person, why there are no devices; None when there are.
-    Devices of the second vendor have indices after the last one of the first.
+    A driver that starts later is found. `reason` explains to users why there are no devices; None if there are. The
+    indices of the second vendor's devices follow those of the first.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class AnyDriver:
 
     @property
     def name(self) -> str:
-        """What reads the devices: nvml, say, or none."""
+        """The names of the drivers in use, such as nvml, or none."""
         return " and ".join(source.name for source in self._sources.values()) or "none"
 
     def node(self) -> Node:
-        """The host, with devices as soon as a driver answers. Raises BackendFailed where none does any more."""
+        """Return the host, with devices once a driver answers. Raises BackendFailed if none answers any more."""
         self._look()
         if not self._sources:
             return host_node(labels=self._labels)
@@ -76,11 +76,11 @@ class AnyDriver:
 
     @property
     def unopened(self) -> tuple[str, ...]:
-        """Devices that a driver counts and that cannot be opened, in words."""
+        """Sentences about devices that a driver counts but cannot open."""
         return tuple(words for source in self._sources.values() for words in source.unopened)
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
-        """Samples of the devices, none while there is no driver."""
+        """Return samples of the devices, none while there is no driver."""
         if uuids is None or len(self._sources) < 2:
             return tuple(sample for source in self._sources.values() for sample in source.sample(uuids))
         vendor_of = {uuid: name for name, found in self._found.items() for uuid in _uuids(found)}
@@ -97,7 +97,7 @@ class AnyDriver:
             source.close()
 
     def _read(self) -> dict[str, FoundDevices]:
-        """What each driver knows; of one that does not answer now, what it told last."""
+        """Return the devices of each driver; for one that does not answer now, its last answer."""
         found, failures = {}, []
         for name, source in self._sources.items():
             try:

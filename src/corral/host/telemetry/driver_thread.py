@@ -1,4 +1,4 @@
-"""Calls that may never return: a driver call can hang in the kernel, where nothing can end it."""
+"""Runs calls that may never return: a driver call can hang in the kernel, where nothing can end it."""
 
 import queue
 import threading
@@ -11,17 +11,17 @@ from corral.core.model.errors import BackendFailed
 T = TypeVar("T")
 
 MAX_HUNG = 4
-"""Threads that may hang at once; with so many no more are started until one comes back."""
+"""The most threads that may hang at once. At this number no thread is started until one returns."""
 
 
 class CallHung(BackendFailed):
-    """The driver has not answered in time. The call may still be under way; its answer will be thrown away."""
+    """The driver has not answered in time. The call may still be running; its result will be dropped."""
 
 
 class DriverThread:
-    """A thread that makes one call after the other, and is replaced when a call does not come back.
+    """A thread that runs calls one after another, and is replaced when a call does not return.
 
-    A call is given up `give_up_s` after it began. Its thread ends when it does return. Safe to use from any thread.
+    A call is given up `give_up_s` after it began. Its thread ends if the call returns later. Thread-safe.
     """
 
     def __init__(self, give_up_s: float) -> None:
@@ -31,7 +31,7 @@ class DriverThread:
         self._worker: _Worker | None = None
 
     def run(self, call: Callable[[], T], timeout_s: float) -> T:
-        """What `call` returns or raises. Raises CallHung when it has not after `timeout_s`."""
+        """Return the result of `call`, or raise its error. Raises CallHung after `timeout_s`."""
         request = _Request(call)
         self._free_worker().requests.put(request)
         if not request.done.wait(timeout_s):
@@ -43,7 +43,7 @@ class DriverThread:
         return result
 
     def close(self) -> None:
-        """Let the thread end after the call that it is in."""
+        """Let the thread end after its current call."""
         with self._lock:
             if self._worker is not None:
                 self._worker.requests.put(None)
@@ -53,7 +53,7 @@ class DriverThread:
         with self._lock:
             worker = self._worker
             if worker is None or not worker.thread.is_alive():
-                # A forked process has no threads but the one that forked.
+                # A forked process has no threads except the one that forked.
                 worker = self._worker = _Worker()
             busy_s = worker.busy_s()
             if busy_s >= self._give_up_s:
@@ -83,7 +83,7 @@ class _Worker:
         self.thread.start()
 
     def busy_s(self) -> float:
-        """Seconds since the call under way began, 0 when there is none."""
+        """Return the seconds since the current call began, 0 if there is none."""
         since = self._busy_since
         return 0.0 if since is None else time.monotonic() - since
 

@@ -1,4 +1,4 @@
-"""What the host itself has: a name, CPUs and memory, and the NUMA nodes of its devices."""
+"""The host's own resources: name, CPUs and memory, and the NUMA nodes of its devices."""
 
 import os
 import platform
@@ -22,9 +22,9 @@ def host_node(
     driver_version: str | None = None,
     cuda_version: tuple[int, int] | None = None,
 ) -> Node:
-    """This host as a node: the CPUs this process may run on, in milli-CPU, and the memory it may use, in MiB.
+    """Return this host as a node: the CPUs this process may run on, in milli-CPU, and the memory it may use, in MiB.
 
-    Beside `labels` it carries those that its versions make: `version_labels`.
+    Its labels are `labels` and those of its versions (`version_labels`).
     """
     versions = version_labels(driver_version, cuda_version)
     return Node(
@@ -39,14 +39,14 @@ def host_node(
 
 
 def version_labels(driver_version: str | None, cuda_version: tuple[int, int] | None) -> dict[str, str]:
-    """The labels that tell the versions, as far as these are known."""
+    """Return the labels for the known versions."""
     major, minor = (None, None) if cuda_version is None else map(str, cuda_version)
     versions = zip(VERSION_LABELS, (driver_version, major, minor), strict=True)
     return {label: version for label, version in versions if version}
 
 
 def numa_node_of(pci_bus_id: str | None, pci_devices: Path = PCI_DEVICES) -> int | None:
-    """The NUMA node of a PCI device, None when the kernel knows of none.
+    """Return the NUMA node of a PCI device, None if the kernel knows none.
 
     The driver writes the PCI domain with eight digits ("00000000:41:00.0"), the kernel with four.
     """
@@ -61,9 +61,9 @@ def numa_node_of(pci_bus_id: str | None, pci_devices: Path = PCI_DEVICES) -> int
 
 
 def numa_cpus(tree: Path = NUMA_NODES) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """The CPUs of each NUMA node that this process may run on (`numactl --hardware` shows all), by its number.
+    """Return the CPUs of each NUMA node that this process may run on (`numactl --hardware` shows all), by its number.
 
-    Nodes without such CPUs are left out; () where the kernel tells of none.
+    Nodes without such CPUs are left out; () if the kernel reports none.
     """
     allowed = os.sched_getaffinity(0)
     found = []

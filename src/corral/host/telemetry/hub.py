@@ -1,4 +1,4 @@
-"""The hub: hears all nodes, each on a thread of its own or all by one feed, and knows of each whether it answers."""
+"""The hub: listens to all nodes, each on a thread of its own or all by one feed, and knows which of them answer."""
 
 import logging
 import threading
@@ -23,17 +23,17 @@ ASK_AGAIN_S = 1.0
 """The pause after an agent did not answer."""
 
 _HEARD_LOOK_S = 0.005
-"""At its start the hub looks so often who was heard."""
+"""The interval at which a starting hub checks which nodes were heard."""
 
 _LOOKS_PER_SILENCE = 20
-"""How often a node's silence is looked at, within the time after which it counts."""
+"""The number of checks for a silent node within the time after which it counts as silent."""
 
 
 class Hub:
     """Implements `corral.core.ports.telemetry.NodeTelemetry` for any number of nodes.
 
-    It asks each agent for news, again and again, or a feed for those of all; what matters of them goes to `observe`,
-    which must return at once. An agent that does not answer holds up nobody but its own thread.
+    It asks each agent for news in a loop, or a feed for the news of all nodes. It passes relevant observations to
+    `observe`, which must return at once. An agent that does not answer blocks only its own thread.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Hub:
         observe: Callable[[Sequence[Observation]], None],
         feed: NodeFeed | None = None,
     ) -> None:
-        """With a `feed` it asks no agent."""
+        """With a `feed` the hub asks no agent."""
         self._clock = clock
         self._settings = settings
         self._view = view
@@ -65,13 +65,13 @@ class Hub:
         self._watch = threading.Thread(target=self._watch_silence, name="node-silence", daemon=True)
 
     def expect(self, listener: NodeListener) -> None:
-        """Let the ledger know which nodes there should be. Whoever calls this and not `start` calls `round`, too."""
+        """Report the expected nodes to the ledger. A caller of this that does not call `start` must call `round`."""
         self._listener = listener
         for line in self._all():
             line.node.expect()
 
     def start(self, listener: NodeListener) -> None:
-        """Begin to listen. Returns when every node was heard, or has become silent: then its devices are not known."""
+        """Begin to listen. Return when every node was heard, or has become silent: its devices are then unknown."""
         self.expect(listener)
         lines = self._all()
         for asked in lines if self._feed is None else [self._feed]:
@@ -83,7 +83,7 @@ class Hub:
                 self._closing.wait(_HEARD_LOOK_S)
 
     def round(self) -> None:
-        """Ask every agent once for what is new, without waiting, and look who is silent: for who has no threads."""
+        """Ask every agent once for news, without waiting, and check for silent nodes: for a hub without threads."""
         assert self._listener is not None
         for line in self._all():
             with suppress(CorralError):
@@ -91,7 +91,7 @@ class Hub:
         self._look()
 
     def stop(self) -> None:
-        """End the listening; a call to an agent that hangs is left behind."""
+        """Stop listening; a hanging call to an agent is abandoned."""
         self._closing.set()
         for asked in self._all() if self._feed is None else [self._feed]:
             asked.closed = True
@@ -107,7 +107,7 @@ class Hub:
                 line.start(self._listener)
 
     def remove(self, name: str) -> None:
-        """Listen to this node no more: it has left the cluster, and its jobs are given up."""
+        """Stop listening to this node: it has left the cluster, and its jobs are given up."""
         with self._lock:
             line = self._lines.pop(name)
         line.closed = True
@@ -116,21 +116,21 @@ class Hub:
             self._listener.on_left(name)
 
     def latest(self) -> dict[str, DeviceSample]:
-        """The last sample of each device by UUID, without those of nodes that do not answer."""
+        """Return the last sample of each device by UUID, without the devices of silent nodes."""
         found: dict[str, DeviceSample] = {}
         for line in self._all():
             found.update(line.node.samples())
         return found
 
     def readings(self) -> dict[str, DeviceSample]:
-        """The same of the devices that anything reads: of the others there is no history."""
+        """As `latest`, only for devices with readings: the others have no history."""
         found: dict[str, DeviceSample] = {}
         for line in self._all():
             found.update(line.node.readings())
         return found
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[Observation, ...]:
-        """What samples that were asked for mean; a device that no node has is unreadable."""
+        """Return the conditions by requested samples; a device that no node has is unreadable."""
         found: dict[str, Observation] = {}
         by_line: dict[_Line, list[DeviceSample]] = {}
         for sample in samples:
@@ -146,13 +146,13 @@ class Hub:
         )
 
     def readmit(self, node: str, visit: int) -> None:
-        """The node was reconciled since this visit of its began: things may start there."""
+        """Let jobs start on the node: it was reconciled since it connected with this number."""
         line = self._line_of(node)
         if line is not None:
             line.node.readmit(visit)
 
     def contacts(self) -> tuple[NodeContact, ...]:
-        """Every node, by name, and whether it answers."""
+        """Return every node, by name, and whether it answers."""
         return tuple(line.node.contact() for line in sorted(self._all(), key=lambda line: line.node.name))
 
     def _line(self, name: str, agent: NodeAgent) -> "_Line":
@@ -165,7 +165,7 @@ class Hub:
             return self._lines.get(node)
 
     def _line_with(self, uuid: str) -> "_Line | None":
-        """The line of the node that has this device. It is looked for once: there may be thousands of nodes."""
+        """Return the line of the node that has this device. It is cached, because there may be thousands of nodes."""
         line = self._places.get(uuid)
         if line is None or not line.node.has(uuid) or self._line_of(line.node.name) is not line:
             line = next((one for one in self._all() if one.node.has(uuid)), None)
@@ -192,10 +192,10 @@ class Hub:
 
 
 class _Line:
-    """Asks one agent for news, again and again on a thread once that is started."""
+    """Asks one agent for news. After `start` it does so in a loop on a thread."""
 
     def __init__(self, node: WatchedNode, agent: NodeAgent, closing: threading.Event, *, poll_s: float) -> None:
-        """`closing` is the hub's; `closed` ends this line alone."""
+        """`closing` is the hub's; `closed` ends only this line."""
         self.node = node
         self.heard = False
         self.closed = False
@@ -211,20 +211,20 @@ class _Line:
         threading.Thread(target=self._listen, args=(listener,), name=name, daemon=True).start()
 
     def ask(self, listener: NodeListener, timeout_s: float) -> None:
-        """Ask once, and tell the listener what it concerns. Raises CorralError where there is no answer."""
+        """Ask once, and pass the news to the listener. Raises CorralError if there is no answer."""
         news = self._agent.news(self._after, timeout_s)
         if self.closed:
             return
         restarted, self._epoch = news.epoch != self._epoch, news.epoch
         if restarted and self._after:
-            # These are the news since a number that the agent gave in an earlier life.
+            # The agent restarted, and these news refer to a number of its earlier process.
             self._after = 0
             return
         self._after = news.sequence
         self.take(listener, news)
 
     def take(self, listener: NodeListener, news: News) -> None:
-        """Take in what the node told, and tell the listener what it concerns."""
+        """Store the node's news, and notify the listener about launches and services."""
         self.came(listener, self.node.hear(news))
         if news.launches:
             listener.on_launches(self.node.name, news.launches)
@@ -232,7 +232,9 @@ class _Line:
             listener.on_services_lost(self.node.name, news.services_lost)
 
     def came(self, listener: NodeListener, visit: int | None) -> None:
-        """The node was heard, and with that began this visit of its, if any."""
+        """Record that the node was heard. `visit` is the number of its new connection, None if it was connected
+        before.
+        """
         self.heard = True
         if visit is not None:
             listener.on_return(self.node.name, visit)
@@ -247,10 +249,10 @@ class _Line:
 
 
 class _FeedLine:
-    """Asks a feed for the news of all nodes, again and again on a thread once that is started.
+    """Asks a feed for the news of all nodes. After `start` it does so in a loop on a thread.
 
     Attributes:
-        trouble: why it does not answer, a sentence without its full stop; None while it does.
+        trouble: the reason why it does not answer, a sentence without its full stop; None while it answers.
     """
 
     def __init__(
@@ -286,7 +288,7 @@ class _FeedLine:
                 self._take(told, listener)
 
     def _complain(self) -> None:
-        """Say it, once it has lasted for a while: a connection that breaks is soon made anew."""
+        """Log the failure once it has lasted for a while: most broken connections are soon restored."""
         if not self._complained and time.monotonic() - self._answered_s >= self._poll_s:
             self._complained = True
             logger.warning("nothing starts on any node, and what runs goes on: %s", self.trouble)

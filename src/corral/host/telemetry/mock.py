@@ -1,4 +1,4 @@
-"""Devices that a file describes: for trying Corral, for demonstrations and for tests on a machine without any."""
+"""Mock devices described by a file: for trials, demonstrations and tests on a machine without devices."""
 
 import logging
 import random
@@ -17,7 +17,7 @@ from corral.host.telemetry.mock_file import Load, MockDevice
 logger = logging.getLogger(__name__)
 
 _STEP_S = 5
-"""A made-up load holds its value for so long."""
+"""The time for which a random load keeps its value."""
 _BUSY_TEMPERATURE_C = 40
 _BUSY_POWER_MW = 250_000
 _BUSY_MEMORY = 0.6
@@ -25,11 +25,11 @@ _BUSY_BANDWIDTH_PCT = 60
 
 
 class MockSource:
-    """The devices of a `mock-accelerator.toml`, or of one `node` of it, read again whenever it changes.
+    """The devices of a `mock-accelerator.toml`, or of one `node` of it. A changed file is read again.
 
-    A bad edit keeps the devices of the last good one and is logged once. Made-up loads depend on the device and the
-    clock alone, so that the same moment always shows the same readings. `allocated` tells the milli-GPU that jobs have
-    of each device, for devices whose load is "follow-jobs". Raises Refused when the file is bad from the start.
+    An invalid change is logged once, and the last valid devices stay. Random loads depend only on the device and the
+    clock: the same moment always has the same readings. `allocated` returns the milli-GPU of each device that jobs
+    hold, for devices whose load is "follow-jobs". Raises Refused if the file is invalid at the start.
     """
 
     name = "mock"
@@ -52,12 +52,12 @@ class MockSource:
         self._take(self._file.read().node(node))
 
     def node(self) -> Node:
-        """This host, with the devices of the file."""
+        """Return this host, with the devices of the file."""
         self._read_again_if_changed()
         return self._node
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
-        """The described readings and loads at this moment."""
+        """Return the described readings and the current loads."""
         self._read_again_if_changed()
         devices = {mock.device.uuid: mock for mock in self._box.devices}
         slices = {part.uuid: (mock, part) for mock in self._box.devices for part in mock.device.partitions}
@@ -73,7 +73,7 @@ class MockSource:
         )
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file stays open."""
 
     def _take(self, described: MockNode) -> None:
         self._box = box = described.box
@@ -134,7 +134,7 @@ def _sample(mock: MockDevice, now: float, allocated_milli: int) -> DeviceSample:
 
 
 def _sample_slice(mock: MockDevice, part: Partition, now: float) -> DeviceSample:
-    """A slice of which nothing is used; a file describes the whole device's readings only."""
+    """Return the sample of an unused slice: a file describes only the readings of the whole device."""
     if mock.lost:
         return DeviceSample(part.uuid, now, fault="the device it is cut from is lost: it has fallen off the bus")
     return DeviceSample(
@@ -148,7 +148,7 @@ def _sample_slice(mock: MockDevice, part: Partition, now: float) -> DeviceSample
 
 
 def _load(mock: MockDevice, now: float, allocated_milli: int) -> float:
-    """How busy the device is beyond what its row says, from 0 to 1."""
+    """Return the load of the device beyond the readings of its row, from 0 to 1."""
     chance = random.Random(f"{mock.device.uuid}/{int(now // _STEP_S)}").random()
     if mock.load is Load.RANDOM:
         return chance

@@ -1,6 +1,6 @@
-"""Reading the nodes of a mock file: `[[nodes]]`, each with its name, what its host has, and its `[[nodes.devices]]`.
+"""Reads the nodes of a mock file: `[[nodes]]`, each with its name, its host's resources, and its `[[nodes.devices]]`.
 
-A file without `[[nodes]]` is one node, which has the name of this host.
+A file without `[[nodes]]` describes one node, with the name of this host.
 """
 
 import os
@@ -21,16 +21,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _LABEL_LENGTH = 200
 
 Stamp = tuple[int, int, int]
-"""What differs after every change of a file: when it was changed, its size, and which file it is."""
+"""Values that change with every edit of a file: its modification time, its size, and its inode."""
 
 
 @dataclass(frozen=True, slots=True)
 class MockNode:
-    """A described node; what is None is as this host has it.
+    """A described node; a value of None is taken from this host.
 
     Attributes:
-        silent: its agent answers nobody, and its jobs run on.
-        gone: it is as if switched off.
+        silent: its agent does not answer, and its jobs run on.
+        gone: it behaves like a node that is switched off.
     """
 
     name: str | None
@@ -56,7 +56,7 @@ class MockCluster:
         return self.nodes[0].name is not None
 
     def node(self, name: str | None) -> MockNode:
-        """The node of that name, None being the only one. Raises Refused when there is no such node."""
+        """Return the node with that name; None is the only one. Raises Refused if there is no such node."""
         if name is None and len(self.nodes) == 1:
             return self.nodes[0]
         names = [node.name for node in self.nodes if node.name is not None]
@@ -70,10 +70,10 @@ class MockCluster:
 
 
 def read_mock_cluster(path: Path) -> MockCluster:
-    """The nodes that the file describes.
+    """Return the nodes that the file describes.
 
-    Raises Refused when the file can't be read, is no TOML, or says what it may not; the message names the line and,
-    for an unknown key, the nearest known one.
+    Raises Refused if the file cannot be read, is no TOML, or has an invalid value. The message names the line and, for
+    an unknown key, the nearest known one.
     """
     top = read_document(path)
     top.expect_keys((*FILE_KEYS, "nodes"))
@@ -95,19 +95,19 @@ def read_mock_cluster(path: Path) -> MockCluster:
 
 
 class ChangingMockFile:
-    """A mock file that somebody may edit at any time. For one thread. Reading raises as `read_mock_cluster`."""
+    """A mock file that may be edited at any time. For one thread. Reading raises as `read_mock_cluster`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._stamp: Stamp | None = None
 
     def read(self) -> MockCluster:
-        """The nodes that it describes now."""
+        """Return the nodes that it describes now."""
         self._stamp = _stamp_of(self.path)
         return read_mock_cluster(self.path)
 
     def read_if_changed(self) -> MockCluster | None:
-        """The nodes that it describes, None while it is as it was read last."""
+        """Return the nodes that it describes, None if it is unchanged since the last read."""
         return None if _stamp_of(self.path) == self._stamp else self.read()
 
 

@@ -1,9 +1,9 @@
-"""Reading the devices of a `mock-accelerator.toml`: Backend.ai's description of devices that are not there, and more.
+"""Reads the devices of a `mock-accelerator.toml`: Backend.ai's description of mock devices, with additional keys.
 
-Our own keys, all optional and per device, are `utilization_pct`, `memory_used`, `temperature_c`, `power_w`,
+Corral's own keys, all optional and per device, are `utilization_pct`, `memory_used`, `temperature_c`, `power_w`,
 `compute_capability`, `links`, `processes`, `unreadable`, `lost`, `load`, `ecc_errors`, `memory_bandwidth_pct`,
 `sm_clock_mhz`, `mem_clock_mhz`, `xid`, `throttle` and `vendor`. A link is a peer's `mother_uuid`, its index, or a table
-`{ peer, kind, lanes }`; a link one way is a link both ways.
+`{ peer, kind, lanes }`. A link in one direction counts in both.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _PEER = "the mother_uuid or the index of another device of this host"
 
 
 class Load(StrEnum):
-    """What a mock device does beyond what its row describes: nothing, anything, or what the jobs on it would."""
+    """The load of a mock device beyond its row: none, random, or the load that its jobs would cause."""
 
     IDLE = "idle"
     RANDOM = "random"
@@ -52,7 +52,7 @@ class Load(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MockDevice:
-    """A described device and its readings under no load; what its processes hold is part of `memory_used_mib`."""
+    """A described device and its readings without load; `memory_used_mib` includes the memory of its processes."""
 
     device: Device
     utilization_pct: int = 0
@@ -73,7 +73,7 @@ class MockDevice:
 
 @dataclass(frozen=True, slots=True)
 class MockBox:
-    """All devices of one host; a device's index is its place in the file."""
+    """All devices of one host; a device's index is its position in the file."""
 
     devices: tuple[MockDevice, ...]
     driver_version: str | None = None
@@ -81,9 +81,9 @@ class MockBox:
 
 
 def read_box(top: Table, host: Table, known: dict[str, str]) -> MockBox:
-    """The devices of one host, with what the top table says of all. Raises Refused, naming the line.
+    """Return the devices of one host, with the values of the top table for all. Raises Refused, naming the line.
 
-    `known` has the device ids of other hosts, with what to call these; the ids of this one are put in.
+    `known` has the device ids of other hosts with the hosts' titles; this host's ids are added.
     """
     first = _vendor_of(top)
     top.get("device_plugin_name", "", a_string, "a string")
@@ -96,7 +96,7 @@ def read_box(top: Table, host: Table, known: dict[str, str]) -> MockBox:
 
 
 def _vendor_of(top: Table) -> Vendor:
-    """The vendor of devices that name none, by the slot of the file."""
+    """Return the vendor of devices that name none, by the slot of the file."""
     slot = top.get("slot_name", vendor_named(FIRST_VENDOR).mock.slot, a_string, "a string")
     return next((vendor for vendor in vendors().values() if vendor.mock.slot == slot), vendor_named(FIRST_VENDOR))
 
@@ -201,7 +201,7 @@ def _read_throttle(row: Table) -> int:
 
 
 def _join_slices(whole: MockDevice, part: MockDevice) -> MockDevice:
-    """The physical device of which one more slice was read: sums where slices add up, the worst of both elsewhere."""
+    """Return the physical device with one more slice: sums of additive values, the worse of both for others."""
     device = replace(
         whole.device,
         memory_mib=(whole.device.memory_mib or 0) + (part.device.memory_mib or 0),
@@ -227,7 +227,7 @@ def _join_slices(whole: MockDevice, part: MockDevice) -> MockDevice:
 
 
 def _link(devices: dict[str, MockDevice], rows: Sequence[Table]) -> None:
-    """Put every link of the rows on both of its ends."""
+    """Add every link of the rows to both of its ends."""
     uuids = list(devices)
     links: dict[str, dict[str, Link]] = {uuid: {} for uuid in uuids}
     for row in rows:

@@ -1,4 +1,4 @@
-"""One node as the server hears it: its devices, and whether it answers. Time comes from a clock; there is no thread."""
+"""The server's state of one node: its devices, and whether it answers. A clock gives the time; there is no thread."""
 
 import logging
 import threading
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class WatchedNode:
-    """Judges the news of a node, and tells the ledger what matters of them. Safe between threads.
+    """Judges the news of a node, and reports relevant changes to the ledger. Thread-safe.
 
-    The node is ready once it was heard and then readmitted; it is silent `settings.node_silent_after_s` after it was
-    heard last, and gone after `settings.node_gone_after_s`. Until it is ready none of its devices can be read.
+    The node is ready once it was heard and then readmitted. It is silent `settings.node_silent_after_s` after its last
+    answer, and gone after `settings.node_gone_after_s`. Until it is ready all its devices are unreadable.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class WatchedNode:
         observe: Callable[[Sequence[Observation]], None],
         title: str | None = None,
     ) -> None:
-        """`title` is what log lines call its devices' node, None where there is only one node."""
+        """`title` is the name of the node in log lines about its devices, None if there is only one node."""
         self.name = name
         self._clock = clock
         self._silent_after_s = settings.node_silent_after_s
@@ -59,18 +59,18 @@ class WatchedNode:
         self._silent_alone = True
 
     def expect(self) -> None:
-        """Let the ledger know that the node should be there, and that nothing was heard of it yet."""
+        """Report to the ledger that the node is expected and has not been heard yet."""
         with self._lock:
             self._tell([SilenceObserved(self.name, self._silence)])
 
     def leave(self) -> None:
-        """The node is not part of the cluster any more; whatever else comes of it is not told."""
+        """Report that the node has left the cluster. Later news of it is ignored."""
         with self._lock:
             self._left = True
             self._observe([NodeRemoved(self.name)])
 
     def hear(self, news: News) -> int | None:
-        """Take in what the node told. The number of its visit where it has come, or come back; None otherwise."""
+        """Process the node's news. Return the number of its new connection, None if it was connected before."""
         with self._lock:
             if self._left:
                 return None
@@ -83,7 +83,7 @@ class WatchedNode:
             if visit is not None:
                 observations.append(SilenceObserved(self.name, self._silence))
             if not news.samples and not observations:
-                # News of launches come many times a second under load, and say nothing of devices.
+                # News of launches comes many times a second under load, and does not concern devices.
                 return None
             view = self._view()
             samples = self._by_own_clock(news.samples, news.now)
@@ -93,11 +93,13 @@ class WatchedNode:
             return visit
 
     def hear_nothing_new(self) -> int | None:
-        """The node answers, and is as it was. The number of its visit where it has come back; None otherwise."""
+        """Record an answer without news. Return the number of the node's new connection, None if it was connected
+        before.
+        """
         with self._lock:
             if self._left or self._epoch is None:
                 return None
-            # A view of long ago would keep all that has changed since in memory.
+            # An old view would keep all changes since then in memory.
             self._view_before = self._view()
             visit = self._come(self._epoch)
             if visit is not None:
@@ -105,7 +107,7 @@ class WatchedNode:
             return visit
 
     def miss(self, reason: str) -> None:
-        """The node does not answer, for this reason: a sentence without its full stop."""
+        """Record that the node does not answer, for this reason: a sentence without its full stop."""
         with self._lock:
             if self._left or self._contact is Contact.GONE:
                 return
@@ -117,10 +119,10 @@ class WatchedNode:
             self._be_silent(self._silent_since(), reason)
 
     def look(self, feed_trouble: str | None = None) -> bool:
-        """Whether the node has just been found to be gone. Tells of one that has become silent, too.
+        """Return whether the node has just become gone. Also reports a node that has become silent.
 
-        `feed_trouble` is why the feed that tells of it does not answer: then the node is silent, and is not taken for
-        gone until it could have been heard for long enough.
+        `feed_trouble` is the reason why the node's feed does not answer. The node is then silent. It counts as gone
+        only after it could have answered for long enough.
         """
         with self._lock:
             if self._left:
@@ -140,47 +142,52 @@ class WatchedNode:
             return False
 
     def readmit(self, visit: int) -> None:
-        """The node was reconciled since this visit began; an older visit than the last one changes nothing."""
+        """Mark the node as ready: it was reconciled during this connection. The number of an older connection
+        changes nothing.
+        """
         with self._lock:
             if visit == self._visit and self._contact is Contact.RETURNING and not self._left:
                 self._contact, self._silence = Contact.READY, None
                 self._tell([SilenceObserved(self.name, None)])
 
     def has(self, uuid: str) -> bool:
-        """Whether it has a device of this UUID."""
+        """Return whether it has a device of this UUID."""
         return uuid in self._standings.devices
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[ConditionObserved, ...]:
-        """What samples of its devices, which somebody asked for, mean. They are for the caller to tell the ledger."""
+        """Return the conditions by requested samples of its devices. The caller reports them to the ledger."""
         with self._lock:
             known = [sample for sample in samples if sample.uuid in self._standings.devices]
             self._standings.record(known, (before, self._view()), self._clock.monotonic())
             for sample in known:
-                # When the caller tells the ledger is not known: at the next news it is told again, so the newest lasts.
+                # The caller may report them late. The next news reports them again, so the newest condition is the
+                # last.
                 self._standings.tell_again(sample.uuid)
             conditions = (self._standings.condition(sample.uuid, self._silence) for sample in known)
             return tuple(ConditionObserved(condition) for condition in conditions)
 
     def samples(self) -> dict[str, DeviceSample]:
-        """The last sample of each device, none while the node does not answer."""
+        """Return the last sample of each device, none while the node does not answer."""
         with self._lock:
             answers = self._contact in (Contact.READY, Contact.RETURNING)
             return dict(self._standings.samples) if answers else {}
 
     def readings(self) -> dict[str, DeviceSample]:
-        """The same of the devices that anything reads."""
+        """As `samples`, only for devices with readings."""
         with self._lock:
             if not self._standings.metered:
                 return {}
         return {uuid: sample for uuid, sample in self.samples().items() if sample.metered}
 
     def contact(self) -> NodeContact:
-        """Whether it answers."""
+        """Return whether the node answers."""
         with self._lock:
             return NodeContact(self.name, self._contact, self._heard_at)
 
     def _come(self, epoch: str) -> int | None:
-        """It was heard. Begins a visit if the node was not there, or its agent was restarted."""
+        """Record an answer. Return the number of a new connection if the node was not connected, or its agent has
+        restarted.
+        """
         self._heard_s = self._gone_from_s = self._clock.monotonic()
         self._heard_at = self._clock.now()
         if epoch == self._epoch and self._contact in (Contact.READY, Contact.RETURNING):
@@ -228,7 +235,11 @@ class WatchedNode:
             self._state_log.look(self._standings.devices, self._standings.conditions(), self._clock.monotonic())
 
     def _by_own_clock(self, samples: Sequence[DeviceSample], sent_at: float) -> Sequence[DeviceSample]:
-        """The samples with the server's times; the difference is kept until it has moved, so that times stand still."""
+        """Return the samples with times by the server's clock.
+
+        The difference of the clocks is kept until it has changed noticeably, so that times of the same event stay
+        equal.
+        """
         difference_s = self._clock.now() - sent_at
         if abs(difference_s - self._clock_difference_s) >= CLOCKS_AGREE_S:
             self._clock_difference_s = difference_s

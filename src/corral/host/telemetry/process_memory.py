@@ -1,7 +1,7 @@
-"""What processes say of themselves: their command and their environment, which the kernel reads in their memory.
+"""Reads the command and the environment of processes, which the kernel reads from their memory.
 
-A process can have its memory such that a look at it never ends (a page that nobody delivers), and nothing ends the
-thread that looks.
+A process can arrange its memory so that a read never ends (a page that is never delivered). Nothing can end the reading
+thread then.
 """
 
 import threading
@@ -13,24 +13,26 @@ from corral.untrusted import Unread, guarded
 
 _WITHIN_S = 1.0
 _MOST_UNDER_WAY = 8
-"""Of all users. One who has many user ids can take all of these: then commands and marks are not seen of anybody."""
+"""The limit for all users together. A user with many user ids can use up all of these. Then no commands or marks
+are read.
+"""
 _COMMAND_CHARS = 256
 _MOST_BYTES = 8 << 20
-"""More than the kernel lets a process have for its words; a process may tell the kernel that they are anything."""
+"""More than the kernel allows for command and environment. A process may set their addresses to any memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnWords:
-    """What a process says of itself. `marked_job` is the job that its environment names, true or not."""
+    """The process's own words. `marked_job` is the job in its environment, true or not."""
 
     command: str | None
     marked_job: str | None
 
 
 class MemoryReader:
-    """Reads the words of processes. A user one of whose processes does not let itself be read has no other read.
+    """Reads the words of processes. While a read for a user hangs, no other process of that user is read.
 
-    A read that takes long is waited for once; what it finds later counts then. Not thread-safe.
+    A slow read is waited for only once; its result is used later. Not thread-safe.
     """
 
     def __init__(self, home: str | None) -> None:
@@ -38,7 +40,7 @@ class MemoryReader:
         self._under_way: dict[tuple[int, int], _Read] = {}
 
     def words_of(self, pid: int, start_ticks: int, uid: int | None) -> OwnWords | None:
-        """What the process says; None where that is not known yet, or never will be. Waits for 1 s at most."""
+        """Return the process's words, None if they are not known yet or cannot be read. Waits for at most 1 s."""
         process = (pid, start_ticks)
         read = self._under_way.get(process)
         if read is None:
@@ -89,7 +91,7 @@ def _marked_job(environ: str, home: str | None) -> str | None:
 
 
 def _read(pid: int, name: str) -> str:
-    """A file of /proc/PID, "" when it can't be read: the process may be gone, or another user's."""
+    """Return a file of /proc/PID, "" if it cannot be read: the process may be gone, or belong to another user."""
     try:
         with open(f"{PROC}/{pid}/{name}", "rb") as file:
             return file.read(_MOST_BYTES).decode(errors="replace")

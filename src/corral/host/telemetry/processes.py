@@ -10,7 +10,7 @@ PROC = Path("/proc")
 
 
 class Stat(NamedTuple):
-    """What /proc/PID/stat says of a process; `start_ticks` are clock ticks since the boot."""
+    """The fields of /proc/PID/stat; `start_ticks` are clock ticks since the boot."""
 
     state: str
     parent_pid: int
@@ -23,13 +23,13 @@ class Stat(NamedTuple):
 
 
 def read_stat(pid: int) -> Stat | None:
-    """The process's line of the table, None when there is no such process."""
+    """Return the process's fields, None if there is no such process."""
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as file:
             line = file.read()
     except OSError:
         return None
-    # The name stands in parentheses and may hold anything, parentheses too.
+    # The name is in parentheses and may contain any character, parentheses too.
     fields = line[line.rfind(b")") + 2 :].split()
     return Stat(fields[0].decode(), int(fields[1]), int(fields[19]))
 
@@ -41,21 +41,21 @@ class HostProcesses:
         self._boot_id = (PROC / "sys/kernel/random/boot_id").read_text().strip()
 
     def identify(self, pid: int) -> ProcessIdentity | None:
-        """The identity of a running process, None when there is none."""
+        """Return the identity of a running process, None if there is none."""
         stat = read_stat(pid)
         return None if stat is None or stat.dead else ProcessIdentity(pid, stat.start_ticks, self._boot_id)
 
     def alive(self, process: ProcessIdentity) -> bool:
-        """Whether exactly this process still runs: not another with its pid, not one of an earlier boot."""
+        """Return whether exactly this process still runs: not another with its pid, not one of an earlier boot."""
         return process == self.identify(process.pid)
 
     def uid(self, process: ProcessIdentity) -> int | None:
-        """The real user id that the process runs as, None when it is gone."""
+        """Return the real user id of the process, None if it is gone."""
         uid = real_uid(process.pid)
         return uid if self.alive(process) else None
 
     def family(self, pid: int) -> frozenset[int]:
-        """The pids of a process and of all its living descendants; empty when there is no such process."""
+        """Return the pids of a process and of all its living descendants; empty if there is no such process."""
         children: dict[int, list[int]] = {}
         for entry in os.listdir(PROC):
             stat = read_stat(int(entry)) if entry.isdigit() else None
@@ -73,7 +73,7 @@ class HostProcesses:
 
 
 def real_uid(pid: int) -> int | None:
-    """The real user id of a process, None when it is gone."""
+    """Return the real user id of a process, None if it is gone."""
     try:
         status = (PROC / str(pid) / "status").read_bytes()
     except OSError:

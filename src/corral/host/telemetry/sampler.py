@@ -1,4 +1,4 @@
-"""The sampler of one node: asks the source on a thread of its own, and hands on what it found."""
+"""The sampler of one node: asks the source on a thread of its own, and passes on the results."""
 
 import logging
 import threading
@@ -17,18 +17,18 @@ from corral.host.telemetry.host import host_node
 logger = logging.getLogger(__name__)
 
 _FIRST_LOOK_S = 10.0
-"""A node waits so long at its start for the driver's first answer, for without it there are no devices to ask for."""
+"""The longest wait at a node's start for the driver's first answer: before that the node has no devices."""
 
 Listener = Callable[[Node | None, Sequence[DeviceSample]], None]
-"""Takes the inventory, None where it is as before, and a sample of each device; called after every pass."""
+"""Receives the inventory (None if unchanged) and a sample of each device; called after every pass."""
 
 
 class Sampler:
-    """Samples all devices of this host every `settings.sample_interval_s`, and tells the `listener`.
+    """Samples all devices of this host every `settings.sample_interval_s`, and calls the `listener`.
 
-    `arrange` makes of what the source found the node that the site offers: how devices are shared, and their slices
-    as devices. The samples have their processes joined to users and jobs. When the driver hangs, every device has a
-    fault from `settings.stale_sample_s` after its last sample on, until the driver answers again.
+    `arrange` converts the source's node to the node that the site offers: how devices are shared, with slices as
+    devices. The processes of the samples have their users and jobs. If the driver hangs, every device has a fault from
+    `settings.stale_sample_s` after its last sample until the driver answers again.
     """
 
     def __init__(
@@ -57,19 +57,19 @@ class Sampler:
         self._uuids: tuple[str, ...] = ()
 
     def start(self) -> None:
-        """Look once, so that the devices are known when this returns, then go on in a thread."""
+        """Sample once, so that the devices are known on return, then continue in a thread."""
         self._look(min(_FIRST_LOOK_S, self._patience_s))
         self._thread.start()
 
     def stop(self) -> None:
-        """End the sampling; a driver call that hangs is left behind."""
+        """Stop sampling; a hanging driver call is abandoned."""
         self._stopping.set()
         self._driver.close()
         if self._thread.is_alive():
             self._thread.join(timeout=1.0)
 
     def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[DeviceSample, ...]:
-        """Sample these devices now; one that does not answer in time, or is not known, has a fault."""
+        """Sample these devices now. A device that is unknown or does not answer in time has a fault."""
         known = [uuid for uuid in uuids if uuid in self._uuids]
         try:
             samples = self._driver.run(lambda: self._source.sample(known), timeout_s) if known else ()
@@ -87,7 +87,7 @@ class Sampler:
             self._look(self._patience_s)
 
     def _look(self, timeout_s: float) -> None:
-        """One pass over all devices."""
+        """Sample all devices once."""
         node: Node | None
         try:
             node, samples = self._driver.run(self._read, timeout_s)
@@ -107,7 +107,7 @@ class Sampler:
         return node, self._source.sample()
 
     def _take(self, node: Node | None) -> Node | None:
-        """Take over the inventory; the node that the site offers, None where nothing has changed.
+        """Store the inventory. Return the node that the site offers, None if nothing has changed.
 
         A host whose driver never answered has no devices, and CPU jobs can run there.
         """

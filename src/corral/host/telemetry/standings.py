@@ -1,4 +1,4 @@
-"""What the samples of one node's devices mean for handing them out, and what of it the ledger was told."""
+"""The conditions of one node's devices by their samples, and the conditions that were reported to the ledger."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from corral.host.telemetry.device_condition import Standing, is_news, judge
 
 
 class Standings:
-    """The devices of one node. Not safe between threads.
+    """The devices of one node. Not thread-safe.
 
     Attributes:
-        devices: by UUID, slices too.
-        samples: the last of each device that was sampled.
-        metered: whether anything ever read one of them.
+        devices: by UUID, including slices.
+        samples: the last sample of each sampled device.
+        metered: whether any device ever had a reading.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -27,14 +27,16 @@ class Standings:
         self._reported: dict[str, DeviceCondition] = {}
 
     def take(self, node: Node) -> None:
-        """Take over the inventory; what was known of devices that are no longer there is dropped."""
+        """Store the inventory; the data of devices that no longer exist is deleted."""
         self.devices = {device.uuid: device for device in node.devices}
         for known in (self.samples, self._standings, self._reported):
             for uuid in [uuid for uuid in known if uuid not in self.devices]:
                 del known[uuid]
 
     def record(self, samples: Sequence[DeviceSample], views: Sequence[View], now_s: float) -> None:
-        """Judge the samples by who holds the devices in any of `views`: a job may have come or gone in between."""
+        """Judge the samples by the holders of the devices in any of `views`: a job may have started or ended in
+        between.
+        """
         for sample in samples:
             device = self.devices.get(sample.uuid)
             if device is None:
@@ -48,11 +50,13 @@ class Standings:
             self._standings[sample.uuid] = judge(device, sample, before, jobs, self._settings, now_s=now_s)
 
     def conditions(self) -> dict[str, DeviceCondition]:
-        """What the last sample of each device says."""
+        """Return the condition of each device by its last sample."""
         return {uuid: standing.condition for uuid, standing in self._standings.items()}
 
     def condition(self, uuid: str, silence: Silence | None) -> DeviceCondition:
-        """The condition of a device that the node has; while the node is silent, none of its devices can be read."""
+        """Return the condition of a device that the node has. While the node is silent, all its devices are
+        unreadable.
+        """
         standing = self._standings.get(uuid)
         if silence is None and standing is not None:
             return standing.condition
@@ -62,7 +66,7 @@ class Standings:
         return DeviceCondition(uuid, unreadable=reason, ill_since=ill_since, strangers_since=since)
 
     def news(self, silence: Silence | None) -> list[ConditionObserved]:
-        """The conditions that differ, in a way that matters, from what was told before."""
+        """Return the conditions that differ noticeably from the reported ones, and mark them as reported."""
         news: list[ConditionObserved] = []
         for uuid in self._standings:
             condition = self.condition(uuid, silence)
@@ -72,7 +76,7 @@ class Standings:
         return news
 
     def tell_again(self, uuid: str) -> None:
-        """Tell of this device at the next news whatever was told before: who else tells of it may do so later."""
+        """Report this device again with the next news: another part has its condition and may report it later."""
         self._reported.pop(uuid, None)
 
 

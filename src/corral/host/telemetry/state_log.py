@@ -1,4 +1,4 @@
-"""The log of what becomes of devices: a line a change, in words, and few for a device that keeps changing."""
+"""Logs changes of devices: a line per change, and few lines for a device that keeps changing."""
 
 import logging
 import re
@@ -10,7 +10,7 @@ from corral.core.model.units import format_duration
 
 MOST_CHANGES = 6
 WINDOW_S = 600.0
-"""A device of which so many changes were told within the window is told of again when it has been calm for as long."""
+"""After this many logged changes within the window a device is logged again only once it was unchanged for as long."""
 
 _ILL = (DeviceState.UNREADABLE, DeviceState.UNHEALTHY)
 _BACK = {DeviceState.UNREADABLE: "can be read again", DeviceState.UNHEALTHY: "well again"}
@@ -18,7 +18,7 @@ _MOST_NAMED = 3
 _NUMBERS = re.compile(r"\d+")
 
 State = tuple[DeviceState, str]
-"""What a device is, and why without the numbers, which move from sample to sample."""
+"""The state of a device, and its reason without numbers, which change from sample to sample."""
 
 _WELL: State = (DeviceState.FREE, "")
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Logged:
-    """A device as it was at the last look; times in monotonic seconds."""
+    """A device as of the last round; times in monotonic seconds."""
 
     state: State = _WELL
     since_s: float = 0.0
@@ -35,28 +35,30 @@ class _Logged:
     unlogged: int = 0
 
     def keeps_changing(self, now_s: float) -> bool:
-        """Whether enough was told of it lately."""
+        """Return whether the device reached the limit of logged changes."""
         return len(self.logged_at_s) == MOST_CHANGES and now_s - self.logged_at_s[0] < WINDOW_S
 
 
 class StateLog:
-    """Compares devices from look to look, and logs what has changed. Not safe between threads."""
+    """Compares devices from round to round, and logs the changes. Not thread-safe."""
 
     def __init__(self, node: str | None = None) -> None:
-        """`node` is put before the devices' indices, where there are several nodes."""
+        """`node` precedes the devices' indices if there are several nodes."""
         self._prefix = "" if node is None else f"{node}:"
         self._devices: dict[str, _Logged] | None = None
         self._names: dict[str, str] = {}
 
     def look(self, devices: Mapping[str, Device], conditions: Mapping[str, DeviceCondition], now_s: float) -> None:
-        """Tell what is not as it was at the last look; at the first, what is not well. Alike changes share a line."""
+        """Log the changes since the last round; in the first round, the devices that are not well. Equal changes
+        share a line.
+        """
         known = self._inventory(devices, now_s)
         lines: dict[tuple[int, str], list[str]] = {}
         for uuid, condition in conditions.items():
             state, device = _state_of(condition), known[uuid]
             whole = conditions.get(devices[uuid].parent_uuid or "")
             if whole is not None and state[0] in _ILL and _state_of(whole)[0] is state[0]:
-                continue  # that the device is, from which this slice is cut, says enough
+                continue  # the line about its parent device suffices
             line = self._line(device, state, condition, now_s)
             if line is not None:
                 lines.setdefault(line, []).append(self._names[uuid])
@@ -64,7 +66,7 @@ class StateLog:
             logger.log(level, "GPU %s: %s", ", ".join(names), words)
 
     def _inventory(self, devices: Mapping[str, Device], now_s: float) -> dict[str, _Logged]:
-        """What was told of each device that there is; those that came and went are told."""
+        """Return the log state of each current device. Devices that appeared or vanished are logged."""
         first, known = self._devices is None, self._devices or {}
         for uuid in known.keys() - devices.keys():
             logger.warning("GPU %s is gone: the driver no longer names it", self._names[uuid])
@@ -75,7 +77,7 @@ class StateLog:
         return self._devices
 
     def _line(self, device: _Logged, state: State, condition: DeviceCondition, now_s: float) -> tuple[int, str] | None:
-        """What to log of the device, and at which level; None when there is nothing to be told."""
+        """Return the level and text to log for the device, None if there is nothing to log."""
         was, lasted_s = device.state, now_s - device.since_s
         level = logging.WARNING if state[0] in _ILL else logging.INFO
         if state == was:
@@ -101,7 +103,7 @@ class StateLog:
 
 
 def _state_of(condition: DeviceCondition) -> State:
-    """Whether a site that cordons it, or has jobs on it, is no matter here."""
+    """Return the state of the device by its condition alone; cordons and jobs do not matter here."""
     if condition.unreadable is not None:
         return DeviceState.UNREADABLE, _NUMBERS.sub("", condition.unreadable)
     if condition.unhealthy is not None:

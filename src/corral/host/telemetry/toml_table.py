@@ -1,4 +1,4 @@
-"""Reading TOML strictly: every value is checked, and every error names the line. `tomllib` does so for syntax only."""
+"""Reads TOML strictly: every value is checked, and every error names the line. `tomllib` does that for syntax only."""
 
 import re
 import tomllib
@@ -25,7 +25,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of a document; `at` is its place there, `title` what to call it in an error."""
+    """One table of a document; `at` is its path there, `title` its name in errors."""
 
     data: dict[str, Any]
     document: Document
@@ -33,13 +33,13 @@ class Table:
     title: str = ""
 
     def refuse(self, key: str, reason: str) -> Refused:
-        """The error that says where `key` stands, or should stand, and what is wrong with it."""
+        """Return the error that names the line of `key`, or the line where it should be, and the reason."""
         line = next((line for line in self._lines_near(key) if line), None)
         where = f"{self.document.path}, line {line}" if line else str(self.document.path)
         return Refused(f"{where}: {self.title}{': ' if self.title else ''}{reason}", field=key)
 
     def _lines_near(self, key: str) -> Iterator[int | None]:
-        """Where `key` is set; if it is not, where its table begins, or another key of the table is."""
+        """Yield the line of `key`; then the line of its table, or of another key of the table."""
         text, data = self.document.text, self.document.data
         yield line_of(text, data, (*self.at, key))
         yield _header_of(text, data, self.at)
@@ -48,14 +48,16 @@ class Table:
         yield line_of(text, data, self.at)
 
     def expect_keys(self, known: Iterable[str]) -> None:
-        """Refuse the first key that is not known, with the nearest that is."""
+        """Raise Refused for the first unknown key, with the nearest known one."""
         known = frozenset(known)
         for key in self.data:
             if key not in known:
                 raise self.refuse(key, f"{key} is not a known key; {nearest(key, known)}")
 
     def need(self, key: str, check: Callable[[Any], T], expected: str) -> T:
-        """The checked value of `key`. `check` raises ValueError or Refused for anything but what `expected` says."""
+        """Return the checked value of `key`. `check` raises ValueError or Refused for a value that is not
+        `expected`.
+        """
         if key not in self.data:
             raise self.refuse(key, f"{key} is missing; it must be {expected}")
         value = self.data[key]
@@ -65,11 +67,11 @@ class Table:
             raise self.refuse(key, f"{key} must be {expected}, not {value!r:.60}") from None
 
     def get(self, key: str, default: T, check: Callable[[Any], T], expected: str) -> T:
-        """As `need`, with a default for a key that is not there."""
+        """As `need`, with a default for a missing key."""
         return self.need(key, check, expected) if key in self.data else default
 
     def tables(self, key: str) -> tuple["Table", ...]:
-        """The tables in the list at `key`, none when it is not there."""
+        """Return the tables in the list at `key`, () if it is missing."""
         rows: list[Any] = self.get(key, [], a_list, "a list of tables")
         for row in rows:
             if not isinstance(row, dict):
@@ -79,7 +81,7 @@ class Table:
 
 
 def read_document(path: Path) -> Table:
-    """The top table of a TOML file. Raises Refused when the file can't be read or is no TOML."""
+    """Return the top table of a TOML file. Raises Refused if the file cannot be read or is no TOML."""
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
@@ -93,28 +95,28 @@ def read_document(path: Path) -> Table:
 
 
 def a_string(value: Any) -> str:
-    """A string with something in it."""
+    """Return the value if it is a non-empty string. Raises ValueError."""
     if not isinstance(value, str) or not value:
         raise ValueError
     return value
 
 
 def a_bool(value: Any) -> bool:
-    """True or false."""
+    """Return the value if it is true or false. Raises ValueError."""
     if not isinstance(value, bool):
         raise ValueError
     return value
 
 
 def a_list(value: Any) -> list[Any]:
-    """A list."""
+    """Return the value if it is a list. Raises ValueError."""
     if not isinstance(value, list):
         raise ValueError
     return value
 
 
 def an_int(low: int, high: int) -> Callable[[Any], int]:
-    """A check for an integer from `low` to `high`."""
+    """Return a check for an integer from `low` to `high`."""
 
     def check(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
@@ -125,7 +127,8 @@ def an_int(low: int, high: int) -> Callable[[Any], int]:
 
 
 def line_of(text: str, data: dict[str, Any], at: KeyPath) -> int | None:
-    """The line, from 1, of the key at `at` in `data`, which was parsed from `text`; None when it can't be told.
+    """Return the line, from 1, of the key at `at` in `data`, which was parsed from `text`; None if it cannot be
+    determined.
 
     The nth key of a name in document order is the nth place in the text that sets a key of that name.
     """
@@ -139,7 +142,7 @@ def line_of(text: str, data: dict[str, Any], at: KeyPath) -> int | None:
 
 
 def _header_of(text: str, data: dict[str, Any], at: KeyPath) -> int | None:
-    """The line of the [[header]] that begins the table at `at`, None when it is no such table."""
+    """Return the line of the [[header]] that begins the table at `at`, None if it is no such table."""
     if len(at) < 2 or not isinstance(at[-1], int):
         return None
     name, tables = str(at[-2]), 0
@@ -174,5 +177,5 @@ def _places(text: str, name: str) -> list[int]:
 
 
 def _without_strings(text: str) -> str:
-    """The text with strings and comments blanked, every line in its place."""
+    """Return the text with strings and comments replaced by blanks; line numbers stay the same."""
     return _STRING_OR_COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)

@@ -1,4 +1,6 @@
-"""How the inference server of an experiment comes to run, and is ended: a module for each mode of deployment.
+"""Starts and ends the inference server of an experiment: one module for each mode of deployment.
 
-`deployment` is what all have in common, `modes` lists them.
+`modes` lists the modes.
+
+Start with `deployment`, which has their common interface.
 """

@@ -1,4 +1,4 @@
-"""What every mode of deployment gives to an experiment, and how it says that something went wrong."""
+"""The common interface of all modes of deployment, and their errors."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from corral.tuner.search.trial import FailedStep
 LOOK_S = 0.25
 
 Look = Callable[[], None]
-"""Called now and then by what waits; raises where the wait is to end."""
+"""Called periodically during a wait; raises to end the wait."""
 
 
 class ExperimentFailed(Exception):
-    """An experiment could not be measured; `step` is what failed."""
+    """An experiment could not be measured; `step` is the failed step."""
 
     def __init__(self, step: FailedStep, message: str) -> None:
         super().__init__(message)
@@ -26,19 +26,19 @@ class ExperimentFailed(Exception):
 
 
 class NothingDeploys(ExperimentFailed):
-    """It could not be deployed for a reason that holds for every combination, so the task need not try another."""
+    """The deployment failed for a reason that holds for every combination, so the task need not try others."""
 
     def __init__(self, message: str) -> None:
         super().__init__(FailedStep.DEPLOY, message)
 
 
 class GpusTakenAway(Exception):
-    """The server was stopped for others, and waits again."""
+    """The server was stopped for other jobs, and waits again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a server answers: its address without /v1, and what it calls its model; None is as the task has it."""
+    """The address of a server without /v1, and the server's name for the model; None is the task's name."""
 
     url: str
     model: str | None = None
@@ -49,44 +49,44 @@ class Deployment(Protocol):
 
     @property
     def noted(self) -> Mapping[str, str]:
-        """The fields of an experiment by which the next tuner finds it."""
+        """The fields of an experiment by which the next tuner finds the deployment."""
         ...
 
     def await_gpus(self, timeout_s: float | None, look: Look) -> None:
-        """Wait until it has its GPUs, at most so long (None: for ever). Raises ExperimentFailed."""
+        """Wait until it has its GPUs, at most `timeout_s` (None: for ever). Raises ExperimentFailed."""
         ...
 
     def await_ready(self, deadline: float, look: Look) -> Endpoint:
         """Wait until the server answers, at most until `deadline` (monotonic clock).
 
-        Raises ExperimentFailed, at once where the server dies, and GpusTakenAway.
+        Raises ExperimentFailed (at once if the server dies), and GpusTakenAway.
         """
         ...
 
     def must_serve(self) -> None:
-        """Raises ExperimentFailed where it has ended since it was ready, and GpusTakenAway."""
+        """Raise ExperimentFailed if the server has ended since it was ready, or GpusTakenAway."""
         ...
 
     def gpu_info(self, gpus: int) -> dict[str, Any] | None:
-        """Which GPUs it has, of a world of so many; None where that is not known."""
+        """Return information about its `gpus` GPUs, None if it is not known."""
         ...
 
     def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
-        """What its GPUs were like in these seconds (Unix time); nothing where that is not read."""
+        """Return the history of its GPUs in these seconds (Unix time), () if it is not recorded."""
         ...
 
     def last_lines(self) -> str:
-        """The end of what the server wrote."""
+        """Return the end of the server's output."""
         ...
 
     def end(self) -> None:
-        """Stop it, and wait until nothing of it is left; nothing where it has ended."""
+        """Stop the server, and wait until nothing of it is left. Does nothing if it has ended."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """The task that is deployed for, and the client that does it. `timeout_s` is what an experiment may take."""
+    """The task of a deployment, and the client for it. `timeout_s` is the time limit of an experiment."""
 
     client: Client
     task_id: str
@@ -99,11 +99,13 @@ class Mode(Protocol):
     """One mode of deployment."""
 
     def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
-        """Raises Refused for a task that cannot be deployed so. Asks nobody."""
+        """Raise Refused for a task that this mode cannot deploy. Makes no requests."""
         ...
 
     def known(self, task: Deployed, row: ExperimentRow) -> Deployment | None:
-        """What an earlier tuner has deployed for an experiment, also where it could not note that any more."""
+        """Return an earlier tuner's deployment for an experiment, even if the tuner could not record it; None if
+        there is none.
+        """
         ...
 
     def deploy(self, task: Deployed, row: ExperimentRow, gpus: int) -> Deployment:
@@ -113,5 +115,5 @@ class Mode(Protocol):
     def serving_command(
         self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
     ) -> str:
-        """The shell command that serves the model so, without a tuner."""
+        """Return the shell command that serves the model with these parameters, without a tuner."""
         ...

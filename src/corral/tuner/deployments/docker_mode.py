@@ -1,6 +1,6 @@
-"""The mode `docker`: an inference server in a container, as a job that Corral's Docker runtime runs.
+"""The mode `docker`: an inference server in a container, as a job of Corral's Docker runtime.
 
-The container is any job's: its GPUs are those of its allocation, and the site says what it may see.
+It is the container of an ordinary job: its GPUs are those of its allocation, and the site's rules apply.
 """
 
 import os
@@ -19,11 +19,11 @@ from corral.tuner.deployments.shell_line import shell_line
 from corral.tuner.inference_engine import InferenceEngine
 
 MODELS = "/mnt/data/models"
-"""Where a model is that is named by a bare word, if it is there."""
+"""The directory of models that are named by a single word."""
 
 _MODEL = "/model"
 _HUGGING_FACE = "/tmp/huggingface"
-"""Not below /root, as images of engines have it: that is closed to all but root, and a container runs as its user."""
+"""It is not below /root, which images of engines use: only root may enter that, and a container runs as its user."""
 
 _ANY_ADDRESS = "0.0.0.0"
 
@@ -36,10 +36,10 @@ class DockerMode(JobMode):
 
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
         if _directory_of(spec) is None:
-            # Docker mounts what is there, and the first model that is fetched makes it otherwise.
+            # The directory must exist before Docker mounts it; otherwise the first download of a model creates it.
             with suppress(OSError):
                 _hub_cache(spec).mkdir(parents=True, exist_ok=True)
-        # There is no such user in the image, and libraries ask for the name.
+        # The image does not know the user, and libraries ask for the name.
         user = {name: os.environ[name] for name in ("USER", "LOGNAME") if name in os.environ}
         command = _command(spec, engine, parameters, host=HOST, port=PORT)
         return ServerWork(command, {**user, **_env(spec)}, "/", _container(spec, engine))
@@ -55,7 +55,7 @@ class DockerMode(JobMode):
         for volume in container.volumes:
             words += ["--volume", str(volume)]
         env = _env(spec)
-        # A secret is not shown: whoever runs the command has it.
+        # The secret is not shown: the user of the command has it in HF_TOKEN.
         token = '--env "HF_TOKEN=$HF_TOKEN" ' if env.pop("HF_TOKEN", None) is not None else ""
         for name, value in env.items():
             words += ["--env", f"{name}={value}"]
@@ -81,11 +81,11 @@ def _container(spec: TuningSpec, engine: InferenceEngine) -> Container:
 
 
 def _image(spec: TuningSpec, engine: InferenceEngine) -> str:
-    """The engine's, or the task's, with the tag that the task has."""
+    """Return the image of the task, otherwise of the engine, with the task's tag if it has one."""
     image = spec.docker.image or engine.image
     if spec.runtime_image_tag is None:
         return image
-    # A colon before the last slash is that of a registry's port.
+    # A colon before the last slash belongs to a registry's port.
     path, slash, name = image.partition("@")[0].rpartition("/")
     return f"{path}{slash}{name.partition(':')[0]}:{spec.runtime_image_tag}"
 
@@ -100,12 +100,12 @@ def _volumes(spec: TuningSpec) -> Iterator[Volume]:
 
 def _env(spec: TuningSpec) -> dict[str, str]:
     model = spec.model.id_or_path if _directory_of(spec) is None else _MODEL
-    # Whoever runs it has no home in the image.
+    # The container's user has no home in the image.
     return {"HOME": "/tmp", **spec.env, "MODEL_PATH": model, "HF_HOME": _HUGGING_FACE}
 
 
 def _directory_of(spec: TuningSpec) -> str | None:
-    """The model's directory on the host; None of one of the hub."""
+    """Return the model's directory on the host, None for a model of the hub."""
     model = spec.model.id_or_path
     if model.startswith("/"):
         return model
@@ -114,5 +114,5 @@ def _directory_of(spec: TuningSpec) -> str | None:
 
 
 def _hub_cache(spec: TuningSpec) -> Path:
-    """Where the user's models of the hub are on the host."""
+    """Return the directory on the host for the user's models of the hub."""
     return Path(spec.env.get("HF_HOME") or "~/.cache/huggingface").expanduser()

@@ -1,4 +1,4 @@
-"""Whether a server answers, and what it calls its model."""
+"""Checks whether a server answers, and asks for its model's name."""
 
 import http.client
 import json
@@ -10,12 +10,12 @@ _MOST_BYTES = 1 << 20
 
 
 def is_healthy(url: str, path: str) -> bool:
-    """Whether it answers 200 there. `url` is its address without /v1."""
+    """Return whether the server answers 200 at `path`. `url` is its address without /v1."""
     return _asked(url, path) is not None
 
 
 def served_model(url: str) -> str | None:
-    """The first model that it lists; None where it lists none."""
+    """Return the first model that the server lists, None if it lists none."""
     try:
         listed: Any = json.loads(_asked(url, "/v1/models") or b"null")
         return str(listed["data"][0]["id"])
@@ -24,7 +24,7 @@ def served_model(url: str) -> str | None:
 
 
 def _asked(url: str, path: str) -> bytes | None:
-    """What it answers with status 200; None otherwise."""
+    """Return the answer with status 200, None otherwise."""
     parts = urlsplit(url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     try:

@@ -1,7 +1,7 @@
 """The modes `ome` and `kserve`: an InferenceService for each experiment, whose pods get their GPUs from Kubernetes.
 
-The tuner speaks to the cluster as its user does with `corral deploy`, by the same controllers and with the user's
-kubeconfig. A service is known by its name and a mark of its experiment, so whoever comes next finds it, and ends it.
+The tuner uses the cluster like its user does with `corral deploy`: with the same controllers and the user's kubeconfig.
+A service is identified by its name and by a mark of its experiment. So the next tuner finds it, and ends it.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from corral.tuner.inference_engine import InferenceEngine
 from corral.tuner.search.trial import FailedStep
 
 if TYPE_CHECKING:
-    # Loaded late, as most tuners, and no server that checks a task, speak to a cluster.
+    # These are imported late: most tuners, and a server that checks a task, do not use a cluster.
     from corral.engines.kubernetes.cluster.client import Cluster
     from corral.engines.kubernetes.services.controllers import ServiceController
     from corral.engines.kubernetes.services.manifests import ModelClaim, ServiceWanted
@@ -44,7 +44,7 @@ log = logging.getLogger("corral.tuner")
 
 LAST_LINES = 20
 MARK = "corral.dev/experiment"
-"""The annotation by which a tuner knows a service as that of an experiment."""
+"""The annotation by which a tuner recognizes the service of an experiment."""
 
 _TASK_LABEL, _EXPERIMENT_LABEL = "autotuner.io/task", "autotuner.io/experiment-id"
 _LOOK_S = 0.5
@@ -56,7 +56,7 @@ _OF_ALL = frozenset({"kubeconfig", "model", "name", "namespace", "runtime", "via
 
 
 class Seen(NamedTuple):
-    """A service at one moment; `pods` None where they may not be listed."""
+    """A service at one moment; `pods` is None if they may not be listed."""
 
     state: "ServiceState"
     pods: "ServicePods | None"
@@ -67,7 +67,7 @@ class Seen(NamedTuple):
 
     @property
     def surely_ready(self) -> bool:
-        """Whether its pod says so, too: of one that was taken away an operator may not have heard yet."""
+        """Whether the pod is ready too: the operator may not know yet that a pod was deleted."""
         server = None if self.pods is None else self.pods.server
         return self.state.state == "ready" and (self.pods is None or (server is not None and server[1].ready))
 
@@ -90,11 +90,11 @@ class ModelService:
         return {"service_name": self._name}
 
     def make(self, wanted: "ServiceWanted") -> None:
-        """Create it. Raises as the controller does."""
+        """Create the service. Raises as the controller does."""
         self._controller.deploy(wanted)
 
     def is_of(self, mark: str) -> bool:
-        """Whether there is a service of its name that was made with this mark."""
+        """Return whether a service of this name exists that was created with this mark."""
         try:
             found = self._cluster.get(self._controller.kind.services, self._name, self._namespace)
         except NotFound:
@@ -102,7 +102,9 @@ class ModelService:
         return bool((found["metadata"].get("annotations") or {}).get(MARK) == mark)
 
     def await_gpus(self, timeout_s: float | None, look: Look) -> None:
-        """Wait until a pod of it has a node. The operator has for its pods the time that an experiment may take."""
+        """Wait until one of its pods has a node. The operator may take the time limit of an experiment to create
+        pods.
+        """
         since = time.monotonic()
         while True:
             state, pods = self._seen()
@@ -142,12 +144,12 @@ class ModelService:
             raise GpusTakenAway(f"the pods of {self._name} were taken away")
 
     def gpu_info(self, gpus: int) -> dict[str, Any] | None:
-        """Which GPUs of a node they are is known to Kubernetes alone."""
+        """Only Kubernetes knows which GPUs of a node these are."""
         inner = {"count": gpus, "indices": [], "allocation_method": "kubernetes", "details": []}
         return {"model": self._gpu_model(), "count": gpus, "device_ids": [], "world_size": gpus, "gpu_info": inner}
 
     def gpu_history(self, since: int, until: int) -> Sequence[JobGpuHistory]:
-        """Nothing: the server reads no GPUs that it did not give."""
+        """Return (): the server records only GPUs that it has allocated."""
         return ()
 
     def last_lines(self) -> str:
@@ -157,7 +159,7 @@ class ModelService:
         return "(none)" if server is None else last_lines(self._cluster, *server, LAST_LINES)
 
     def end(self) -> None:
-        """Raises BackendFailed where something of it is left."""
+        """Raise BackendFailed if something of it is left."""
         from corral.engines.kubernetes.services.service_pods import find_pods
 
         until = time.monotonic() + _END_S
@@ -178,14 +180,14 @@ class ModelService:
         self._controller.close()
 
     def _seen(self) -> Seen:
-        """Raises ExperimentFailed as soon as it is clear that it will not serve, or does not any more."""
+        """Return the current state. Raises ExperimentFailed as soon as it is clear that the service will not serve."""
         from corral.engines.kubernetes.services.service_pods import death_in_words, find_pods
 
         try:
             state = self._controller.state(self._name, self._namespace)
         except NotFound:
             raise ExperimentFailed(FailedStep.DEPLOY, f"{self._name} was removed, and not by Corral") from None
-        # While the API server does not answer, what was seen last counts.
+        # While the API server does not answer, the last known state counts.
         with suppress(BackendFailed):
             self._pods = find_pods(self._cluster, self._controller.kind, self._name, self._namespace)
         if self._pods is not None and self._pods.why_no_image is not None:
@@ -200,7 +202,7 @@ class ModelService:
         return Seen(state, self._pods)
 
     def _answering(self, seen: Seen) -> Endpoint | None:
-        """The first of its addresses that answers from here."""
+        """Return the first of its addresses that answers from here."""
         for url in filter(None, (seen.state.url, seen.state.inner_url)):
             if is_healthy(url, self._health) or is_healthy(url, "/v1/models"):
                 self._served_by = frozenset() if seen.pods is None else seen.pods.uids
@@ -216,7 +218,7 @@ class ModelService:
         if self._pods is None or self._pods.node is None:
             return None
         try:
-            # Listed, as whoever chooses nodes may list them.
+            # The node is listed, not read, because users that choose nodes may list them.
             (found,) = self._cluster.list(NODES, Selection(fields=f"metadata.name={self._pods.node}"))
             return gpu_labels(read_node(found)).product
         except (Forbidden, BackendFailed, ValueError):
@@ -224,7 +226,7 @@ class ModelService:
 
 
 class ModelServiceMode:
-    """Services of one operator, by its word in `corral deploy --via`."""
+    """Services of one operator, named as in `corral deploy --via`."""
 
     def __init__(self, via: str) -> None:
         self._via = via
@@ -251,7 +253,7 @@ class ModelServiceMode:
         except (Refused, Forbidden) as error:
             if row.service_name is None:
                 raise NothingDeploys(str(error)) from None
-            # It may still be there, and whoever can look again ends it.
+            # The service may still exist. A tuner that can read it again ends it.
             raise BackendFailed(f"{row.service_name} cannot be looked at: {error}") from None
         return None
 
@@ -300,7 +302,7 @@ class ModelServiceMode:
         return shell_line(words)
 
     def _service(self, task: Deployed, row: ExperimentRow) -> ModelService:
-        """Its service, whether there is one yet or not. Raises Refused where there is no cluster to speak to."""
+        """Return the experiment's service, which may not exist yet. Raises Refused if there is no cluster."""
         from corral.engines.kubernetes.cluster.client import Cluster
         from corral.engines.kubernetes.cluster.kubeconfig import find_access
         from corral.engines.kubernetes.services.controllers import CONTROLLERS
@@ -312,7 +314,7 @@ class ModelServiceMode:
 
 
 def _claim(spec: TuningSpec) -> "ModelClaim | None":
-    """The claim that a task's `storage` names. Raises Refused."""
+    """Return the claim in a task's `storage`. Raises Refused."""
     if not spec.storage:
         return None
     from corral.engines.kubernetes.services.manifests import ModelClaim
@@ -331,7 +333,7 @@ def _claim(spec: TuningSpec) -> "ModelClaim | None":
 
 
 def _noted_of(claim: "ModelClaim | None") -> dict[str, str]:
-    """The annotations that autotuners have for a claim."""
+    """Return the annotations that autotuners use for a claim."""
     if claim is None:
         return {}
     noted = {
@@ -344,7 +346,9 @@ def _noted_of(claim: "ModelClaim | None") -> dict[str, str]:
 
 
 def _mark(task: Deployed, row: ExperimentRow) -> str:
-    """Tells it from experiments of other servers of Corral, and from those before a restart of the task."""
+    """Return the mark that differs from marks of other Corral servers, and of experiments before a restart of the
+    task.
+    """
     try:
         machine = Path("/etc/machine-id").read_bytes().strip()
     except OSError:
@@ -358,7 +362,7 @@ def _name_of(spec: TuningSpec, number: int) -> str:
 
 
 def _task_name(spec: TuningSpec) -> str:
-    """The nearest name that a service and a label can have."""
+    """Return the task's name, changed to be valid for a service and a label."""
     name = re.sub(r"[^a-z0-9]+", "-", spec.task_name.lower()).strip("-")
     named = name if name[:1].isalpha() else f"task-{name}"
     return named[:_MOST_TASK_NAME].rstrip("-")

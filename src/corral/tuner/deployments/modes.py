@@ -1,4 +1,4 @@
-"""Which modes of deployment there are."""
+"""Lists the modes of deployment."""
 
 from collections.abc import Mapping
 

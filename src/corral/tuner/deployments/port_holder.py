@@ -1,15 +1,16 @@
-"""Finds an address and a free port, keeps others from taking it, says which, and becomes the server that listens there.
+"""Finds an address and a free port, reserves the port, prints both, and becomes the server that listens there.
 
     python -I -m corral.tuner.deployments.port_holder PLACE COMMAND... {host} ... {port} ...
 
-The port stays bound, without listening, in a socket that the command inherits. So nobody is given it meanwhile, and a
-server that sets SO_REUSEADDR, as asyncio and uvicorn do, can listen there: Linux lets it while nobody else listens.
+The port stays bound, without listening, in a socket that the command inherits. So no other process gets it meanwhile. A
+server that sets SO_REUSEADDR, as asyncio and uvicorn do, can listen there: Linux allows that while no other socket
+listens.
 
-PLACE is where the tuner is: a server in the same place is reached, and listens, at the loopback address alone. In a
-container with a network of its own, in a pod or on another node it has the address that leads there.
+PLACE identifies the tuner's boot and network. A server in the same place listens only at the loopback address. In a
+container with its own network, in a pod or on another node it uses the address that is reachable from outside.
 
-It runs from its text alone, also in images that know nothing of Corral: with the standard library of any Python 3.9.
-Jobs that wait in a ledger name this module (decision 97).
+The module runs from its text alone, also in images without Corral: with the standard library of any Python 3.9. Jobs
+that wait in a ledger name this module (decision 97).
 """
 
 import os
@@ -22,7 +23,7 @@ CANNOT_RUN, NOT_FOUND = 126, 127
 
 
 def place() -> str:
-    """Whose loopback address this process has: that of a machine's boot and a network namespace. "" if not known."""
+    """Return the machine's boot and network namespace, which share a loopback address; "" if not known."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return f"{file.read().strip()}/{os.readlink('/proc/self/ns/net')}"
@@ -31,14 +32,14 @@ def place() -> str:
 
 
 def own_address() -> str:
-    """The address by which others reach this machine or container. Raises OSError where it has none."""
+    """Return the address at which others reach this machine or container. Raises OSError if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:
-            # Nothing is sent: the kernel says from where it would be. The address is of those for documentation.
+            # Nothing is sent: the kernel only returns the source address. The target is reserved for documentation.
             asked.connect(("192.0.2.1", 9))
             return str(asked.getsockname()[0])
         except OSError:
-            # No way leads out; on a network of its own the name of a container has the address.
+            # There is no route outwards. In a network of its own the container's name has the address.
             named = socket.gethostbyname(socket.gethostname())
     if named.startswith("127."):
         raise OSError(f"{named} leads others to themselves")
@@ -46,7 +47,7 @@ def own_address() -> str:
 
 
 def main(words: list[str]) -> int:
-    """Become the command; its exit code is that of this process, or what a shell has where it cannot be run."""
+    """Become the command. Return a shell's exit code if it cannot be run."""
     held = socket.socket()
     try:
         host = "127.0.0.1" if words[0] == place() != "" else own_address()
@@ -54,7 +55,7 @@ def main(words: list[str]) -> int:
     except OSError:
         print("corral: there is no network here, so nobody could reach the server", file=sys.stderr)
         return CANNOT_RUN
-    # Not before: with it the kernel may choose a port that somebody has and shares.
+    # This must come after the bind: before it, the kernel could choose a port that another process has and shares.
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.set_inheritable(True)
     port = str(held.getsockname()[1])

@@ -19,7 +19,7 @@ class ProcessMode(JobMode):
     """Servers as processes."""
 
     def check(self, spec: TuningSpec, engine: InferenceEngine) -> None:
-        """Every task can try."""
+        """Accept every task."""
 
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
         kept = {key: os.environ[key] for key in _KEPT_OF_USER if key in os.environ}

@@ -1,4 +1,4 @@
-"""The job that serves a model for an experiment: submitted once, found again after a crash, ready, and ended."""
+"""The job that serves a model for an experiment: submitted once, found again after a crash, watched, and ended."""
 
 import ipaddress
 import re
@@ -39,17 +39,17 @@ from corral.tuner.search.trial import FailedStep
 LAST_LINES = 20
 _END_S = 120.0
 _NO_CONTAINER = 125
-"""As `docker run` has it: the container never began."""
+"""The exit code of `docker run` if the container never started."""
 
 _NO_IMAGE = re.compile(r"\bimage\b.{1,1000}\b(?:pulled|fetched)\b", re.DOTALL)
-"""In what runtimes say of a job that never ran, as its image could not be had: it is the image of all experiments."""
+"""Matches the reasons of jobs that never ran because their image was not available. All experiments use this image."""
 
 _OF_ALL = frozenset({"image", "volume", "volumes", "network", "shm_size", "user", "queue", "project"})
-"""What is refused of these is refused of every experiment, whatever its parameters."""
+"""An error in one of these fields concerns every experiment, whatever its parameters."""
 
 
 class ServingJob:
-    """One job by its id, with the path at which its server says that it is well."""
+    """One job by its id, with the path of its server's health check."""
 
     def __init__(self, client: Client, job_id: str, name: str, health: str) -> None:
         self._id = job_id
@@ -67,7 +67,7 @@ class ServingJob:
         return {"job_id": self._id, "service_name": self._name}
 
     def await_gpus(self, timeout_s: float | None, look: Look) -> None:
-        """Wait until it runs."""
+        """Wait until the job runs."""
         since = time.monotonic()
         while True:
             job = self._client.jobs.get(self._id)
@@ -101,12 +101,12 @@ class ServingJob:
             time.sleep(LOOK_S)
 
     def must_serve(self) -> None:
-        """It may run again already: then it is another attempt than the one that was waited for."""
+        """Raise if the attempt that was waited for no longer runs; the job may be running again as another attempt."""
         job = self._client.jobs.get(self._id)
         if job.ended:
             raise self._failed(job)
         if job.phase != "RUNNING" or job.attempts != self._attempt:
-            # The next attempt has another port, and this one may be given to somebody else.
+            # The next attempt gets another port, and this one may be given to another process.
             self._url = None
             raise GpusTakenAway(job.reason or "the job was stopped for others")
 
@@ -120,13 +120,13 @@ class ServingJob:
         return "".join(self._client.jobs.logs(self._id, tail=LAST_LINES)).strip() or "(none)"
 
     def end(self) -> None:
-        """Its GPUs are free then."""
+        """End the job, so that its GPUs are free."""
         with suppress(Conflict):
             self._client.jobs.cancel(self._id)
         self._client.wait(self._id, _END_S)
 
     def _failed(self, job: JobDetail) -> ExperimentFailed:
-        """Why a job that has ended did not serve: its last lines say the most."""
+        """Return the error for an ended job, with the server's last lines."""
         diagnosis = self._client.jobs.why(self._id).diagnosis or ""
         how = job.reason or (
             f"the server ended with {exit_code_in_words(job.exit_code, job.signal)}"
@@ -140,16 +140,16 @@ class ServingJob:
         return ExperimentFailed(FailedStep.MEMORY if memory else FailedStep.DEPLOY, "; ".join(parts))
 
     def _never_began(self, job: JobDetail) -> bool:
-        """Whether no server was ever run: of a container that somebody removed the code is the same."""
+        """Return whether no server ever ran. The exit code is the same for a container that a user removed."""
         if job.phase == "FAILED" and job.started_at is None and _NO_IMAGE.search(job.reason or ""):
-            # The registry was in trouble at each start, or a cluster has waited for the image long enough.
+            # The registry failed at each start, or a cluster has waited long enough for the image.
             return not self._has_served
         self._read_address()
         without_container = job.exit_code == _NO_CONTAINER and self._url is None
         return (without_container or job.exit_code in (CANNOT_RUN, NOT_FOUND)) and not self._has_served
 
     def _read_address(self) -> None:
-        """The address is what the newest line of its kind in the log says: an earlier attempt had another one."""
+        """Read the address from the newest matching line of the log: earlier attempts had other addresses."""
         for block in self._client.jobs.logs_bytes(self._id, offset=self._offset):
             self._offset += len(block)
             *whole, self._line = (self._line + block).split(b"\n")
@@ -158,7 +158,7 @@ class ServingJob:
 
 
 class ServerWork(NamedTuple):
-    """What a job runs that serves: where it is a container, its command begins in that."""
+    """The work of a serving job; with a container its command runs inside."""
 
     command: tuple[str, ...]
     env: Mapping[str, str]
@@ -171,7 +171,7 @@ class JobMode(ABC):
 
     @abstractmethod
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
-        """What the job runs. Its command has HOST and PORT where the server is told its address."""
+        """Return the job's work. HOST and PORT in its command stand for the server's address."""
 
     def known(self, task: Deployed, row: ExperimentRow) -> Deployment | None:
         name = _name_of(task, row)
@@ -207,22 +207,22 @@ def _name_of(task: Deployed, row: ExperimentRow) -> str:
 
 
 def _submitted_before(client: Client, name: str, since: float) -> str | None:
-    """The id of the job of this name that was submitted since then (Unix seconds), None if there is none."""
+    """Return the id of the job with this name submitted since then (Unix seconds), None if there is none."""
     found = client.jobs.list(all=True, user="me", name=name, since=since)
     return next((row.id for row in found if (row.submitted_at or 0.0) >= since), None)
 
 
 def _holder(*, in_image: bool) -> tuple[str, ...]:
-    """What finds the address and then becomes the server."""
+    """Return the command that finds the address and then becomes the server."""
     if in_image:
-        # An image has no Corral, but inference servers are Python.
+        # An image has no Corral, but inference servers need Python.
         text = files("corral.tuner.deployments").joinpath("port_holder.py").read_text()
         return ("python3", "-I", "-c", text, place())
     return (sys.executable, "-I", "-m", "corral.tuner.deployments.port_holder", place())
 
 
 def _url_in(line: str) -> str | None:
-    """The address that a line of the port's holder says; None of any other line."""
+    """Return the address in a line of the port holder, None for any other line."""
     host, colon, port = line.removeprefix(SAYS).rpartition(":")
     if not (line.startswith(SAYS) and colon and port.isascii() and port.isdigit()):
         return None

@@ -1,14 +1,14 @@
-"""Words as a line that a person pastes into a shell. Somebody else may have chosen them."""
+"""Quotes words as a line that a person pastes into a shell. The words may come from another person."""
 
 import shlex
 from collections.abc import Iterable
 
 
 def shell_line(words: Iterable[str]) -> str:
-    """The words quoted for a shell, all of it printable.
+    """Return the words quoted for a shell, with printable characters only.
 
-    A terminal obeys control characters within quotes too: Ctrl-C in a pasted line ends that line and begins another.
-    So a word with such is written as $'...', which bash, ksh and zsh know, with its bytes in octal.
+    A terminal obeys control characters even within quotes: a pasted Ctrl-C ends the line and begins another. So a word
+    with control characters is written as $'...' with its bytes in octal, which bash, ksh and zsh understand.
     """
     return " ".join(shlex.quote(word) if word.isprintable() else f"$'{''.join(map(_escaped, word))}'" for word in words)
 

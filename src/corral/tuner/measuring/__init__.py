@@ -1,4 +1,4 @@
-"""Load generators, and the figures of what they measured.
+"""Load generators, and the figures from their measurements.
 
 Start with `generators`.
 """

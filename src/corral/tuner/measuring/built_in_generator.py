@@ -1,4 +1,4 @@
-"""The load generator that needs nothing installed, and the figures of what it measured."""
+"""The built-in load generator, which needs no installation, and its figures."""
 
 import math
 import os
@@ -18,16 +18,16 @@ _QUANTILES = (25, 50, 75, 90, 95, 99)
 
 
 class BuiltInGenerator:
-    """Streams chat completions. It has no tokenizer: a short common word counts as a token of a prompt."""
+    """Streams chat completions. It has no tokenizer: a short common word counts as one token of a prompt."""
 
     name = BUILT_IN
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
-        """`env` has the key for the server, if it wants one: OPENAI_API_KEY."""
+        """`env` has the key for the server, if the server needs one: OPENAI_API_KEY."""
         self._api_key = (os.environ if env is None else env).get("OPENAI_API_KEY", "")
 
     def why_not(self, spec: BenchmarkSpec) -> str | None:
-        """Why it cannot apply the traffic of a benchmark; None where it can."""
+        """Return why it cannot apply the traffic of a benchmark, None if it can."""
         if spec.task != _TASK:
             return f"it measures {_TASK} alone, not {spec.task!r:.60}"
         try:
@@ -103,7 +103,7 @@ def _stats(values: Sequence[float]) -> dict[str, float] | None:
 
 
 def _quantile(ordered: Sequence[float], quantile: float) -> float:
-    """By linear interpolation between the two nearest ranks."""
+    """Return a quantile by linear interpolation between the two nearest ranks."""
     place = (len(ordered) - 1) * quantile / 100
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)

@@ -1,6 +1,6 @@
-"""One streamed chat completion over HTTP, timed as it comes.
+"""Sends one streamed chat completion over HTTP, and times its tokens.
 
-With asyncio's streams alone: a load generator must not be what limits the load.
+It uses only asyncio's streams, so that the load generator does not limit the load.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from corral.http_answer import Answer, NotHttp, request_bytes
 
 MOST_LINE_BYTES = 1 << 20
 MOST_TEXT_BYTES = 2_000
-"""Of an answer that is an error, so much is kept."""
+"""The most bytes of an error answer that are kept."""
 
 _READ_BYTES = 1 << 16
 _MOST_WORDS = 300
 
 
 class RequestFailed(Exception):
-    """A request got no good answer. `code` is the HTTP status, or a word where there was none."""
+    """A request got no valid answer. `code` is the HTTP status, or a word if there was none."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -42,19 +42,19 @@ class TimedAnswer:
 
     @property
     def tpot_s(self) -> float | None:
-        """Seconds for each token after the first; None of an answer with one."""
+        """Seconds for each token after the first; None for an answer with one token."""
         return (self.e2e_s - self.ttft_s) / (self.output_tokens - 1) if self.output_tokens > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatServer:
-    """An OpenAI-compatible server, by its address without /v1; `api_key` "" sends none."""
+    """An OpenAI-compatible server, by its address without /v1. With `api_key` "" no key is sent."""
 
     url: str
     api_key: str = ""
 
     async def ask(self, body: Mapping[str, Any]) -> TimedAnswer:
-        """Send a chat completion that streams, and read it to its end. Raises RequestFailed."""
+        """Send a streaming chat completion, and read it to its end. Raises RequestFailed."""
         begun = time.perf_counter()
         try:
             reader, writer = await self._connected()
@@ -71,7 +71,7 @@ class ChatServer:
         except NotHttp as error:
             raise RequestFailed("answer", str(error)) from None
         except Exception as error:
-            # Whatever it is that the server answered.
+            # The server may have answered anything.
             raise RequestFailed("answer", f"the answer broke off or makes no sense: {error!s:.{_MOST_WORDS}}") from None
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -123,7 +123,7 @@ async def _read_answer(reader: asyncio.StreamReader, begun: float) -> TimedAnswe
 
 
 def _count(value: Any) -> int | None:
-    """A number of tokens; None of what cannot be one."""
+    """Return a number of tokens, None for an invalid value."""
     return value if type(value) is int and value >= 0 else None
 
 
@@ -136,7 +136,7 @@ def _says_something(event: Mapping[str, Any]) -> bool:
 
 
 async def _beginning(answer: Answer, reader: asyncio.StreamReader) -> str:
-    """The body as far as it is kept, and as far as it came."""
+    """Return the start of the body, at most MOST_TEXT_BYTES."""
     text = b""
     with suppress(NotHttp):
         async for block in _blocks(answer, reader):
@@ -159,7 +159,7 @@ async def _lines(answer: Answer, reader: asyncio.StreamReader) -> AsyncIterator[
 
 
 async def _blocks(answer: Answer, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """The body as it comes, all that came at once in one."""
+    """Yield the body as it arrives; bytes that arrive together are one block."""
     while True:
         yield b"".join(answer.taken())
         if answer.complete:

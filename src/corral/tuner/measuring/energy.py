@@ -1,4 +1,4 @@
-"""How much energy a token took, of the power that GPUs drew while they were measured. Pure."""
+"""Computes the energy per token from the power that GPUs drew while they were measured. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,9 +9,9 @@ _POWER = "power_w"
 
 
 def energy_j(duration_s: float, gpus: Sequence[JobGpuHistory]) -> float | None:
-    """Joules that all GPUs took in a window: the mean of the power that was read, over all of it.
+    """Return the joules that all GPUs used in a window: the mean of the measured power times the whole duration.
 
-    None where the power of one of them was not read.
+    None if the power of one of them was not measured.
     """
     powers_w = [_mean_power_w(gpu) for gpu in gpus]
     known = [power_w for power_w in powers_w if power_w is not None]
@@ -19,7 +19,7 @@ def energy_j(duration_s: float, gpus: Sequence[JobGpuHistory]) -> float | None:
 
 
 def energy_figures(levels: Sequence[Mapping[str, Any]], joules: Sequence[float | None]) -> dict[str, float]:
-    """Joules, and joules by token, over the levels whose energy and tokens are known; nothing where none is."""
+    """Return joules, and joules per token, over the levels with known energy and tokens; empty if there are none."""
     known = [(level, one) for level, one in zip(levels, joules, strict=True) if one is not None]
     total = sum(one for _, one in known)
     figures = {"energy_j": total} if known else {}
@@ -38,6 +38,6 @@ def _mean_power_w(gpu: JobGpuHistory) -> float | None:
 
 
 def _tokens(levels: Sequence[tuple[Mapping[str, Any], float]], name: str) -> float | None:
-    """Tokens of all levels together; None where they are not known of one."""
+    """Return the tokens of all levels together, None if they are not known for one of them."""
     stats = [level["stats"].get(name) for level, _ in levels]
     return None if None in stats else sum(found["sum"] for found in stats if found is not None)

@@ -1,6 +1,6 @@
 """genai-bench as a load generator: a process for each level of load, in an environment of its own.
 
-A run is ended as soon as its result is written: the sheets and plots that it would go on to make take 20 s.
+A run is ended as soon as its result is written: the spreadsheets and plots that follow take 20 s.
 """
 
 import json
@@ -29,10 +29,10 @@ from corral.tuner.measuring.run_directory import private_directory
 from corral.tuner.measuring.traffic_kinds import why_no_scenario, written_plainly
 
 PROGRAM = "CORRAL_GENAI_BENCH"
-"""The variable that says where genai-bench is installed: the path of its program."""
+"""The variable with the path of the genai-bench program."""
 
 START_S = 120.0
-"""Imports, tokenizer and data set, at most; on a cold disk they take most of a minute."""
+"""The longest time for imports, tokenizer and data set; with a cold disk they take most of a minute."""
 
 _DRAIN_S = 60.0
 _LOOK_S = 0.1
@@ -42,24 +42,26 @@ _LAST_LINES = 3
 _NO_KEY = "none"
 _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 _BATCHED = ("text-to-embeddings", "text-to-rerank")
-"""Tasks whose levels are requests of so many texts, one at a time."""
+"""Tasks whose levels are numbers of texts per request, with one request at a time."""
 
 _BACKENDS = {"vllm": "vllm", "sglang": "sglang"}
 _SERVER_ENGINES = {"vllm": "vLLM", "sglang": "SGLang"}
 
 
 def installed_program() -> Path | None:
-    """Where genai-bench is: as `CORRAL_GENAI_BENCH` says, else where `make genai-bench` puts it; None if it is not."""
+    """Return the path in `CORRAL_GENAI_BENCH`, otherwise the path of `make genai-bench`; None if nothing is
+    installed there.
+    """
     named = os.environ.get(PROGRAM)
     path = Path(named) if named else Path(sys.prefix, "genai-bench", "bin", "genai-bench")
     return path if os.access(path, os.X_OK) and path.is_file() else None
 
 
 class GenaiBench:
-    """Runs the genai-bench that is installed.
+    """Runs the installed genai-bench.
 
-    `engine` is the inference server, "" where that is not known. `env` has variables for the hub of tokenizers and the
-    key of the server (OPENAI_API_KEY).
+    `engine` is the inference server, "" if it is not known. `env` has variables for the hub of tokenizers, and the key
+    of the server (OPENAI_API_KEY).
     """
 
     name = GENAI_BENCH
@@ -70,7 +72,7 @@ class GenaiBench:
         self._env = dict(os.environ if env is None else env)
 
     def why_not(self, spec: BenchmarkSpec) -> str | None:
-        """Why it cannot apply the traffic of a benchmark; None where it can, as far as is known."""
+        """Return why it cannot apply the traffic of a benchmark, None if no reason is known."""
         if self._program is None:
             return f"it is not installed: type `make genai-bench`, or say where it is in {PROGRAM}"
         if not spec.model_tokenizer:
@@ -93,9 +95,9 @@ class GenaiBench:
         seed: int = 0,
         stop: Callable[[], bool] = lambda: False,
     ) -> MeasuredLevel:
-        """Apply one level of load; it has no seed. Its time is in whole minutes, rounded up.
+        """Apply one level of load; it has no seed. Its time is rounded up to whole minutes.
 
-        Raises GeneratorFailed where genai-bench does not run to its end, or what it wrote makes no sense.
+        Raises GeneratorFailed if genai-bench does not run to its end, or writes an invalid result.
         """
         del seed
         with private_directory() as directory:
@@ -130,9 +132,9 @@ class GenaiBench:
     def _await(
         self, process: "subprocess.Popen[bytes]", directory: Path, deadline: float, stop: Callable[[], bool]
     ) -> bool:
-        """Wait for a whole result, or the end of the process; whether it was ended from outside."""
+        """Wait for a complete result, or the end of the process. Return whether it was stopped from outside."""
         if process.stdin is not None:
-            # It asks whether `ignore_eos: false` is meant.
+            # genai-bench asks whether `ignore_eos: false` is intended.
             with suppress(OSError):
                 process.stdin.write(b"n\n")
                 process.stdin.close()
@@ -157,7 +159,7 @@ class GenaiBench:
             if written is None:
                 figures, failure = unanswered(directory / "run", load, now - began_at)
                 if code == 0 or failure is not None:
-                    # It writes no result where no request ended, or none well.
+                    # It writes no result if no request ended, or none succeeded.
                     return MeasuredLevel(began_at, now, figures, 0, failure)
                 last = self._last_lines(directory)
                 raise GeneratorFailed(f"genai-bench ended with {code} and no result; its last lines:\n{last}")
@@ -165,17 +167,17 @@ class GenaiBench:
             ended_at = min(now, written.stat().st_mtime)
         except (BrokenResult, OSError) as error:
             raise GeneratorFailed(f"genai-bench wrote a broken result: {error}") from None
-        # It starts long before the first request.
+        # The process starts long before the first request.
         measured_from = max(began_at, ended_at - figures["run_duration"])
         return MeasuredLevel(measured_from, ended_at, figures, figures["num_completed_requests"], failure)
 
     def arguments(self, url: str, spec: BenchmarkSpec, load: AppliedLoad, directory: Path) -> tuple[str, ...]:
-        """The command line of one level, without the program."""
+        """Return the command line of one level, without the program."""
         level = "--batch-size" if spec.task in _BATCHED else "--num-concurrency"
         arguments = {
             "--api-backend": self._backend(spec),
             "--api-base": url,
-            # The real one is in the environment: everybody can read a command line.
+            # The real key is in the environment: every user can read a command line.
             "--api-key": _NO_KEY,
             "--api-model-name": spec.model_name,
             "--model-tokenizer": spec.model_tokenizer,
@@ -196,7 +198,9 @@ class GenaiBench:
         return ("benchmark", *(f"{name}={value}" for name, value in arguments.items()))
 
     def _backend(self, spec: BenchmarkSpec) -> str:
-        """With `openai` it leaves `ignore_eos` out, which servers that know no more than OpenAI's refuse."""
+        """Return the API backend. With `openai` genai-bench leaves out `ignore_eos`, which strict OpenAI servers
+        refuse.
+        """
         if self._engine in _BACKENDS:
             return _BACKENDS[self._engine]
         return "vllm" if "ignore_eos" in spec.additional_params or spec.task == "text-to-rerank" else "openai"
@@ -208,7 +212,7 @@ class GenaiBench:
             if name in _KEPT or name.startswith("HF_") or name.lower().endswith("_proxy")
         }
         without_proxy = [self._env.get("NO_PROXY") or self._env.get("no_proxy"), urlsplit(url).hostname]
-        # What is a directory here needs no hub, which would be asked for news of it.
+        # A local directory needs no hub, which would otherwise be asked for updates of it.
         offline = {"HF_HUB_OFFLINE": "1"} if Path(spec.model_tokenizer).is_dir() and not spec.dataset_url else {}
         return {
             **kept,
@@ -231,17 +235,17 @@ class GenaiBench:
 
 
 def minutes_of(load: AppliedLoad) -> int:
-    """How long genai-bench takes for a level at most, in its whole minutes."""
+    """Return genai-bench's longest time for a level, in its whole minutes."""
     return max(1, math.ceil(load.most_s / _MINUTE_S))
 
 
 def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
-    """Without reaping it: until then no other group can have its number."""
+    """Return whether the process has ended, without reaping it: until then its group's number cannot be reused."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """End it, which nobody has reaped yet, with all that it started."""
+    """End the process, which is not reaped yet, with all its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

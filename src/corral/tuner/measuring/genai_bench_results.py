@@ -1,7 +1,8 @@
-"""Reads what genai-bench wrote of one run. The files are somebody else's: whatever makes no sense is said, not used.
+"""Reads the result files of one run of genai-bench. The files are not trusted: an invalid value raises an error.
 
 `DIRECTORY/<scenario>_<task>_<iteration>_<n>_time_<s>s.json` has `aggregated_metrics` and `individual_request_metrics`.
-Where every request failed it writes `debug_for_run_*.json` with the requests instead, and nothing where none has ended.
+If every request failed, genai-bench writes `debug_for_run_*.json` with the requests instead. If none has ended, it
+writes nothing.
 """
 
 import json
@@ -22,20 +23,20 @@ _SERIES = (
     *("num_output_tokens", "total_tokens", "input_throughput", "output_throughput"),
 )
 _OF_OUTPUT = ("tpot", "output_latency", "output_inference_speed", "num_output_tokens", "output_throughput")
-"""Series that are 0 of answers without text, which is not what they were measured to be."""
+"""Series that are 0 for answers without text: this 0 is not a measurement."""
 
 
 class BrokenResult(Exception):
-    """A result cannot be read, or makes no sense."""
+    """A result cannot be read, or is invalid."""
 
 
 def result_file(directory: Path) -> Path | None:
-    """The result of the run that wrote into a directory; None while there is none."""
+    """Return the result file of the run in a directory, None if there is none yet."""
     return next(iter(sorted(directory.glob("*_time_*s.json"))), None)
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file has been written to its end, as far as its last line tells: braces within it are indented."""
+    """Return whether a file is complete, judging by its last line: braces within it are indented."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 16))
@@ -45,7 +46,7 @@ def is_whole(path: Path) -> bool:
 
 
 def figures_of(path: Path, load: AppliedLoad, *, task: str) -> dict[str, Any]:
-    """The figures of a level, by the names that autotuners have for them. Raises BrokenResult."""
+    """Return the figures of a level, by the names that autotuners use. Raises BrokenResult."""
     found = _object(_read(path).get("aggregated_metrics"), path, "aggregated_metrics")
     read = {name: _number(found.get(name), path, name) for name in _NUMBERS}
     missing = [name for name in _NEEDED if read[name] is None]
@@ -69,7 +70,7 @@ def figures_of(path: Path, load: AppliedLoad, *, task: str) -> dict[str, Any]:
 
 
 def unanswered(directory: Path, load: AppliedLoad, duration_s: float) -> tuple[dict[str, Any], str | None]:
-    """The figures of a level without a good answer, and what the first request said. Raises BrokenResult."""
+    """Return the figures of a level without a valid answer, and the first error. Raises BrokenResult."""
     failed = [one for path in sorted(directory.glob("debug_for_run_*.json")) for one in _failed(path)]
     figures = {
         "scenario": load.scenario,
@@ -86,7 +87,7 @@ def unanswered(directory: Path, load: AppliedLoad, duration_s: float) -> tuple[d
 
 
 def first_failure(path: Path) -> str | None:
-    """What the first request of a run said that failed; None where all were good. Raises BrokenResult."""
+    """Return the first error of a run, None if all requests succeeded. Raises BrokenResult."""
     return _said(_failed(path))
 
 
@@ -112,7 +113,7 @@ _NUMBERS = (
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        # Whoever can write there may have put anything: a pipe would never end.
+        # Another process may have put anything there: reading a pipe would never end.
         about = path.lstat()
         if not stat.S_ISREG(about.st_mode):
             raise BrokenResult(f"{path.name} is no file")
@@ -133,7 +134,7 @@ def _object(value: Any, path: Path, name: str) -> dict[str, Any]:
 
 
 def _number(value: Any, path: Path, name: str) -> float | None:
-    """A finite number that is not negative; None of one that was not measured."""
+    """Return a finite number that is not negative, None for a missing value. Raises BrokenResult."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:

@@ -1,4 +1,4 @@
-"""Which load generator measures: genai-bench where it is installed and can, otherwise the one that is built in."""
+"""Chooses the load generator: genai-bench if it is installed and suitable, otherwise the built-in one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,14 +13,14 @@ from corral.tuner.measuring.level_figures import AppliedLoad, MeasuredLevel
 
 
 class LoadGenerator(Protocol):
-    """Applies levels of load to a server, and times what is answered."""
+    """Applies levels of load to a server, and times the answers."""
 
     @property
     def name(self) -> str:
-        """What results call it."""
+        """Its name in results."""
 
     def why_not(self, spec: BenchmarkSpec) -> str | None:
-        """Why it cannot apply the traffic of a benchmark; None where it can."""
+        """Return why it cannot apply the traffic of a benchmark, None if it can."""
 
     def measure(
         self,
@@ -31,18 +31,20 @@ class LoadGenerator(Protocol):
         seed: int = 0,
         stop: Callable[[], bool] = lambda: False,
     ) -> MeasuredLevel:
-        """Apply one level. `stop` is asked several times a second whether to end at once. Raises GeneratorFailed."""
+        """Apply one level. `stop` is called several times a second and returns whether to end at once. Raises
+        GeneratorFailed.
+        """
 
 
 class Chosen(NamedTuple):
-    """A load generator; `note` is why none before it was taken, None where it is the best."""
+    """A load generator. `note` says why better ones were not chosen, None if it is the best."""
 
     generator: LoadGenerator
     note: str | None
 
 
 def choose_generator(spec: BenchmarkSpec, *, engine: str = "", env: Mapping[str, str] | None = None) -> Chosen:
-    """The best one that can apply the traffic of a benchmark. Raises Refused where none can."""
+    """Return the best generator that can apply the traffic of a benchmark. Raises Refused if none can."""
     known: tuple[LoadGenerator, ...] = (GenaiBench(installed_program(), engine=engine, env=env), BuiltInGenerator(env))
     asked = [one for one in known if spec.generator in ("", one.name)]
     if not asked:
@@ -60,5 +62,5 @@ def choose_generator(spec: BenchmarkSpec, *, engine: str = "", env: Mapping[str,
 
 
 def with_tokenizer(spec: BenchmarkSpec, model: str) -> BenchmarkSpec:
-    """A benchmark that says which tokenizer: the model's own, where its directory is here."""
+    """Return the benchmark with a tokenizer: the model's own if its directory is on this machine."""
     return spec if spec.model_tokenizer or not Path(model).is_dir() else replace(spec, model_tokenizer=model)

@@ -1,4 +1,4 @@
-"""What is recorded of an experiment's GPUs: which they were, and what they were like while it was measured. Pure."""
+"""Builds the records of an experiment's GPUs: their identity, and their readings during the measurements. Pure."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _SERIES = {
 
 
 def gpu_info_of(job: JobDetail, gpus: int) -> dict[str, Any] | None:
-    """The GPUs of a job as autotuners keep them, None where it has none."""
+    """Return the GPUs of a job in the form that autotuners use, None if it has none."""
     if not job.grant:
         return None
     return {
@@ -29,13 +29,13 @@ def gpu_info_of(job: JobDetail, gpus: int) -> dict[str, Any] | None:
 
 
 def whole_seconds(window: tuple[float, float]) -> tuple[int, int] | None:
-    """The seconds that lie within a window (Unix seconds) from their beginning to their end; None where none does."""
+    """Return (start, end) of the whole seconds within a window (Unix seconds), None if there are none."""
     since, until = math.ceil(window[0]), math.floor(window[1])
     return (since, until) if since < until else None
 
 
 def monitoring_of_windows(windows: Sequence[Sequence[JobGpuHistory]]) -> dict[str, Any] | None:
-    """`gpu_monitoring` over some windows, each with the history of every GPU; None where nothing was read."""
+    """Return `gpu_monitoring` over several windows, each with the history of every GPU; None without readings."""
     points: dict[str, dict[str, list[HistoryPoint]]] = {}
     known: dict[str, JobGpuHistory] = {}
     for window in windows:

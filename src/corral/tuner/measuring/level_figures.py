@@ -1,4 +1,4 @@
-"""What a level of load came to, whoever applied it, and the metrics of an experiment over all its levels. Pure."""
+"""The result of a level of load, from any generator, and the metrics of an experiment over all its levels. Pure."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ RATES = ("mean_output_throughput", "mean_total_throughput")
 
 
 class GeneratorFailed(CorralError):
-    """A load generator broke, so that nothing is known of the server."""
+    """A load generator failed, so nothing is known about the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedLoad:
-    """One level: a scenario, so many requests at a time, until so many were made or the time is over."""
+    """One level: a scenario, `concurrency` requests at a time, until `most_requests` or `most_s` is reached."""
 
     scenario: str
     concurrency: int
@@ -33,14 +33,14 @@ class AppliedLoad:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLevel:
-    """What a load generator says of one level. Times are Unix seconds.
+    """A load generator's result for one level. Times are Unix seconds.
 
     Attributes:
-        figures: seconds, tokens a second, and statistics of each, by the names that autotuners have for them; empty of
-            a level that was stopped.
-        answered: requests with a good answer.
-        first_failure: what the first request said that failed.
-        stopped: whether it was ended from outside, so that it counts for nothing.
+        figures: seconds, tokens a second, and statistics of each, by the names that autotuners use; empty for a stopped
+            level.
+        answered: the number of requests with a valid answer.
+        first_failure: the error of the first failed request.
+        stopped: whether it was ended from outside, and does not count.
     """
 
     began_at: float
@@ -56,13 +56,13 @@ class MeasuredLevel:
 
 
 def level_metrics(level: MeasuredLevel, *, generator: str, gpus: int | None) -> dict[str, Any]:
-    """The figures of one level with the name of its generator, and by GPU where their number is known."""
+    """Return the figures of one level with the generator's name, and per GPU if the number of GPUs is known."""
     by_gpu = {f"{name}_per_gpu": level.figures[name] / gpus for name in RATES if gpus and name in level.figures}
     return {"generator": generator, **level.figures, **by_gpu}
 
 
 def combined(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The metrics of an experiment over levels of `level_metrics`; means are over levels."""
+    """Return the metrics of an experiment from its `level_metrics`; means are over levels."""
     latency = [stats for level in levels if (stats := level["stats"].get("e2e_latency")) is not None]
     asked = sum(level["num_requests"] for level in levels)
     good = sum(level["num_completed_requests"] for level in levels)
@@ -90,7 +90,7 @@ def combined(levels: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def headlines_of(stats: Mapping[str, Mapping[str, float] | None]) -> dict[str, float]:
-    """The figures that objectives and limits are about; those that were not measured are left out."""
+    """Return the figures that objectives and limits use; figures that were not measured are left out."""
     latency, ttft, tpot = stats.get("e2e_latency"), stats.get("ttft"), stats.get("tpot")
     found = {}
     if latency is not None:

@@ -1,4 +1,4 @@
-"""Keeps a number of requests open at a server, and times each: the load generator that needs nothing installed."""
+"""Keeps a number of requests open at a server, and times each. It is the core of the built-in load generator."""
 
 import asyncio
 import time
@@ -20,13 +20,13 @@ _PAUSE_AFTER_FAILURE_S = 0.05
 
 @dataclass(slots=True)
 class LoadResult:
-    """What a level of load came to. Times of `began_at` and `ended_at` are Unix seconds.
+    """The result of a level of load. `began_at` and `ended_at` are Unix seconds.
 
     Attributes:
-        answers: the good ones.
-        failures: how many requests failed, by HTTP status or by a word.
-        first_failure: what the first of them said.
-        stopped: whether it was ended from outside, so that it counts for nothing.
+        answers: the valid answers.
+        failures: the number of failed requests, by HTTP status or by a word.
+        first_failure: the error of the first failed request.
+        stopped: whether it was ended from outside, and does not count.
     """
 
     scenario: str
@@ -51,9 +51,9 @@ def generate(
     seed: int = 0,
     stop: Callable[[], bool] = lambda: False,
 ) -> LoadResult:
-    """Apply a load and time every request. Requests that are open when the time is over are given up, and not counted.
+    """Apply a load and time every request. Requests that are open when the time is over are dropped and not counted.
 
-    `stop` is asked ten times a second whether to end at once.
+    `stop` is called ten times a second and returns whether to end at once.
     """
     return asyncio.run(_generate(server, spec, load, Random(f"{seed}:{load.scenario}:{load.concurrency}"), stop))
 
@@ -93,12 +93,12 @@ async def _ask_on(server: ChatServer, spec: BenchmarkSpec, sizes: Any, result: L
             result.failures[failure.code] += 1
             if result.first_failure is None:
                 result.first_failure = f"{failure.code}: {failure}"
-            # A server that refuses at once would else be asked as fast as can be.
+            # Without a pause, a server that refuses at once would get requests at full speed.
             await asyncio.sleep(_PAUSE_AFTER_FAILURE_S)
 
 
 def request_body(spec: BenchmarkSpec, size: RequestSize) -> dict[str, Any]:
-    """A chat completion of about this size: without a tokenizer, a short common word counts as a token."""
+    """Return a chat completion of about this size. Without a tokenizer, a short common word counts as one token."""
     prompt = " ".join(_WORDS[number % len(_WORDS)] for number in range(size.prompt_tokens))
     return {
         "model": spec.model_name,

@@ -1,6 +1,6 @@
-"""A directory for one run of genai-bench, which goes with it, also where the tuner was killed.
+"""A temporary directory for one run of genai-bench, which is removed even if the tuner was killed.
 
-genai-bench writes the key of the server to its logs, so nobody else may read them and they must not stay.
+genai-bench writes the key of the server to its logs. So no other user may read them, and they must be removed.
 """
 
 import fcntl
@@ -14,12 +14,12 @@ from pathlib import Path
 
 _PREFIX = "corral-genai-bench-"
 _YOUNG_S = 60.0
-"""One that is younger may not have been locked yet."""
+"""A younger directory may not have been locked yet."""
 
 
 @contextmanager
 def private_directory() -> Iterator[Path]:
-    """An empty one. It is locked while it is used; those that nobody uses any more are removed first."""
+    """Create an empty directory, locked while it is used. Unused directories of earlier runs are removed first."""
     _remove_left_over(Path(tempfile.gettempdir()))
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
     lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -44,6 +44,6 @@ def _remove_left_over(place: Path) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
         except BlockingIOError:
-            pass  # it is used
+            pass  # it is in use
         finally:
             os.close(lock)

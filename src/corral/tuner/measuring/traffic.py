@@ -1,4 +1,4 @@
-"""Traffic scenarios as genai-bench writes them, for the kinds that are text in and text out. Pure."""
+"""Parses genai-bench's traffic scenarios with text in and text out. Pure."""
 
 import re
 from collections.abc import Callable
@@ -18,17 +18,17 @@ MOST_TOKENS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class RequestSize:
-    """Tokens of one request: of its prompt, and those asked for."""
+    """The tokens of one request: of its prompt, and the requested output."""
 
     prompt_tokens: int
     output_tokens: int
 
 
 def read_scenario(scenario: str) -> Callable[[Random], RequestSize]:
-    """What draws the sizes of requests.
+    """Return a function that draws the sizes of requests.
 
-    "D(100,200)" is always that, "N(480,240)/(300,150)" normal with mean and deviation of prompt and output, and
-    "U(50,100)/(200,250)" even between least and most. Raises Refused for others.
+    "D(100,200)" is constant. "N(480,240)/(300,150)" is normal, with mean and standard deviation of prompt and output.
+    "U(50,100)/(200,250)" is uniform between the bounds. Raises Refused for others.
     """
     for kind, form in _FORMS.items():
         if (found := form.fullmatch(scenario.strip())) is not None:

@@ -1,4 +1,4 @@
-"""Every kind of traffic scenario that genai-bench knows, and which tasks each is for. Pure."""
+"""All kinds of traffic scenarios of genai-bench, and the tasks for each. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ _MOST_DIGITS = 7
 
 
 def written_plainly(scenario: str) -> str:
-    """A scenario without blanks, as genai-bench wants it."""
+    """Return a scenario without blanks, as genai-bench requires."""
     return re.sub(r"\s+", "", scenario)
 
 
 def why_no_scenario(task: str, scenario: str) -> str | None:
-    """Why genai-bench has no such traffic for a task; None where it has."""
+    """Return why genai-bench has no such traffic for a task, None if it has."""
     kinds = _KINDS_OF_TASKS.get(task)
     if kinds is None:
         return f"there is no task {task!r:.60}; known: {', '.join(_KINDS_OF_TASKS)}"

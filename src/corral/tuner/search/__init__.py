@@ -1,7 +1,9 @@
-"""Which parameters to try next, and how long to measure each. Pure: what was measured comes in, a candidate goes out.
+"""Decides which parameters to try next, and how long to measure each. Pure: measurements come in, a candidate goes out.
 
-Start at `search.py`, which asks one of the strategies (`grid_search.py`, `random_search.py`, `tpe_search.py`,
-`racing_search.py`, which has a model of all readings in `surrogate.py` and one of failures in `start_chance.py`).
-`space.py` has what can be tried, `objective.py` what is wanted, `scoring.py` how good it was, `trial.py` what passes
-between a search and its tuner, `problem.py` reads a task.
+The strategies are `grid_search.py`, `random_search.py`, `tpe_search.py` and `racing_search.py`. The last uses
+`surrogate.py`, a model of all readings, and `start_chance.py`, a model of failures. `space.py` has the combinations,
+`objective.py` the objectives, `scoring.py` the scores, and `trial.py` the data exchanged between a search and its
+tuner. `problem.py` reads a task.
+
+Start with `search.py`, which asks one of the strategies.
 """

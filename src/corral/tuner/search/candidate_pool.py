@@ -1,4 +1,4 @@
-"""Combinations that may be tried next: what was not tried, and can run as far as that is known."""
+"""Finds combinations that may be tried next: untried ones that can run as far as is known."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,20 +12,20 @@ from corral.tuner.search.surrogate import Encoding
 from corral.tuner.search.trial import Trial
 
 LARGEST = 400
-"""Of larger spaces so many combinations are drawn, besides those that are like the best."""
+"""Larger spaces are not listed completely: half as many combinations are drawn, besides those near the best."""
 
 SPREAD_DRAWS = 200
 
 
 class CandidatePool:
-    """Remembers which combinations cannot run, and nothing else."""
+    """Finds untried combinations. It remembers only which combinations cannot run."""
 
     def __init__(self, problem: Problem, encoding: Encoding) -> None:
         self._problem, self._encoding = problem, encoding
         self._can_run: dict[Row, bool] = {}
 
     def untried(self, trials: tuple[Trial, ...], best: Sequence[Parameters]) -> list[Parameters]:
-        """All that were not tried; of a large space some that are drawn, and what is like the best."""
+        """Return all untried combinations; for a large space some random ones and those near the best."""
         steps = self._problem.space.steps
         rows: Iterable[Row] = itertools.product(*steps)
         if prod(map(len, steps)) > LARGEST:
@@ -37,7 +37,7 @@ class CandidatePool:
         return [one for one in named if self.can_run(one)]
 
     def unlike(self, trials: tuple[Trial, ...]) -> Parameters | None:
-        """Of some that are drawn the one that is least like those that were tried; None if nothing is left."""
+        """Return the random combination that differs most from the tried ones, None if nothing is left."""
         random = self._problem.random(len(trials) + 1)
         tried = {row_of(trial.parameters) for trial in trials}
         drawn = [self._problem.space.draw(random) for _ in range(SPREAD_DRAWS)]
@@ -49,7 +49,9 @@ class CandidatePool:
         return drawn[int(np.argmax(apart))]
 
     def beside(self, trials: tuple[Trial, ...], best: Sequence[Parameters]) -> list[Parameters]:
-        """What differs from one of the best in one parameter, by a step where it has an order, and was not tried."""
+        """Return untried combinations that differ from one of the best in one parameter, by one step if it is
+        ordered.
+        """
         tried = {row_of(trial.parameters) for trial in trials}
         rows = dict.fromkeys(row for one in best for row in self._steps_from(row_of(one)))
         named = (self._problem.space.named(row) for row in rows if row not in tried)
@@ -70,7 +72,7 @@ class CandidatePool:
                 yield (*row[:index], value, *row[index + 1 :])
 
     def _like(self, row: Row) -> Iterator[Row]:
-        """What differs in one parameter, or in two of them by a step each."""
+        """Yield combinations that differ in one parameter, or in two of them by one step each."""
         steps = self._problem.space.steps
         places = [_nearest_place(values, value) for values, value in zip(steps, row, strict=True)]
         around = [values[max(place - 1, 0) : place + 2] for values, place in zip(steps, places, strict=True)]
@@ -83,7 +85,7 @@ class CandidatePool:
 
 
 def _nearest_place(values: Row, value: Value) -> int:
-    """Of the value itself, or where a value of a range would be among its steps."""
+    """Return the index of the value, or of the nearest step for a value of a range."""
     if value in values:
         return values.index(value)
     return min(range(len(values)), key=lambda place: abs(float(values[place]) - float(value)))

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 
 def not_beaten(scores: Sequence[tuple[float, ...]]) -> list[int]:
-    """The indices of those that no other beats, by being as good in every score and better in one; by ascending scores.
+    """Return the indices of the candidates that no other dominates, by ascending scores.
 
-    Of equal ones the first is kept. Lower is better.
+    A candidate dominates another if it is as good in every score and better in one. Of equal ones the first is kept.
+    Lower is better.
     """
     front: list[int] = []
     for index in sorted(range(len(scores)), key=lambda index: scores[index]):

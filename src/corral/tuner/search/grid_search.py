@@ -1,4 +1,4 @@
-"""Every combination in the order of the lists; of a grid too large to go through, some drawn at random."""
+"""Tries every combination in the order of the lists; for a grid that is too large, random ones."""
 
 from itertools import islice
 
@@ -8,7 +8,7 @@ from corral.tuner.search.trial import LoadLevel, Trial
 
 
 class GridSearch:
-    """Leaves out what cannot run."""
+    """The grid strategy; it leaves out combinations that cannot run."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem

@@ -1,10 +1,10 @@
-"""What a search wants to be as good as it can be, and by what that is measured. Without numpy, for those who report."""
+"""The objectives of a search, and their metrics. It does not import numpy, because reports use it too."""
 
 from enum import StrEnum
 
 
 class Objective(StrEnum):
-    """What is to be as good as it can be."""
+    """A quantity that the search optimizes."""
 
     LATENCY = "minimize_latency"
     THROUGHPUT = "maximize_throughput"
@@ -13,7 +13,7 @@ class Objective(StrEnum):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The metrics it is read from; the first one that was measured counts."""
+        """The metrics from which it is read; the first measured one counts."""
         return {
             Objective.LATENCY: ("mean_e2e_latency", "p50_e2e_latency"),
             Objective.THROUGHPUT: ("mean_total_throughput_per_gpu", "mean_total_throughput", "mean_output_throughput"),
@@ -23,5 +23,5 @@ class Objective(StrEnum):
 
     @property
     def sign(self) -> int:
-        """What its metric is multiplied by, so that lower is better."""
+        """The factor for its metric that makes lower values better."""
         return -1 if self is Objective.THROUGHPUT else 1

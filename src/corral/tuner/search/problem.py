@@ -1,4 +1,4 @@
-"""What a search is to solve, as a task says it."""
+"""The problem of a search, read from a task."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ from corral.tuner.search.space import Parameters, RangeParameter, Space, read_sp
 from corral.tuner.search.trial import LevelReading, LoadLevel, Trial
 
 GRID_LIMIT = 1_000_000
-"""Of a larger grid no part is worth going through in order, so combinations are drawn from it."""
+"""A larger grid is not tried in order; combinations are drawn from it."""
 
 MAX_ITERATIONS = 100
 RACING_MAX_ITERATIONS = 400
-"""Where a task says nothing: most candidates of a race have a probe alone, so there may be more of them."""
+"""The default for racing: it is larger because most candidates get only a short probe."""
 
 DRAWS = 4096
-"""So many draws in a row that cannot run, or were tried, and there is taken to be no other."""
+"""After this many draws in a row that cannot run or were tried, no other combination is assumed to exist."""
 
 
 class SearchStrategy(StrEnum):
-    """How candidates are chosen."""
+    """The method of choosing candidates."""
 
     GRID = "grid_search"
     RANDOM = "random"
@@ -38,16 +38,16 @@ def _runs(parameters: Parameters) -> str | None:
 
 @dataclass(frozen=True)
 class Problem:
-    """A space, what is wanted of its points, and how many may be tried.
+    """A space, the objectives for its points, and the number of points to try.
 
     Attributes:
-        levels: each candidate is measured at these.
-        max_iterations: so many candidates at most.
-        max_parallel: so many of them at a time.
-        n_initial_random: so many are drawn before results count.
-        study_name: of the study in Optuna.
-        why_not: says why a combination cannot run, if that is known without trying (memory, precision, heads).
-        earlier: trials of earlier tasks of the same model; the best of them that this space has are tried first.
+        levels: the levels at which each candidate is measured.
+        max_iterations: the largest number of candidates.
+        max_parallel: the largest number of candidates at the same time.
+        n_initial_random: the number of candidates that are drawn before results count.
+        study_name: the name of the study in Optuna.
+        why_not: returns why a combination cannot run, if that is known without trying (memory, precision, heads).
+        earlier: trials of earlier tasks of the same model; the best of them that this space contains are tried first.
     """
 
     space: Space
@@ -64,7 +64,7 @@ class Problem:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its user should know before it starts."""
+        """Remarks for the user before the start."""
         size = self.space.size
         if size is None or size <= self.max_iterations:
             return ()
@@ -75,17 +75,17 @@ class Problem:
 
     @property
     def most_trials(self) -> int:
-        """How many candidates are handed out at most: racing hands out its leaders again, to measure them whole."""
+        """The largest number of candidates. Racing returns its leaders a second time, to measure them completely."""
         each = 2 if self.strategy is SearchStrategy.RACING else 1
         size = self.space.size
         return self.max_iterations if size is None else min(self.max_iterations, each * size)
 
     def random(self, number: int) -> Random:
-        """The random numbers of the trial with this number: the same in each life of a search."""
+        """Return the random generator of the trial with this number: the same in each run of a search."""
         return Random(f"{self.seed}:{number}")
 
     def draw_new(self, random: Random, trials: tuple[Trial, ...]) -> Parameters | None:
-        """A random combination that can run and was not tried; None if there is none, or none is found."""
+        """Return a random untried combination that can run, None if none exists or none is found."""
         tried = {tuple(trial.parameters.items()) for trial in trials}
         size = self.space.size
         if size is not None and size <= DRAWS:
@@ -97,17 +97,17 @@ class Problem:
         return next((one for one in drawn if tuple(one.items()) not in tried and self.why_not(one) is None), None)
 
     def full_readings(self, trial: Trial) -> tuple[LevelReading, ...]:
-        """The readings of whole levels, without probes; the last one where a level was measured again."""
+        """Return the readings of whole levels, without probes; the last one if a level was measured again."""
         by_level = {reading.level: reading for reading in trial.readings}
         return tuple(by_level[level] for level in self.levels if level in by_level)
 
     def next_level_in_turn(self, trial: Trial) -> LoadLevel | None:
-        """The first level at which this candidate was not measured yet."""
+        """Return the first level at which this candidate was not measured yet."""
         measured = {reading.level for reading in trial.readings}
         return next((level for level in self.levels if level not in measured), None)
 
     def scores(self, trial: Trial) -> tuple[float, ...] | None:
-        """Of a trial that has ended and was measured at every level, one for each objective; else None."""
+        """Return one score per objective for an ended trial that was measured at every level, None otherwise."""
         readings = self.full_readings(trial)
         if not trial.ended or trial.failure is not None or len(readings) < len(self.levels):
             return None
@@ -121,10 +121,11 @@ def read_problem(
     why_not: Callable[[Parameters], str | None] = _runs,
     earlier: tuple[Trial, ...] = (),
 ) -> Problem:
-    """The problem of a task, from `parameters`, `parallel_config`, `quant_config`, `optimization`, `slo`, `benchmark`.
+    """Return the problem of a task, from `parameters`, `parallel_config`, `quant_config`, `optimization`, `slo`,
+    `benchmark`.
 
     Raises:
-        Refused: names the field and says what would be accepted.
+        Refused: names the field and the accepted values.
     """
     optimization = _known_keys(task.get("optimization") or {})
     given = optimization.get("strategy", SearchStrategy.GRID)

@@ -1,8 +1,8 @@
-"""Candidates that a model of all readings expects the most of, most of them measured by a short probe alone.
+"""The racing strategy: a model of all readings chooses candidates, and most of them get only a short probe.
 
-A search explores by probes of all loads until the model expects little more of what was not tried. Then the leader of
-those that had a probe is measured in whole, heaviest load first, for as long as it can still win. What that tells may
-make others worth a probe, and so on until nothing is, and each neighbour of the best was tried.
+A search explores with probes of all loads until the model expects little gain from untried candidates. Then the leader
+of the probed candidates is measured completely, heaviest load first, as long as it can still win. Its result may make
+other candidates worth a probe. The search ends when no candidate is, and each neighbour of the best was tried.
 """
 
 from collections import Counter
@@ -23,28 +23,28 @@ PROBE_RATIO = 0.15
 """A probe takes this part of each level's time."""
 
 INITIAL = 10
-"""So many candidates at least are spread over the space before the model is asked."""
+"""The least number of candidates that are spread over the space before the model is used."""
 
 EXPLORE = 0.01
-"""While more than this part of the best score is expected to be gained, more is probed."""
+"""While the expected gain is above this part of the best score, more candidates are probed."""
 
 ENOUGH = 0.001
-"""Nothing more is tried when less than this part of the best score is expected to be gained."""
+"""The search stops when the expected gain is below this part of the best score."""
 
 FEWEST = 40
-"""Before so many candidates were tried, the model may err in that."""
+"""Before this many candidates were tried, the model's expected gain is not trusted."""
 
 PATIENCE = 8
-"""After so many probes in a row a leader that can win is measured in any case."""
+"""After this many probes in a row, a leader that can win is measured in any case."""
 
 HOPELESS = 0.25
-"""What is less likely than this to win is stopped."""
+"""A measurement is stopped if its candidate wins with less than this probability."""
 
 MARGIN = 0.01
-"""To win is to be better by this part of the best score."""
+"""To win, a candidate must be better by this part of the best score."""
 
 UNLIKELY_TO_RUN = 0.05
-"""A neighbour of the best need not be tried if it is less likely than this to start."""
+"""A neighbour of the best is not tried if its probability of starting is lower."""
 
 WARM_STARTS = 3
 NEAR_BEST = 3
@@ -52,10 +52,10 @@ NEAR_BEST = 3
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSoFar:
-    """What was measured at all, by what the model has of it, so that a lucky reading does not count.
+    """All measured candidates with the model's scores, so that a single lucky reading does not count.
 
     Attributes:
-        front: those that no other beats, as indices of the others.
+        front: the candidates that no other dominates, as indices.
         scores: `(measured, objectives)`.
     """
 
@@ -65,7 +65,9 @@ class MeasuredSoFar:
 
 
 class RacingSearch:
-    """Gaussian processes over the parameters, expected improvement, and an early end for what is unlikely to win."""
+    """Gaussian processes over the parameters, expected improvement, and an early end for candidates that are
+    unlikely to win.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -113,11 +115,11 @@ class RacingSearch:
         return missing[0] if not measured or self._can_win(trial.parameters, trials) else None
 
     def _is_confirmation(self, trial: Trial, trials: tuple[Trial, ...]) -> bool:
-        """Whether it had its probe as an earlier trial."""
+        """Return whether the same combination was probed as an earlier trial."""
         return any(one.number < trial.number and one.parameters == trial.parameters for one in trials)
 
     def _leader(self, trials: tuple[Trial, ...], surrogate: Surrogate, so_far: MeasuredSoFar) -> Parameters | None:
-        """The best of those that had a probe alone, if it can win."""
+        """Return the best candidate that had only a probe, if it can win."""
         rows = Counter(row_of(trial.parameters) for trial in trials)
         probed = [index for index, one in enumerate(so_far.parameters) if rows[row_of(one)] == 1]
         front = not_beaten([tuple(so_far.scores[index]) for index in probed])
@@ -133,7 +135,7 @@ class RacingSearch:
         return surrogate is None or self._wins_over_complete(parameters, trials, surrogate)
 
     def _wins_over_complete(self, parameters: Parameters, trials: tuple[Trial, ...], surrogate: Surrogate) -> bool:
-        """Against those that were measured in whole."""
+        """Return whether the candidate may win over the completely measured ones."""
         complete = [one.parameters for one in trials if self._problem.scores(one) is not None]
         if not complete:
             return True
@@ -143,7 +145,7 @@ class RacingSearch:
         return float(np.mean(~np.any(as_good, axis=1))) >= HOPELESS
 
     def _model(self, trials: tuple[Trial, ...]) -> tuple[Surrogate | None, MeasuredSoFar]:
-        """What is known by now; no model where nothing was measured."""
+        """Return the current model, and the measured candidates; no model without measurements."""
         observed = observe(self._problem, self._encoding, trials)
         lengths = self._lengths(trials) if observed is not None else {}
         if observed is None or not set(observed.metrics) <= set(lengths):
@@ -156,7 +158,7 @@ class RacingSearch:
         return surrogate.believing(self._encoding.points(pending)) if pending else surrogate, so_far
 
     def _lengths(self, trials: tuple[Trial, ...]) -> dict[str, Lengths]:
-        """Learned of those that ended alone, anew when there are a good part more of them, remembered until then."""
+        """Return the lengths, learned only from ended trials. They are cached until clearly more trials have ended."""
         ended = [trial for trial in trials if trial.ended and trial.readings]
         known = learned_from(ended)
         numbers = tuple(trial.number for trial in known)
@@ -173,7 +175,7 @@ class RacingSearch:
         so_far: MeasuredSoFar,
         least_chance: float = 0.0,
     ) -> tuple[Parameters | None, float]:
-        """Of those that are likely enough to start; none gains 0."""
+        """Return the candidate with the most expected gain among those likely enough to start, None if none gains."""
         if not pool:
             return None, 0.0
         points = self._encoding.points(pool)
@@ -184,20 +186,22 @@ class RacingSearch:
         return (pool[chosen], float(gain[chosen])) if gain[chosen] > 0 else (None, 0.0)
 
     def _gain(self, scores: Array, best: Array, number: int) -> Array:
-        """`(candidates,)`: by what part of the best score each is expected to be better."""
-        if best.shape[1] > 1:  # another direction each time, so that all parts of the front are looked for
+        """Return `(candidates,)`: the expected improvement of each, as a part of the best score."""
+        if best.shape[1] > 1:  # another direction each time, to cover all parts of the front
             random = self._problem.random(number)
             weights = np.array([random.expovariate(1.0) for _ in range(best.shape[1])])
             low, high = best.min(axis=0), best.max(axis=0)
             scale = weights / weights.sum() / np.maximum(high - low, np.abs(low) * 0.05 + 1e-12)
             scores, best = (1 + ((one - low) * scale).max(axis=-1, keepdims=True) for one in (scores, best))
         better = (best.min() - scores[..., 0]) / max(abs(best.min()), 1e-12)
-        # Where no gain is expected any more, it is that which may be the best if the model errs.
+        # If no gain is expected, the candidate wins that would be best if the model errs.
         hope = 1e-7 * (2.0 + np.clip(np.quantile(better, 0.95, axis=0), -1.0, 1.0))
         return np.asarray(np.maximum(better, 0.0).mean(axis=0) + hope)
 
     def _warm_start(self, trials: tuple[Trial, ...]) -> Parameters | None:
-        """The best of earlier tasks, by their own scores, of those that were measured longest: not by probes."""
+        """Return the next of the best candidates of earlier tasks, from those with the longest measurements: not
+        from probes.
+        """
         tried = {row_of(trial.parameters) for trial in trials}
         longest = max(map(_measured_minutes, self._problem.earlier), default=0.0)
         scored = [

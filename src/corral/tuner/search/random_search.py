@@ -1,4 +1,4 @@
-"""Combinations drawn at random, none of them twice."""
+"""Tries random combinations, none of them twice."""
 
 from corral.tuner.search.problem import Problem
 from corral.tuner.search.space import Parameters
@@ -6,7 +6,7 @@ from corral.tuner.search.trial import LoadLevel, Trial
 
 
 class RandomSearch:
-    """Leaves out what cannot run."""
+    """The random strategy; it leaves out combinations that cannot run."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem

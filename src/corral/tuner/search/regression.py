@@ -1,7 +1,7 @@
-"""Regression by a Gaussian process: what a value is likely to be where it was not measured, and how sure that is.
+"""Regression by a Gaussian process: predicts values at unmeasured points, with their uncertainty.
 
-The covariance is a Matern 5/2 of the distance between two points, with a length for each column; the lengths and the
-noise are those that make what was measured most likely, within mild priors.
+The covariance is a Matern 5/2 function of the distance between two points, with a length for each column. The lengths
+and the noise maximize the likelihood of the measurements, under weak priors.
 """
 
 import math
@@ -17,16 +17,16 @@ _LENGTH, _LENGTH_SPREAD = 1.0, 1.0
 _NOISE, _NOISE_SPREAD = 0.01, 2.0
 _JITTER = 1e-6
 _FACTORS = (4.0, 2.0, 1.4)
-"""By which a length or the noise is changed to see whether that is likelier; coarse steps first."""
+"""The factors by which a length or the noise is changed in the search for the maximum; coarse steps first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """What a process has learned.
+    """The learned parameters of a process.
 
     Attributes:
-        of_columns: how far apart points are alike; columns are within 0 and 1.
-        noise: variance of a measurement of weight 1, as a part of the variance of the values.
+        of_columns: the distance up to which points are similar, by column; columns are within 0 and 1.
+        noise: the variance of a measurement of weight 1, as a part of the variance of the values.
     """
 
     of_columns: tuple[float, ...]
@@ -35,18 +35,21 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Where values are: `(points, columns)`. In columns that are not `ordered` places are equally far apart."""
+    """The coordinates of points, `(points, columns)`.
+
+    In a column that is not `ordered` all different values are equally far apart.
+    """
 
     values: Array
     ordered: tuple[bool, ...]
 
     def column_distances(self) -> Array:
-        """`(columns, points, points)`: squares of the distances of the points in each column."""
+        """Return `(columns, points, points)`: the squared distances of the points in each column."""
         apart = self.values.T[:, :, None] - self.values.T[:, None, :]
         return np.where(np.array(self.ordered)[:, None, None], apart * apart, apart != 0)
 
     def distances(self, other: "Points", lengths: Sequence[float]) -> Array:
-        """`(points, others)`: squares of the distances in units of the lengths of the columns."""
+        """Return `(points, others)`: the squared distances in units of the columns' lengths."""
         total = np.zeros((len(self.values), len(other.values)))
         for column, (ordered, length) in enumerate(zip(self.ordered, lengths, strict=True)):
             if not ordered:
@@ -58,9 +61,9 @@ class Points:
 
 
 def learn(points: Points, values: Array, noise_weights: Array) -> Lengths:
-    """The likeliest lengths and noise of values `(points, columns)`.
+    """Return the most likely lengths and noise of values `(points, columns)`.
 
-    `noise_weights`, `(points,)`, multiply the noise: 4 at a quarter of the time.
+    `noise_weights`, `(points,)`, multiply the noise: 4 for a measurement of a quarter of the time.
     """
     distances = points.column_distances()
     centred = values - values.mean(axis=0)
@@ -75,9 +78,9 @@ def learn(points: Points, values: Array, noise_weights: Array) -> Lengths:
 
 
 class GaussianProcess:
-    """The posterior of values that were measured at points, with lengths that were learned.
+    """The posterior of values that were measured at points, with learned lengths.
 
-    `values` are `(points, columns)`: each column is a function of its own, all of them with these lengths.
+    `values` are `(points, columns)`: each column is a function of its own, and all have the same lengths.
     """
 
     def __init__(self, points: Points, values: Array, noise_weights: Array, lengths: Lengths) -> None:
@@ -91,7 +94,7 @@ class GaussianProcess:
         self._variance = np.maximum((whitened * whitened).mean(axis=0), 1e-12)
 
     def predict(self, points: Points) -> tuple[Array, Array]:
-        """Mean and standard deviation, `(points, columns)` each, of the values without noise."""
+        """Return mean and standard deviation, `(points, columns)` each, of the values without noise."""
         between = _correlation(points.distances(self._points, self._lengths.of_columns))
         mean = self._mean + between @ self._weights
         explained = ((between @ self._root_inverse.T) ** 2).sum(axis=1)
@@ -104,9 +107,9 @@ def _correlation(distances: Array) -> Array:
 
 
 def _likelihood(distances: Array, centred: Array, noise_weights: Array, found: Array) -> float:
-    """Logarithm, with that of the priors, the mean of all columns, as what they tell is mostly the same.
+    """Return the log likelihood with the log priors, as the mean over all columns, which mostly agree.
 
-    The variance of the values is the likeliest one, which has a formula.
+    The variance of the values is the most likely one, which has a closed form.
     """
     covariance = _correlation(np.tensordot(1.0 / found[:-1] ** 2, distances, axes=1))
     covariance[np.diag_indices_from(covariance)] += found[-1] * noise_weights + _JITTER
@@ -123,7 +126,7 @@ def _likelihood(distances: Array, centred: Array, noise_weights: Array, found: A
 
 
 def _climb(likelihood: Callable[[Array], float], start: Array) -> Array:
-    """Changes one number after the other as long as that helps."""
+    """Maximize the likelihood: change one number after another while that helps."""
     best, most = start, likelihood(start)
     for factor in _FACTORS:
         for index in range(len(start)):

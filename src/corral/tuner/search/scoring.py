@@ -1,4 +1,4 @@
-"""How good a candidate is, from what was measured: one number for each objective, lower is better.
+"""Computes the scores of a candidate from its measurements: one number per objective, lower is better.
 
 The arrays of metrics have the load levels on their last axis, and any axes before it: one candidate is `(levels,)`.
 """
@@ -18,15 +18,15 @@ Array = NDArray[np.float64]
 
 STEEPNESS = 0.1
 EXPONENT_LIMIT = 300.0
-"""So that the penalty for a limit that is missed by far stays a number."""
+"""Limits the exponent, so that the penalty for a large excess stays finite."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceLimit:
-    """A service level that the metric must keep, at most `threshold_s`.
+    """A service level: the metric must be at most `threshold_s`.
 
     Attributes:
-        weight: of the penalty where it is exceeded.
+        weight: the weight of the penalty for an excess.
         hard_fail: a level that exceeds it by more than `fail_ratio` of the threshold has failed.
     """
 
@@ -39,10 +39,11 @@ class ServiceLimit:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Scores of candidates.
+    """Computes the scores of candidates.
 
-    A limit exceeded by the ratio r costs `weight * (exp(r / steepness) - 1)` of the base score's amount, so that the
-    score is continuous at the limit. `compatible` leaves out the -1, and the score jumps there by `weight`.
+    A limit exceeded by the ratio r adds a penalty of `weight * (exp(r / steepness) - 1)` times the absolute base score.
+    So the score is continuous at the limit. With `compatible` the -1 is left out, and the score jumps there by
+    `weight`.
     """
 
     objectives: tuple[Objective, ...]
@@ -51,16 +52,17 @@ class Scoring:
     compatible: bool = False
 
     def metrics(self, measured: Iterable[str]) -> tuple[str, ...] | None:
-        """The metrics that the scores are made of, given the names that were measured; None if one is missing."""
+        """Return the metrics that the scores need, given the names of the measured ones; None if one is missing."""
         names = set(measured)
         base = [next((metric for metric in one.metrics if metric in names), None) for one in self.objectives]
         found = [*base, *(limit.metric if limit.metric in names else None for limit in self.limits)]
         return None if None in found else tuple(dict.fromkeys(metric for metric in found if metric is not None))
 
     def scores(self, metrics: Mapping[str, Array]) -> Array:
-        """`(..., objectives)`: the scores of metrics of shape `(..., levels)`. The names are those of `self.metrics`.
+        """Return `(..., objectives)`: the scores of metrics of shape `(..., levels)`. The names are those of
+        `self.metrics`.
 
-        Levels where a limit was missed so far that they failed do not count, unless all failed.
+        Levels that failed by a hard limit do not count, unless all failed.
         """
         failed = self._failed(metrics)
         counts = ~failed | failed.all(axis=-1, keepdims=True)
@@ -73,11 +75,13 @@ class Scoring:
         return np.stack(found, axis=-1)
 
     def violated(self, metrics: Mapping[str, Array]) -> NDArray[np.bool_]:
-        """`(...)`: whether each level missed a hard limit, so that the candidate has failed (`slo_violation`)."""
+        """Return `(...)`: whether every level exceeded a hard limit, so that the candidate has failed
+        (`slo_violation`).
+        """
         return np.asarray(self._failed(metrics).all(axis=-1))
 
     def of_readings(self, readings: Sequence[LevelReading]) -> tuple[float, ...] | None:
-        """The scores of one candidate. None where a metric is missing, or where it failed by a limit."""
+        """Return the scores of one candidate, None if a metric is missing or the candidate failed by a limit."""
         metrics = self.arrays(readings)
         if metrics is None or self.violated(metrics):
             return None
@@ -85,7 +89,7 @@ class Scoring:
         return tuple(map(float, scores)) if np.isfinite(scores).all() else None
 
     def arrays(self, readings: Sequence[LevelReading]) -> dict[str, Array] | None:
-        """What was measured as arrays `(levels,)` by name; None if a metric is missing or no number."""
+        """Return the measurements as arrays `(levels,)` by name, None if a metric is missing or not finite."""
         if not readings:
             return None
         names = self.metrics(set[str].intersection(*(set(reading.metrics) for reading in readings)))
@@ -114,17 +118,17 @@ def _excess_ratio(limit: ServiceLimit, values: Array) -> Array:
 
 
 def failure_score(failure: TrialFailure) -> float:
-    """What a failed candidate counts as where a number is needed: the earlier it failed, the worse."""
+    """Return the score of a failed candidate, for methods that need a number: the earlier the failure, the worse."""
     by_time = ((0.2, 1000.0), (0.6, 500.0), (0.95, 200.0))
     base = next((score for ratio, score in by_time if failure.timeout_ratio < ratio), 100.0)
     return base * {FailedStep.DEPLOY: 1.2, FailedStep.MEMORY: 1.5, FailedStep.CONNECTION: 0.8}.get(failure.step, 1.0)
 
 
 def read_scoring(task: Mapping[str, Any]) -> Scoring:
-    """The objectives of `optimization` and the limits of `slo`.
+    """Return the objectives of `optimization` and the limits of `slo`.
 
     Raises:
-        Refused: with the names that would be known, or the numbers that would be accepted.
+        Refused: with the known names or the accepted numbers.
     """
     optimization, slo = task.get("optimization") or {}, task.get("slo") or {}
     given = optimization.get("objective", Objective.LATENCY)

@@ -1,6 +1,6 @@
-"""The search of one task: hands out candidates, says how long each is measured, and knows the best.
+"""The search of one task: returns candidates, decides how long each is measured, and knows the best.
 
-All that it knows is its trials, so a search made of the trials of an earlier one goes on where that was.
+Its whole state is its trials. So a search created from the trials of an earlier one continues there.
 """
 
 from collections.abc import Iterable
@@ -13,17 +13,19 @@ from corral.tuner.search.trial import Candidate, Finished, Later, LoadLevel, Tri
 
 
 class CandidateChooser(Protocol):
-    """Chooses candidates. It keeps nothing: the same trials give the same answer."""
+    """Chooses candidates. It has no state that matters: the same trials give the same answer."""
 
     def choose(self, trials: tuple[Trial, ...]) -> Parameters | None:
-        """What to try next, given all trials so far by number; None if nothing more is worth trying."""
+        """Return the next combination to try, given all trials so far by number; None if nothing more is worth
+        trying.
+        """
 
     def next_level(self, trial: Trial, trials: tuple[Trial, ...]) -> LoadLevel | None:
-        """What to measure next of a candidate that runs; None if it is known well enough."""
+        """Return the next level to measure of a running candidate, None if it is known well enough."""
 
 
 class Search:
-    """Asks a strategy. Not for several threads at once."""
+    """The search, which asks a strategy. Not thread-safe."""
 
     def __init__(self, problem: Problem, trials: Iterable[Trial] = ()) -> None:
         self._problem = problem
@@ -32,11 +34,11 @@ class Search:
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """All candidates that were handed out, by number."""
+        """All candidates that were returned, by number."""
         return tuple(self._trials[number] for number in sorted(self._trials))
 
     def ask(self) -> Candidate | Later | Finished:
-        """The next candidate. It is running from now on, until it is told as ended."""
+        """Return the next candidate. It counts as running until `tell` reports its end."""
         trials = self.trials
         running = sum(not trial.ended for trial in trials)
         if len(trials) >= self._problem.max_iterations:
@@ -51,19 +53,21 @@ class Search:
         return Candidate(number, parameters)
 
     def next_level(self, number: int) -> LoadLevel | None:
-        """What to measure next of this running candidate; None if it is known well enough, or is unlikely to win."""
+        """Return the next level of this running candidate, None if it is known well enough or unlikely to win."""
         return self._chooser.next_level(self._trials[number], self.trials)
 
     def tell(self, trial: Trial) -> None:
-        """What is known of a candidate now, in place of what was known: a reading more, its end, its failure."""
+        """Replace the record of a candidate: with one more reading, its end, or its failure."""
         self._trials[trial.number] = trial
 
     def scores(self, number: int) -> tuple[float, ...] | None:
-        """One for each objective, lower is better. None for one that failed or was not measured at every level."""
+        """Return one score per objective, lower is better; None if it failed or was not measured at every level."""
         return self._problem.scores(self._trials[number])
 
     def best(self) -> tuple[Trial, ...]:
-        """The best one; for several objectives the Pareto front, none of which is beaten by another in all."""
+        """Return the best candidate; with several objectives the Pareto front, in which no candidate dominates
+        another.
+        """
         scored = [(scores, trial) for trial in self.trials if (scores := self._problem.scores(trial))]
         kept = not_beaten([scores for scores, _ in scored])
         found = [scored[index][1] for index in kept]
@@ -75,7 +79,9 @@ class Search:
 
 
 def _chooser(problem: Problem) -> CandidateChooser:
-    """Modules are loaded as they are needed: Optuna takes a second, and need not be installed for other strategies."""
+    """Return the strategy. Modules are imported as needed: Optuna takes a second, and other strategies do not need
+    it.
+    """
     match problem.strategy:
         case SearchStrategy.GRID:
             from corral.tuner.search.grid_search import GridSearch

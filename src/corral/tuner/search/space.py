@@ -1,4 +1,4 @@
-"""What can be tried: named parameters with their values, and the combinations of these."""
+"""The search space: named parameters with their values, and their combinations."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ Row = tuple[Value, ...]
 """The values alone, in the order of the parameters."""
 
 RANGE_STEPS = 33
-"""Where a search needs steps, it takes so many of a range: 3 % of it each."""
+"""The number of steps into which a search divides a range: 3 % of it each."""
 
 PARALLEL_FIELDS = (
     *("tp", "pp", "dp", "cp", "dcp", "enable_expert_parallel"),
@@ -37,12 +37,12 @@ class ListedParameter:
 
     @property
     def steps(self) -> tuple[Value, ...]:
-        """All values; numbers in ascending order, so that neighbours are alike."""
+        """All values; numbers in ascending order, so that neighbours are similar."""
         return tuple(sorted(self.values)) if self.ordered else self.values
 
     @property
     def ordered(self) -> bool:
-        """Whether the values are numbers, so that a larger one means more of something."""
+        """Whether the values are numbers, so that their order has a meaning."""
         return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
 
     def draw(self, random: Random) -> Value:
@@ -51,7 +51,9 @@ class ListedParameter:
 
 @dataclass(frozen=True, slots=True)
 class RangeParameter:
-    """A parameter with every number from `low` to `high`; evenly by logarithm if `log`, integers alone if `whole`."""
+    """A parameter with every number from `low` to `high`; uniform in the logarithm if `log`, only integers if
+    `whole`.
+    """
 
     name: str
     low: float
@@ -63,7 +65,7 @@ class RangeParameter:
 
     @property
     def steps(self) -> tuple[Value, ...]:
-        """Values over the range in ascending order: all if they are few, else `RANGE_STEPS` of them."""
+        """Values over the range in ascending order: all if they are few, otherwise `RANGE_STEPS` of them."""
         if self.whole and self.high - self.low < RANGE_STEPS:
             return tuple(range(int(self.low), int(self.high) + 1))
         found = [self._at(step / (RANGE_STEPS - 1)) for step in range(RANGE_STEPS)]
@@ -94,18 +96,18 @@ class Space:
 
     @cached_property
     def steps(self) -> tuple[tuple[Value, ...], ...]:
-        """The values of each parameter, where a range has `RANGE_STEPS` at most."""
+        """The values of each parameter; at most `RANGE_STEPS` for a range."""
         return tuple(parameter.steps for parameter in self.parameters)
 
     @property
     def size(self) -> int | None:
-        """How many combinations there are; None where a parameter is a range of real numbers, and beyond 64 bits."""
+        """The number of combinations; None with a range of real numbers, and beyond 64 bits."""
         counts = [_count(parameter) for parameter in self.parameters]
         size = prod(count or 0 for count in counts)
         return None if None in counts or size >= 1 << 63 else size
 
     def grid(self) -> Iterator[Parameters]:
-        """Every combination of listed values, in the order in which they were written; none is kept in memory."""
+        """Yield every combination of listed values, in the order in which they were written; none is kept in memory."""
         values = [parameter.values for parameter in self.parameters if isinstance(parameter, ListedParameter)]
         for index in range(prod(map(len, values))):
             yield self.named(_digits(values, index))
@@ -114,18 +116,18 @@ class Space:
         return {parameter.name: value for parameter, value in zip(self.parameters, values, strict=True)}
 
     def draw(self, random: Random) -> Parameters:
-        """A combination, each value as likely as any other of its parameter."""
+        """Return a random combination; each value of a parameter is equally likely."""
         return self.named([parameter.draw(random) for parameter in self.parameters])
 
     def has(self, parameters: Parameters) -> bool:
-        """Whether this is one of the combinations."""
+        """Return whether this is one of the combinations."""
         return list(parameters) == [parameter.name for parameter in self.parameters] and all(
             _has(parameter, parameters[parameter.name]) for parameter in self.parameters
         )
 
 
 def row_of(parameters: Parameters) -> Row:
-    """What tells a combination from others."""
+    """Return the values of a combination, which identify it."""
     return tuple(parameters.values())
 
 
@@ -150,7 +152,7 @@ def _digits(values: Sequence[Sequence[Value]], index: int) -> list[Value]:
 
 
 def read_space(task: Mapping[str, Any]) -> Space:
-    """The space of a task: its `parameters`, `parallel_config` and `quant_config`, in this order.
+    """Return the space of a task: its `parameters`, `parallel_config` and `quant_config`, in this order.
 
     Raises:
         Refused: a value is no list and no range, or nothing is left to try.

@@ -1,4 +1,4 @@
-"""How likely a combination is to start, learned from those that did and those that did not."""
+"""Estimates the probability that a combination starts, from earlier starts and failures."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -14,13 +14,13 @@ from corral.tuner.search.trial import Trial
 LEAST_DEVIATION = 0.1
 
 BY_CHANCE = 2
-"""So many failures of a pair of values may have other reasons."""
+"""This many failures of a pair of values may have other reasons."""
 
 
 class StartChance:
-    """The lesser of two chances: by what is near, and by the pair of values that failed most.
+    """The lower of two probabilities: by similar combinations, and by the pair of values that failed most.
 
-    What is near tells of limits of memory. A pair tells of values that do not go together, however far apart they are.
+    Similar combinations show limits of memory. A pair shows values that do not work together, at any distance.
     """
 
     def __init__(self, encoding: Encoding) -> None:
@@ -28,7 +28,7 @@ class StartChance:
         self._learned: tuple[tuple[int, ...], Lengths] | None = None
 
     def of_candidates(self, trials: tuple[Trial, ...], candidates: Points) -> Array:
-        """`(candidates,)`. Without failures, all run."""
+        """Return `(candidates,)`: the probabilities; 1 for all if nothing has failed."""
         told = [trial for trial in trials if trial.failure is not None or trial.readings]
         if all(trial.failure is None for trial in told):
             return np.ones(len(candidates.values))
@@ -55,7 +55,7 @@ def _signs(trials: Sequence[Trial]) -> Array:
 
 
 def _by_pairs(points: Points, ran: NDArray[np.bool_], candidates: Points) -> Array:
-    """The least over all pairs of values: 1 where a candidate with both ran, less the more of them failed."""
+    """Return the minimum over all pairs of values: 1 if a candidate with both ran, lower the more of them failed."""
     same = (candidates.values[:, None, :] == points.values[None, :, :]).astype(np.float32)
     counted = np.stack([ran, ~ran], axis=1).astype(np.float32)
     least = np.ones(len(candidates.values))

@@ -1,7 +1,7 @@
-"""A model of all candidates, learned from the readings of a few: what each would score, and how sure that is.
+"""A model of all candidates, learned from the readings of a few: it predicts scores with their uncertainty.
 
-Each metric that scores are made of has a process of its own for each load, over the parameters, on logarithms. So what
-is like a candidate tells something of it, and a limit is as sharp as its formula has it.
+Each metric of the scores has a Gaussian process of its own for each load, over the parameters, on logarithms. So
+similar candidates inform each other. The limits are not learned but computed by their formula, and stay sharp.
 """
 
 from collections.abc import Sequence
@@ -15,29 +15,29 @@ from corral.tuner.search.space import Parameters, Row, Value, row_of
 from corral.tuner.search.trial import Trial
 
 SAMPLES = 48
-"""So many cases are drawn of what a candidate may score."""
+"""The number of samples that are drawn of a candidate's possible scores."""
 
 SURE_OF_BIAS = 4
-"""After so many candidates that had both, half of how short readings differ from long ones is believed."""
+"""After this many candidates with short and long readings, half of the measured difference is corrected."""
 
 DOUBT = 0.5
-"""A doubted model has these parts of the lengths."""
+"""A doubted model multiplies the lengths by this factor."""
 
 RELEARN = 1.15
-"""Lengths are learned anew when there are so many times as many candidates."""
+"""Lengths are learned again when the number of candidates has grown by this factor."""
 
 _SEED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedReadings:
-    """Readings as numbers.
+    """Readings as arrays.
 
     Attributes:
-        parameters: the candidates that were measured at all loads, by their first trial.
-        points: where they are, `(candidates, parameters)`.
-        metrics: by name the logarithms, `(candidates, levels)`.
-        noise_weights: 1 for a candidate that was measured once in whole, more for a shorter measurement.
+        parameters: the candidates that were measured at all loads, in order of their first trial.
+        points: their coordinates, `(candidates, parameters)`.
+        metrics: the logarithms by name, `(candidates, levels)`.
+        noise_weights: 1 for a candidate that was measured once completely, more for a shorter measurement.
     """
 
     parameters: list[Parameters]
@@ -47,7 +47,7 @@ class ObservedReadings:
 
 
 class Encoding:
-    """Turns parameters into points. A number of a list is known by its place among them."""
+    """Converts parameters to points. A value of a list is encoded by its position among the steps."""
 
     def __init__(self, problem: Problem) -> None:
         self._parameters = problem.space.parameters
@@ -58,7 +58,7 @@ class Encoding:
         self._ordered = tuple(parameter.ordered for parameter in self._parameters)
 
     def points(self, several: Sequence[Parameters]) -> Points:
-        """`(candidates, parameters)`, from 0 to 1 where a parameter is ordered."""
+        """Return `(candidates, parameters)`, from 0 to 1 for an ordered parameter."""
         rows = [self._candidate(parameters) for parameters in several]
         return Points(np.array(rows).reshape(len(rows), len(self._parameters)), self._ordered)
 
@@ -77,7 +77,7 @@ def _place(places: dict[Value, float], value: Value) -> float:
 
 
 def observe(problem: Problem, encoding: Encoding, trials: Sequence[Trial]) -> ObservedReadings | None:
-    """All readings of these trials; None where none of them was measured at all loads, by a probe at least."""
+    """Return all readings of these trials, None if none of them was measured at all loads, at least by a probe."""
     readings = [(trial, reading) for trial in trials for reading in trial.readings]
     readings = [one for one in readings if problem.scoring.arrays([one[1]]) is not None]
     arrays = problem.scoring.arrays([reading for _, reading in readings])
@@ -108,7 +108,10 @@ def observe(problem: Problem, encoding: Encoding, trials: Sequence[Trial]) -> Ob
 
 
 def _without_bias(totals: Array, minutes: Array) -> Array:
-    """`(candidates, levels)`: means by minutes, the short readings corrected: a server may do otherwise at first."""
+    """Return `(candidates, levels)`: means weighted by minutes, with the bias of short readings corrected.
+
+    A server may behave differently in its first minutes.
+    """
     both = (minutes > 0).all(axis=0)
     short, long = totals / np.maximum(minutes, 1e-12)
     bias = float((long - short)[both].sum()) / (float(both.sum()) + SURE_OF_BIAS * minutes.shape[2])
@@ -117,7 +120,7 @@ def _without_bias(totals: Array, minutes: Array) -> Array:
 
 
 class Surrogate:
-    """The model of what was observed, by lengths that were learned of each metric."""
+    """The model of observed readings, with learned lengths for each metric."""
 
     def __init__(self, problem: Problem, observed: ObservedReadings, lengths: dict[str, Lengths]) -> None:
         self._problem, self._observed, self._lengths = problem, observed, lengths
@@ -127,7 +130,7 @@ class Surrogate:
         }
 
     def believing(self, points: Points) -> "Surrogate":
-        """As if these had been measured, with what is expected of them: what is being measured is known soon."""
+        """Return the model that also has the expected results of these points: their measurements are running."""
         observed = self._observed
         metrics = {
             name: np.vstack([values, self._processes[name].predict(points)[0]])
@@ -139,7 +142,7 @@ class Surrogate:
         return Surrogate(self._problem, believed, self._lengths)
 
     def doubted(self) -> "Surrogate":
-        """As if all changed sooner from place to place than was learned."""
+        """Return the model with shorter lengths, as if scores changed faster between points."""
         lengths = {
             name: replace(one, of_columns=tuple(length * DOUBT for length in one.of_columns))
             for name, one in self._lengths.items()
@@ -147,29 +150,30 @@ class Surrogate:
         return Surrogate(self._problem, self._observed, lengths)
 
     def scores(self, candidates: Points) -> Array:
-        """`(samples, candidates, objectives)`: what each candidate may score."""
+        """Return `(samples, candidates, objectives)`: possible scores of each candidate."""
         normal = np.random.default_rng(_SEED).standard_normal((SAMPLES // 2, len(self._processes)))
         normal = np.concatenate([normal, -normal])
         sampled = {}
         for (name, process), drawn in zip(self._processes.items(), normal.T, strict=True):
             mean, deviation = process.predict(candidates)
-            # One number for all levels: what is better than expected at one of them mostly is so at the others.
+            # One number is drawn for all levels: a candidate that is better than expected at one is mostly so at the
+            # others.
             sampled[name] = np.exp(np.minimum(mean + deviation * drawn[:, None, None], 100.0))
         return self._problem.scoring.scores(sampled)
 
     def expected(self, candidates: Points) -> Array:
-        """`(candidates, objectives)`: the scores of the likeliest metrics."""
+        """Return `(candidates, objectives)`: the scores of the most likely metrics."""
         logs = {name: process.predict(candidates)[0] for name, process in self._processes.items()}
         return self._problem.scoring.scores({name: np.exp(np.minimum(one, 100.0)) for name, one in logs.items()})
 
 
 def learn_lengths(observed: ObservedReadings) -> dict[str, Lengths]:
-    """Of each metric by its name."""
+    """Return the learned lengths of each metric by its name."""
     return {name: learn(observed.points, values, observed.noise_weights) for name, values in observed.metrics.items()}
 
 
 def learned_from(trials: Sequence[Trial]) -> Sequence[Trial]:
-    """The first ones, as many as were there when lengths were last to be learned."""
+    """Return the first trials: as many as there were when the lengths were last due to be learned."""
     found = min(len(trials), 1)
     while (following := max(found + 1, round(found * RELEARN))) <= len(trials):
         found = following

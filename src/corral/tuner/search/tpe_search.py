@@ -1,6 +1,6 @@
-"""Tree-structured Parzen estimators, by Optuna (the extra `tuner`).
+"""The strategy with tree-structured Parzen estimators of Optuna (the extra `tuner`).
 
-The study is made anew of the trials each time, so it has nothing that they do not have.
+The study is rebuilt from the trials each time, so it has no state of its own.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,13 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 ASKS = 20
-"""It may propose what was tried before: so often it is asked, then a combination is drawn."""
+"""Optuna may propose tried combinations. After this many proposals a combination is drawn."""
 
 
 class TpeSearch:
-    """The first `n_initial_random` candidates are drawn. What failed counts as bad, so that it is not tried again."""
+    """The first `n_initial_random` candidates are drawn. A failed candidate gets a bad score, so that it is not
+    tried again.
+    """
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
@@ -48,7 +50,7 @@ class TpeSearch:
         return self._problem.next_level_in_turn(trial)
 
     def _study(self, trials: tuple[Trial, ...], seed: int) -> optuna.Study:
-        # Trials that were drawn are in the study as any others, so the sampler itself need not draw any.
+        # The drawn trials are part of the study, so the sampler itself need not draw any.
         sampler = optuna.samplers.TPESampler(n_startup_trials=0, seed=seed)
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -80,7 +82,9 @@ class TpeSearch:
 
 
 def _distribution(parameter: Parameter) -> BaseDistribution:
-    """Numbers of a list are known by their place in ascending order, so that neighbours are alike to the sampler."""
+    """Return the distribution of a parameter. Listed numbers are encoded by their rank, so that neighbours are
+    similar.
+    """
     if isinstance(parameter, ListedParameter):
         places = len(parameter.values)
         return IntDistribution(0, places - 1) if parameter.ordered else CategoricalDistribution(tuple(range(places)))

@@ -1,4 +1,4 @@
-"""What passes between a search and the tuner that tries its candidates."""
+"""The data exchanged between a search and the tuner that tries its candidates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from corral.tuner.search.space import Parameters
 
 @dataclass(frozen=True, slots=True)
 class LoadLevel:
-    """A traffic scenario at a number of requests at a time, for so many minutes."""
+    """A traffic scenario with `concurrency` requests at a time, for `minutes`."""
 
     scenario: str
     concurrency: int
@@ -18,14 +18,14 @@ class LoadLevel:
 
 @dataclass(frozen=True, slots=True)
 class LevelReading:
-    """What was measured at one load level, by the names of the metrics of an experiment (`mean_ttft`, in seconds)."""
+    """The measurements at one load level, by the names of an experiment's metrics (`mean_ttft`, in seconds)."""
 
     level: LoadLevel
     metrics: Mapping[str, float]
 
 
 class FailedStep(StrEnum):
-    """What a candidate failed at."""
+    """The step at which a candidate failed."""
 
     DEPLOY = "deploy"
     MEMORY = "memory"
@@ -35,7 +35,7 @@ class FailedStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrialFailure:
-    """A candidate could not be measured. `timeout_ratio` is the part of its time that had gone by then, 0 to 1."""
+    """A candidate could not be measured. `timeout_ratio` is the part of its time that had passed by then, 0 to 1."""
 
     step: FailedStep
     timeout_ratio: float = 0.0
@@ -43,13 +43,13 @@ class TrialFailure:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate that was handed out, and what is known of it by now.
+    """A candidate that was returned, and its results so far.
 
     Attributes:
         number: counts the candidates of a task from 1.
-        readings: in the order in which they were measured; a short probe is one of them.
-        ended: nothing more will be measured. One that ended before all levels were measured was stopped early.
-        failure: why it could not be measured; None if it could.
+        readings: in order of measurement, including a short probe.
+        ended: nothing more will be measured. A trial that ended before all levels were measured was stopped early.
+        failure: why it could not be measured, None if it could.
     """
 
     number: int
@@ -61,7 +61,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Try this one: deploy it, then measure what `Search.next_level` says."""
+    """A combination to try: deploy it, then measure the levels of `Search.next_level`."""
 
     number: int
     parameters: Parameters
@@ -69,7 +69,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """Nothing to try before one of the running candidates has ended."""
+    """Nothing can be tried before one of the running candidates has ended."""
 
     why: str
 

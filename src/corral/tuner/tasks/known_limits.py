@@ -1,4 +1,4 @@
-"""What is known not to run before it is tried: by the files of the model, and the memory of the site's GPUs."""
+"""Finds combinations that cannot run before they are tried: by the model's files, and the memory of the site's GPUs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ _AUTO = (None, "auto")
 
 
 def local_model(config: TuningSpec, env: Mapping[str, str]) -> LocalModel | None:
-    """The model of a task where its files are on this machine, None where they are not or are not understood."""
+    """Return the model of a task if its files are on this machine and can be read, None otherwise."""
     try:
         return find_model(config.model.id_or_path, {**env, **config.env}, Path("/"))
     except Refused:
@@ -29,7 +29,7 @@ def local_model(config: TuningSpec, env: Mapping[str, str]) -> LocalModel | None
 
 
 def why_not(engine: InferenceEngine, model: LocalModel | None, devices: Sequence[DeviceRow]) -> WhyNot:
-    """Says why a combination cannot run; None for one that may, or of which too little is known."""
+    """Return a function that returns why a combination cannot run, None if it may run or too little is known."""
     memory_mib = _largest_mib(devices)
 
     def limit(parameters: Mapping[str, Any]) -> str | None:
@@ -43,7 +43,7 @@ def why_not(engine: InferenceEngine, model: LocalModel | None, devices: Sequence
 
 
 def _largest_mib(devices: Sequence[DeviceRow]) -> int | None:
-    """The memory of the largest GPU, None where that of one is not known."""
+    """Return the memory of the largest GPU in MiB, None if the memory of one is not known."""
     sizes = [device.memory_total_mib for device in devices if device.parent is None]
     known = [size for size in sizes if size is not None]
     return max(known) if known and len(known) == len(sizes) else None
@@ -67,7 +67,7 @@ def _memory(model: LocalModel, options: Mapping[str, Any], memory_mib: int | Non
         dtype=None if dtype in _AUTO else str(dtype),
         quantization=None if quantization in _AUTO else str(quantization),
     )
-    # The weights alone: working space goes by settings that are tuned.
+    # Only the weights count: the working memory depends on tuned settings.
     need_mib = estimate_local(model, setup).weights_mib
     if need_mib <= memory_mib:
         return None

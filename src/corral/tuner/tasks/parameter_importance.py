@@ -1,13 +1,13 @@
-"""How much each parameter says of how good an experiment was. Pure; a plain formula, so that it needs no numpy.
+"""Computes how much each parameter explains of the experiments' scores. Pure; it needs no numpy.
 
-The experiments are ranked by their score, so that one that was far off counts no more than any other that was worst.
-Of the variance of the ranks, the part that lies between the values of a parameter is what it says alone: epsilon
-squared of a one-way analysis of variance (Kelley 1935), at least 0:
+The experiments are ranked by score, so that an extreme score counts no more than any other worst one. The importance of
+a parameter is the part of the ranks' variance between the groups of its values: epsilon squared of a one-way analysis
+of variance (Kelley 1935), at least 0:
 
     (between - (groups - 1) x within / (n - groups)) / total
 
-For a parameter that does nothing it is 0 in expectation, also where each value was tried only a few times. What
-parameters do only together is in none of them, so the parts of all need not come to 1.
+A parameter without effect has 0 in expectation, even if each value was tried only a few times. Joint effects of several
+parameters are not included, so the sum of all need not be 1.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -16,11 +16,11 @@ from typing import Any
 from corral.core.model.answers.tuning_findings import ParameterImportance
 
 MOST_GROUPS = 8
-"""Numbers with more values than this are put together, neighbours first, in groups of about the same size."""
+"""A parameter with more numbers is divided into this many groups of adjacent values, of about the same size."""
 
 
 def importances(measured: Sequence[tuple[Mapping[str, Any], float]]) -> tuple[ParameterImportance, ...]:
-    """Of each parameter with several values in `measured` (parameters, score), the most important first."""
+    """Return the importance of each parameter with several values in `measured` (parameters, score), largest first."""
     names = dict.fromkeys(name for parameters, _ in measured for name in parameters)
     ranks = _ranks([score for _, score in measured])
     found = [_importance(name, [parameters.get(name) for parameters, _ in measured], ranks) for name in names]
@@ -37,7 +37,7 @@ def _importance(name: str, values: Sequence[Any], ranks: Sequence[float]) -> Par
 
 
 def _epsilon_squared(groups: Sequence[Sequence[float]]) -> float | None:
-    """None where every group has one member, or nothing differs."""
+    """Return epsilon squared, None if every group has one member, or all ranks are equal."""
     count = sum(map(len, groups))
     mean = sum(map(sum, groups)) / max(count, 1)
     total = sum((rank - mean) ** 2 for group in groups for rank in group)
@@ -49,7 +49,7 @@ def _epsilon_squared(groups: Sequence[Sequence[float]]) -> float | None:
 
 
 def _ranks(scores: Sequence[float]) -> list[float]:
-    """From 0; equal scores have the mean of their ranks."""
+    """Return the ranks from 0; equal scores get the mean of their ranks."""
     order = sorted(range(len(scores)), key=scores.__getitem__)
     ranks = [0.0] * len(scores)
     first = 0
@@ -73,5 +73,7 @@ def _groups(values: Sequence[Any]) -> list[Hashable]:
 
 
 def _key(value: Any) -> Hashable:
-    """1 and true are equal, and mean two things; what is no plain value counts by how it is written."""
+    """Return a key for grouping. 1 and true are equal but differ in meaning; values that cannot be hashed count by
+    their text.
+    """
     return (type(value).__name__, value if isinstance(value, Hashable) else repr(value))

@@ -1,4 +1,4 @@
-"""Whether a task makes sense: its space, objective, limits, traffic and inference server, before it is written down."""
+"""Checks a task before it is stored: its space, objective, limits, traffic and inference server."""
 
 from dataclasses import replace
 
@@ -9,13 +9,13 @@ from corral.tuner.measuring.generators import choose_generator
 
 
 def check_task(spec: TuningSpec) -> tuple[str, ...]:
-    """What its user should know. Raises Refused, naming the field and what would be accepted."""
-    # It needs numpy, which a server that has no tasks does without.
+    """Return notes for the user. Raises Refused, naming the field and the accepted values."""
+    # It needs numpy, which a server without tasks does not load.
     from corral.tuner.tasks.task_problem import problem_of
 
     engine = engine_of(spec)
     MODES[spec.deployment_mode].check(spec, engine)
-    # Whether the model's directory has a tokenizer is for its user's process to see.
+    # Only the user's process can see whether the model's directory has a tokenizer.
     tokenizer = spec.benchmark.model_tokenizer or spec.model.id_or_path
     choose_generator(replace(spec.benchmark, model_tokenizer=tokenizer))
     return problem_of(spec, engine).notes

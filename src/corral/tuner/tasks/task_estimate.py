@@ -1,4 +1,4 @@
-"""What a task takes at most: experiments, GPUs, and the time to measure. Pure."""
+"""Estimates the most that a task needs: experiments, GPUs, and measuring time. Pure."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -15,11 +15,11 @@ from corral.tuner.tasks.task_check import check_task
 from corral.tuner.tasks.task_problem import problem_of
 
 LOOKED_AT = 2_000
-"""So many combinations are sized, each or drawn from all; the others are taken to be like them."""
+"""The most combinations whose GPUs are counted; the others are assumed to be similar."""
 
 
 def estimate(spec: TuningSpec, node_gpus: tuple[int, ...]) -> TaskEstimate:
-    """What a task takes on nodes with so many GPUs each. Raises Refused."""
+    """Return the estimate of a task on nodes with these numbers of GPUs. Raises Refused."""
     noted = check_task(spec)
     problem = problem_of(spec, engine_of(spec))
     model = spec.model.id_or_path

@@ -1,4 +1,4 @@
-"""What a task has found, to be taken elsewhere: a table of all experiments, and how to serve so. Pure."""
+"""Exports the results of a task: a table of all experiments, and the best way to serve the model. Pure."""
 
 import csv
 import re
@@ -23,7 +23,7 @@ _OME_PORT = "8080"
 
 
 def experiments_csv(detail: TaskDetail, summaries: Sequence[ExperimentSummary]) -> str:
-    """A line for each experiment: what it was, its parameters, what was measured."""
+    """Return a CSV line for each experiment: its state, its parameters, its measurements."""
     parameters = dict.fromkeys(name for one in summaries for name in one.parameters)
     figures = dict.fromkeys(name for one in summaries for name in one.figures)
     text = StringIO()
@@ -42,7 +42,7 @@ def experiments_csv(detail: TaskDetail, summaries: Sequence[ExperimentSummary]) 
 
 
 def winner_yaml(detail: TaskDetail, best: ExperimentRow) -> str:
-    """The best experiment, with what it was measured under and how to serve so."""
+    """Return the best experiment with its traffic and its serving command, as YAML."""
     found: dict[str, Any] = {
         "task": {"id": detail.task.id, "name": detail.config.task_name, "objective": detail.task.objective},
         "model": detail.config.model.id_or_path,
@@ -62,17 +62,19 @@ def winner_yaml(detail: TaskDetail, best: ExperimentRow) -> str:
 
 
 def submit_line(detail: TaskDetail, best: ExperimentRow) -> str:
-    """The command that submits a job which serves so; of a model service, the one that deploys it."""
+    """Return the command that submits a serving job with the best parameters; for a model service, the one that
+    deploys it.
+    """
     if not serving_command(detail, best).startswith("corral run "):
         return f"{serving_command(detail, best)}\n"
     return f"corral submit {serving_command(detail, best).removeprefix('corral run ')}\n"
 
 
 def ome_manifest(detail: TaskDetail, best: ExperimentRow) -> str:
-    """An InferenceService of OME that serves so.
+    """Return an InferenceService of OME with the best parameters, as YAML.
 
-    Its command and arguments are whole, since OME puts them in the place of the runtime's own. OME sets $(MODEL_PATH).
-    Raises Refused where the engine of a runtime is not known.
+    Its command and arguments are complete, because OME replaces the runtime's own by them. OME sets $(MODEL_PATH).
+    Raises Refused if the engine of a runtime is not known.
     """
     model, engine = detail.config.model, engine_of(detail.config)
     if not engine.program:
@@ -107,7 +109,7 @@ WINNERS: Mapping[str, Callable[[TaskDetail, ExperimentRow], str]] = {
     "submit": submit_line,
     "ome": ome_manifest,
 }
-"""What is made of the best experiment, by the name of the format."""
+"""The functions that export the best experiment, by the name of the format."""
 
 
 def _yaml(value: Mapping[str, Any]) -> str:
@@ -116,11 +118,11 @@ def _yaml(value: Mapping[str, Any]) -> str:
 
 
 def _object_name(text: str) -> str:
-    """The nearest name that an object of Kubernetes can have."""
+    """Return the text, changed to be a valid name of a Kubernetes object."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_MOST_NAME].strip("-")
     return name if name[:1].isalpha() else f"m-{name}".rstrip("-")
 
 
 def _cell(value: Any) -> Any:
-    """Text that a spreadsheet would compute stands behind a quote."""
+    """Put a quote before a text that a spreadsheet would run as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

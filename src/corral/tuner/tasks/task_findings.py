@@ -1,4 +1,4 @@
-"""What the experiments of a task have come to: what mattered, what no other beats, and the best. Pure."""
+"""The findings from a task's experiments: the importance of parameters, the Pareto fronts, and the best. Pure."""
 
 from collections.abc import Sequence
 from math import inf
@@ -10,13 +10,13 @@ from corral.tuner.tasks.task_report import best_of, default_of, figures, gain_in
 
 THROUGHPUT = "mean_total_throughput_per_gpu"
 FRONTS = (("mean_e2e_latency", THROUGHPUT), ("mean_ttft", THROUGHPUT), ("mean_tpot", THROUGHPUT))
-"""Pairs of which the first is to be small and the second large."""
+"""Pairs of figures: the first should be small and the second large."""
 
 
 def best_and_default(
     detail: TaskDetail, summaries: Sequence[ExperimentSummary]
 ) -> tuple[ExperimentSummary | None, ExperimentSummary | None]:
-    """The experiment with the lowest score, and the first with the engine's defaults; None where there is none."""
+    """Return the experiment with the lowest score, and the first with the engine's defaults; None for a missing one."""
     return best_of(summaries), default_of(detail, summaries)
 
 
@@ -26,7 +26,7 @@ def findings(
     best: ExperimentRow | None,
     default: ExperimentRow | None,
 ) -> TaskFindings:
-    """`best` and `default` are those of `best_and_default`, with their metrics."""
+    """Return the findings. `best` and `default` are those of `best_and_default`, with their metrics."""
     measured = scored(summaries)
     found = TaskFindings(
         scored=len(measured),
@@ -48,7 +48,7 @@ def findings(
 
 
 def _front(x: str, y: str, summaries: Sequence[ExperimentSummary]) -> MeasuredFront:
-    """Of two figures one look suffices, in the order of the first: `not_beaten` compares each with all of a front."""
+    """Return the Pareto front of two figures. One pass in the order of the first is faster here than `not_beaten`."""
     measured = [one for one in summaries if one.status == "success" and x in one.figures and y in one.figures]
     measured.sort(key=lambda one: (one.figures[x], -one.figures[y], one.experiment_id))
     front: list[str] = []

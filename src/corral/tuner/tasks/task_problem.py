@@ -1,4 +1,4 @@
-"""A task as the search is to solve it. Pure."""
+"""Converts a task to the problem of a search. Pure."""
 
 from corral.core.model.tuning.tuning_spec import TuningSpec
 from corral.tuner.inference_engine import InferenceEngine
@@ -7,5 +7,5 @@ from corral.wire import to_plain
 
 
 def problem_of(config: TuningSpec, engine: InferenceEngine) -> Problem:
-    """What the search is to solve. Raises Refused."""
+    """Return the problem of a task. Raises Refused."""
     return read_problem(to_plain(config), max_parallel=config.max_parallel, why_not=engine.why_not)

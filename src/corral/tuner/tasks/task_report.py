@@ -1,4 +1,4 @@
-"""What a task has found, for a person: the best parameters, how much better they are, how to serve so. Pure."""
+"""The results of a task for people: the best parameters, their gain, and the command to serve with them. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
@@ -12,7 +12,7 @@ from corral.tuner.search.front import not_beaten
 from corral.tuner.search.objective import Objective
 
 Tried = TypeVar("Tried", ExperimentRow, ExperimentSummary)
-"""An experiment with its metrics, or in short."""
+"""An experiment with its metrics, or its summary."""
 
 _SECONDS = ("mean_ttft", "mean_tpot", "mean_e2e_latency", "p90_e2e_latency", "p99_e2e_latency")
 _RATES = ("mean_output_throughput", "mean_total_throughput", "mean_total_throughput_per_gpu")
@@ -30,7 +30,7 @@ _OBJECTIVES = {objective.value: objective for objective in Objective}
 
 
 class Figure(NamedTuple):
-    """One measured value of the best experiment, and of the default where that was measured."""
+    """One measured value of the best experiment, and of the default if it was measured."""
 
     label: str
     best: str
@@ -38,14 +38,14 @@ class Figure(NamedTuple):
 
 
 def objective_metrics(detail: TaskDetail) -> tuple[str, ...]:
-    """The measured value that each objective of a task goes by, the first one first."""
+    """Return the metric of each objective of a task, in order."""
     given = detail.config.optimization.get("objective")
     names = given if isinstance(given, list | tuple) and given else [given]
     return tuple(_OBJECTIVES.get(str(name), Objective.LATENCY).metrics[0] for name in names)
 
 
 def front_of(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> tuple[ExperimentRow, ...]:
-    """Of several objectives the experiments that no other beats in what was measured, best by the first; else none."""
+    """Return the Pareto front of experiments with several objectives, best by the first; () with one objective."""
     names = objective_metrics(detail)
     if len(names) < 2:
         return ()
@@ -55,38 +55,38 @@ def front_of(detail: TaskDetail, experiments: Sequence[ExperimentRow]) -> tuple[
 
 
 def front_figures(detail: TaskDetail, one: ExperimentRow) -> tuple[str, ...]:
-    """What was measured of an experiment for each objective, for a person."""
+    """Return the measured values of an experiment for each objective, as text."""
     return tuple(_value(name, _numbers(one).get(name)) for name in objective_metrics(detail))
 
 
 def objective_labels(detail: TaskDetail) -> tuple[str, ...]:
-    """What each objective goes by, in words."""
+    """Return the name of each objective's metric, in words."""
     return tuple(_LABELS[name] for name in objective_metrics(detail))
 
 
 def scored(experiments: Sequence[Tried]) -> list[Tried]:
-    """The experiments that were measured whole, and so can be the best."""
+    """Return the completely measured experiments, which can be the best."""
     return [one for one in experiments if one.status == "success" and one.objective_score is not None]
 
 
 def best_of(experiments: Sequence[Tried]) -> Tried | None:
-    """The experiment with the lowest score, None where none has one."""
+    """Return the experiment with the lowest score, None if none has one."""
     return min(scored(experiments), key=lambda one: (one.objective_score or 0.0, one.experiment_id), default=None)
 
 
 def default_of(detail: TaskDetail, experiments: Sequence[Tried]) -> Tried | None:
-    """The experiment with the parameters that the engine has where nothing is said, None where none was measured."""
+    """Return the experiment with the engine's default parameters, None if none was measured."""
     engine = engine_of(detail.config)
     return next((one for one in scored(experiments) if engine.is_default(one.parameters)), None)
 
 
 def parameters_in_words(one: ExperimentRow) -> str:
-    """Such as "tp-size 2, max-num-seqs 16"."""
+    """Return the parameters as text, such as "tp-size 2, max-num-seqs 16"."""
     return ", ".join(f"{name.split('__')[-1]} {value}" for name, value in one.parameters.items())
 
 
 def gain_in_words(detail: TaskDetail, best: ExperimentRow, default: ExperimentRow | None) -> str:
-    """How much better the best is than the default, by what was to become best."""
+    """Return how much better the best is than the default, by the first objective, as text."""
     name = objective_metrics(detail)[0]
     label = _LABELS[name]
     if default is None:
@@ -102,7 +102,7 @@ def gain_in_words(detail: TaskDetail, best: ExperimentRow, default: ExperimentRo
 
 
 def figures(best: ExperimentRow, default: ExperimentRow | None) -> Iterator[Figure]:
-    """What was measured of both."""
+    """Yield the measured values of both."""
     ours, theirs = _numbers(best), _numbers(default)
     for name in (*_RATES, *_SECONDS):
         if name in ours:
@@ -111,7 +111,7 @@ def figures(best: ExperimentRow, default: ExperimentRow | None) -> Iterator[Figu
 
 
 def serving_command(detail: TaskDetail, best: ExperimentRow) -> str:
-    """The shell command that serves the model with the best parameters."""
+    """Return the shell command that serves the model with the best parameters."""
     spec, engine = detail.config, engine_of(detail.config)
     gpus = gpu_estimate(spec.model.id_or_path, best.parameters).gpus
     return MODES[spec.deployment_mode].serving_command(spec, engine, best.parameters, gpus)
@@ -124,7 +124,7 @@ def _value(name: str, value: float | None) -> str:
 
 
 def _numbers(one: ExperimentRow | None) -> Mapping[str, float]:
-    """What was measured, without what is no number: whoever runs a task may write anything there."""
+    """Return the metrics that are numbers: the user of a task may write any values there."""
     metrics = {} if one is None else one.metrics or {}
     return {name: value for name, value in metrics.items() if type(value) in (int, float)}
 

@@ -1,6 +1,6 @@
 """AMD: its driver by `amdsmi`, ROCm's variables and device files, compute partitions, `amd.com/*`.
 
-Start reading at `AMD`, which names all that others may ask for.
+Start with `AMD`, the value that holds everything that other packages may use.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ from corral.vendors.vendor import (
 )
 
 _CONTROL_FILE = "/dev/kfd"
-"""What every process opens that uses a GPU through ROCm, beside the GPU's own file."""
+"""The file that every process opens to use a GPU through ROCm, besides the GPU's own file."""
 
 
 def _open_amdsmi(clock: Clock) -> DriverSource:
@@ -44,7 +44,7 @@ def _visible(uuids: Sequence[str]) -> Mapping[str, str]:
 
 
 def _in_container(devices: Sequence[Reached], cdi_devices: Collection[str]) -> Json:
-    """Their device files. A container's user may open them who may on the host: often the group `render`."""
+    """The device files for a container. Its user may open them if the host permits it, often by the group `render`."""
     files = dict.fromkeys((_CONTROL_FILE, *(file for device in devices for file in device.files)))
     return {
         "DeviceRequests": [],
@@ -69,7 +69,7 @@ def _driver_rules(strict: bool) -> Sequence[Rule]:
 
 
 def _compute_of_model(name: str) -> Version | None:
-    """A compute capability is NVIDIA's."""
+    """None: only NVIDIA's devices have a compute capability."""
     return None
 
 
@@ -80,7 +80,7 @@ AMD = Vendor(
     means_it=_means_it,
     variable="ROCR_VISIBLE_DEVICES",
     visible=_visible,
-    # What ROCR_VISIBLE_DEVICES leaves is counted from 0, and HIP heeds these two as well.
+    # The devices that ROCR_VISIBLE_DEVICES leaves are counted from 0, and HIP also obeys these two variables.
     unset=("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
     of_the_host=("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
     void={},

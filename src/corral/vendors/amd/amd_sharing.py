@@ -1,4 +1,4 @@
-"""How AMD's devices are shared on a host: whole, by time slices, or by compute partitions. No daemon takes part."""
+"""The means of sharing AMD's devices on a host: whole, by time slices, or by compute partitions, without a daemon."""
 
 from collections.abc import Mapping
 

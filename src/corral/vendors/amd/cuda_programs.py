@@ -1,4 +1,4 @@
-"""Rules on programs for AMD's devices."""
+"""Checks of programs for AMD's devices."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from corral.core.ports.preflight import Effect, Finding, Place, Workload
 
 
 def cuda_on_amd(work: Workload, place: Place) -> Iterator[Finding]:
-    """A program that brings the CUDA runtime was built for NVIDIA's devices."""
+    """Block a program that brings the CUDA runtime: it was built for NVIDIA's devices."""
     if work.runtime is None:
         return
     what = f"the program brings CUDA {dotted(work.runtime)} and {place.model} is AMD's"

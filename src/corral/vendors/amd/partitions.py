@@ -1,4 +1,4 @@
-"""Compute partitions: how a device is cut into equal parts, by an administrator and never by Corral."""
+"""Compute partitions: equal parts of a device. An administrator creates them, never Corral."""
 
 import re
 
@@ -12,12 +12,12 @@ _PROFILE = re.compile(r"-(?=(?:dpx|tpx|qpx|cpx)\b)", re.IGNORECASE)
 
 
 def slice_milli(profile: str, memory_mib: int | None, device: Device) -> int:
-    """What a partition counts as: all of a device are equal."""
+    """The milli-GPU that a partition counts as. All partitions of a device are equal."""
     return MILLI_PER_DEVICE // max(1, len(device.partitions))
 
 
 def slice_of(name: str) -> tuple[str, str]:
-    """The model and the mode in the name that a mock file has for a partition: "AMD Instinct MI300X-cpx"."""
+    """The model and the mode in the name of a partition in a mock file: "AMD Instinct MI300X-cpx"."""
     model, *mode = _PROFILE.split(name, maxsplit=1)
     return model, mode[0].lower() if mode else "cpx"
 

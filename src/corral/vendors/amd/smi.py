@@ -1,4 +1,4 @@
-"""AMD devices through the `amdsmi` package, in this process, over one session that is held open."""
+"""Reads AMD devices through the `amdsmi` package, in this process, over one open session."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ from corral.vendors.amd.partitions import WHOLE
 from corral.vendors.vendor import FoundDevices, NotHere
 
 KERNEL_DRIVER = "/dev/kfd"
-"""Where the kernel has no driver for AMD's devices there is nothing to tell of them."""
+"""If this file is missing, the kernel has no driver for AMD's devices, and the source reports none."""
 
 _INVENTORY_AGE_S = 60.0
 _MIB = 1024 * 1024
@@ -23,18 +23,18 @@ _DRIVER_GONE = {
     34: "the AMD driver is not loaded",
     51: "the AMD driver is not loaded",
 }
-"""Codes of amdsmi after which no device can be asked."""
+"""The codes of amdsmi after which no device can be queried."""
 
 Handle = Any
 
 
 class DriverGone(BackendFailed):
-    """The driver went away or was reloaded; a new session is needed for any device."""
+    """The driver went away or was reloaded. A new session is needed for any device."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A device or a partition: what of it does not change, and by what it is asked."""
+    """A device or a partition: the values that do not change, and the handle for queries."""
 
     handle: Handle
     uuid: str
@@ -45,9 +45,9 @@ class _Seen:
 
 
 class AmdSmiSource:
-    """The devices that the AMD driver knows. A device once seen stays in the inventory when it is lost.
+    """The devices that the AMD driver knows. A device stays in the inventory when it is lost.
 
-    A device in a mode of compute partitions is a device with partitions, and these are asked one by one.
+    A device in a mode of compute partitions is a device with partitions, and the partitions are queried one by one.
     """
 
     name = "amdsmi"
@@ -63,7 +63,7 @@ class AmdSmiSource:
         self._seen: dict[str, _Seen] = {}
 
     def found(self) -> FoundDevices:
-        """The inventory, at most a minute old. Raises BackendFailed when the driver does not answer."""
+        """The inventory, at most a minute old. Raises BackendFailed if the driver does not answer."""
         found, age_s = self._found, self._clock.monotonic() - self._read_at
         if found is None or not self._open or age_s >= _INVENTORY_AGE_S:
             found = self._found = self._read_inventory()
@@ -71,7 +71,7 @@ class AmdSmiSource:
         return found
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
-        """One sample of each device and partition, or of those named."""
+        """One sample of each device and partition, or of the devices in `uuids`."""
         now = self._clock.now()
         try:
             devices = {device.uuid: device for device in self.found().devices}
@@ -92,7 +92,7 @@ class AmdSmiSource:
             self._ask(self._smi.amdsmi_shut_down)
 
     def _read_inventory(self) -> FoundDevices:
-        # A session does not show what came or went since it began.
+        # A session does not show devices that came or went since it began.
         self.close()
         try:
             self._smi.amdsmi_init()
@@ -150,7 +150,7 @@ class AmdSmiSource:
         )
 
     def _linked(self, devices: Sequence[Device]) -> list[Device]:
-        """The devices with their links: XGMI counts as the fast one, as NVLink does."""
+        """The devices with their links. XGMI is the fast link here, like NVLink for NVIDIA."""
         linked = []
         for device in devices:
             links = []
@@ -206,7 +206,7 @@ class AmdSmiSource:
         )
 
     def _whole(self, uuid: str, parts: Sequence[str]) -> DeviceSample:
-        """A device that is cut: the sums of its partitions; heat and power are those of all of it."""
+        """A sample of a partitioned device: the sums over its partitions. Heat and power are of the whole device."""
         samples = [self._one(part) for part in parts]
         if (fault := next((sample.fault for sample in samples if sample.fault is not None), None)) is not None:
             return DeviceSample(uuid, self._clock.now(), fault=fault)
@@ -248,7 +248,7 @@ class AmdSmiSource:
         )
 
     def _ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The answer of one call, None when this driver or device will not give it. Raises DriverGone."""
+        """The answer of one call; None if this driver or device does not give it. Raises DriverGone."""
         try:
             return function(*arguments)
         except self._smi.AmdSmiLibraryException as error:
@@ -259,7 +259,7 @@ class AmdSmiSource:
 
 
 def open_amdsmi(clock: Clock) -> AmdSmiSource:
-    """A source whose driver has answered. Raises BackendFailed when it does not."""
+    """A source whose driver has answered. Raises BackendFailed if it does not answer."""
     if not os.path.exists(KERNEL_DRIVER):
         raise NotHere(f"the kernel has no AMD driver ({KERNEL_DRIVER} is missing)")
     source = AmdSmiSource(clock, load_amdsmi())
@@ -270,7 +270,7 @@ def open_amdsmi(clock: Clock) -> AmdSmiSource:
 
 
 def load_amdsmi() -> Any:
-    """The module `amdsmi`. Raises BackendFailed, saying what to install, where it or its library is missing."""
+    """The module `amdsmi`. Raises BackendFailed, with what to install, if the module or its library is missing."""
     for library in _places():
         try:
             ctypes.CDLL(library)
@@ -279,7 +279,7 @@ def load_amdsmi() -> Any:
         break
     else:
         raise BackendFailed("libamd_smi.so, a part of ROCm, is not installed (package amd-smi-lib)")
-    # Not before: without its library the package prints on standard output, and breaks.
+    # Not earlier: without its library, the package prints on standard output and fails.
     try:
         import amdsmi
     except (ImportError, AttributeError, KeyError, OSError) as error:
@@ -288,16 +288,16 @@ def load_amdsmi() -> Any:
 
 
 def _places() -> tuple[str, ...]:
-    """Where the package looks for its library."""
+    """The places in which the package looks for its library."""
     rocm = os.environ.get("ROCM_HOME", os.environ.get("ROCM_PATH"))
     named = () if not rocm else (os.path.join(rocm, "lib/libamd_smi.so"),)
     return (*named, "libamd_smi.so", "/opt/rocm/lib/libamd_smi.so")
 
 
 def _partitions(parts: Sequence[_Seen], memory_mib: int | None) -> tuple[Partition, ...]:
-    """The partitions of a device, none where its driver does not tell them apart by UUID.
+    """The partitions of a device; none if its driver does not distinguish them by UUID.
 
-    Where they share the memory each reports all of it, and counts as having an equal part.
+    If they share the memory, each reports all of it, and counts as having an equal part.
     """
     if len({part.uuid for part in parts}) < len(parts):
         return ()
@@ -324,7 +324,7 @@ def _code(error: Any) -> int:
 
 
 def _number(value: Any) -> int | None:
-    """A number of amdsmi's, None of what it marks as not available."""
+    """A number from amdsmi; None if it is marked as not available."""
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 

@@ -1,6 +1,6 @@
 """NVIDIA: its driver by NVML or `nvidia-smi`, MPS and MIG, CUDA's variables and compatibility, `nvidia.com/*`.
 
-Start reading at `NVIDIA`, which names all that others may ask for.
+Start with `NVIDIA`, the value that holds everything that other packages may use.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +12,7 @@ from corral.core.model.jobs.job import Request
 from corral.core.model.version import Version
 from corral.core.ports.node import SliceChange
 from corral.vendors.nvidia.gpu_labels import GPU, model_of, read_gpu_labels
-from corral.vendors.nvidia.mig_slices import slice_id, slice_milli, slice_of
+from corral.vendors.nvidia.slice_names import slice_id, slice_milli, slice_of
 from corral.vendors.vendor import (
     DriverLibrary,
     DriverSource,
@@ -49,7 +49,7 @@ def _visible(uuids: Sequence[str]) -> Mapping[str, str]:
 
 
 def _in_container(devices: Sequence[Reached], cdi_devices: Collection[str]) -> Json:
-    """By CDI where the daemon knows each of them so, else by the NVIDIA toolkit."""
+    """The devices by CDI if the daemon knows the CDI name of each, else by the NVIDIA toolkit."""
     uuids = [device.uuid for device in devices]
     names = [f"{GPU}={uuid}" for uuid in uuids]
     if set(names) <= set(cdi_devices):
@@ -103,7 +103,7 @@ NVIDIA = Vendor(
     visible=_visible,
     unset=(),
     of_the_host=("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"),
-    # Else an image that has it as "all" would see every GPU where NVIDIA's runtime is the default one.
+    # Without this, an image that sets it to "all" would see every GPU if NVIDIA's runtime is the default one.
     void={"NVIDIA_VISIBLE_DEVICES": "void"},
     in_container=_in_container,
     unfit=_unfit,
@@ -121,7 +121,7 @@ NVIDIA = Vendor(
         model=model_of,
     ),
     signs=HealthSigns(
-        # NVIDIA's device plugin for Kubernetes ignores these, too.
+        # NVIDIA's device plugin for Kubernetes ignores these errors, too.
         application_errors=frozenset({13, 31, 43, 45, 68, 109}),
         reset=lambda uuid: f"nvidia-smi --gpu-reset -i {uuid}",
     ),

@@ -1,4 +1,4 @@
-"""NVIDIA's tables of drivers, runtimes and devices, as functions. Data and sources are in the TOML beside it."""
+"""Functions over NVIDIA's tables of drivers, runtimes and devices. The TOML file beside it has data and sources."""
 
 import tomllib
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class _Tables:
 
 
 def driver_text(driver: tuple[int, ...]) -> str:
-    """A driver version as NVIDIA writes it, minor and patch in two digits: "550.54.14"."""
+    """A driver version as NVIDIA writes it, with minor and patch in two digits: "550.54.14"."""
     return ".".join(str(number) if place == 0 else f"{number:02d}" for place, number in enumerate(driver))
 
 
@@ -42,22 +42,22 @@ def cuda_of_driver(driver: str) -> Version | None:
 
 
 def driver_of_cuda(cuda: Version) -> tuple[int, ...] | None:
-    """The driver that was released with a CUDA version, None for one that the table does not have."""
+    """The driver that was released with a CUDA version; None if the table does not have the version."""
     return _tables().drivers.get(cuda)
 
 
 def least_family_driver(major: int) -> tuple[int, ...] | None:
-    """The oldest driver that runs all minor versions of a major version; None where NVIDIA does not guarantee that."""
+    """The oldest driver that runs all minor versions of a major version; None if NVIDIA does not guarantee it."""
     return _tables().families.get(major)
 
 
 def architecture_of(compute: Version) -> Architecture | None:
-    """The generation with this compute capability, None for one that the table does not have."""
+    """The generation with this compute capability; None if the table does not have it."""
     return next((a for a in _tables().architectures if compute in a.compute), None)
 
 
 def compute_of_model(name: str) -> Version | None:
-    """The compute capability of a device by its name: that of the table's entry with the most words in the name."""
+    """The compute capability of a device by its name, from the matching entry of the table with the most words."""
     matching = [words for words in _tables().models if model_matches((words,), name)]
     return _tables().models[max(matching, key=lambda words: (len(words.split()), words))] if matching else None
 

@@ -1,4 +1,4 @@
-"""Whole devices that the driver opens to one process alone: NVIDIA's compute mode EXCLUSIVE_PROCESS."""
+"""Whole devices that the driver opens to a single process: NVIDIA's compute mode EXCLUSIVE_PROCESS."""
 
 from corral.core.model.devices.device import Device
 from corral.core.model.errors import BackendFailed
@@ -8,9 +8,9 @@ from corral.vendors.nvidia.tools import NVIDIA_SMI, run_tool
 
 
 def process_mode_missing(*, described: bool, by_root: bool) -> str | None:
-    """Why the compute mode of devices cannot be set here, None when it can.
+    """The reason why the compute mode of devices cannot be set here; None if it can.
 
-    Devices `described` in a mock file have no driver, and a driver accepts it from root only.
+    Devices `described` in a mock file have no driver. A driver accepts the mode only from root.
     """
     if described:
         return "described devices have no compute mode"
@@ -25,7 +25,7 @@ def process_mode_missing(*, described: bool, by_root: bool) -> str | None:
 class OneProcess(Exclusive):
     """Exclusive devices whose driver admits only one process.
 
-    That breaks jobs that open the device from several processes, so it is off by default.
+    This breaks jobs that open the device from several processes. It is therefore off by default.
     """
 
     slow = True

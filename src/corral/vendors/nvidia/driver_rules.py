@@ -20,7 +20,7 @@ _MANAGER_LIMIT: Version = (12, 4)
 
 
 def driver_cuda(place: Place) -> Version | None:
-    """The CUDA version of the driver, as reported, or derived from the driver's version."""
+    """The CUDA version of the driver, as reported, or else derived from the driver's version."""
     return place.cuda or (cuda_of_driver(place.driver) if place.driver else None)
 
 
@@ -61,7 +61,7 @@ def _driver_for(runtime: Version) -> str:
 
 
 def virtual_layer(work: Workload, place: Place) -> Iterator[Finding]:
-    """On a virtual GPU the layer that makes it must support the runtime too; a whole device does not use the layer."""
+    """The layer that makes virtual GPUs must also support the runtime. A whole device does not use the layer."""
     layer, runtime, cuda = place.virtual, work.runtime, driver_cuda(place)
     if layer is None or not place.shared:
         return
@@ -108,5 +108,5 @@ def runtime_against_device(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def driver_rules(*, strict: bool) -> Sequence[Rule]:
-    """All rules here; `strict` blocks a runtime newer than the driver's CUDA also within one major version."""
+    """All rules of this module. `strict` also blocks a runtime with a newer minor version than the driver's CUDA."""
     return partial(driver_against_runtime, strict=strict), virtual_layer, runtime_against_device

@@ -1,4 +1,4 @@
-"""What GPU feature discovery says of a node's GPUs in its labels, which others than it may have written."""
+"""Reads a node's GPUs from the labels of GPU feature discovery. Other software may have written these labels too."""
 
 import re
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from corral.core.model.devices.means import Means
 from corral.vendors.vendor import GpuLabels
 
 GPU = "nvidia.com/gpu"
-"""The resource of whole GPUs. A name that only begins so is another resource."""
+"""The resource of whole GPUs. A longer name with this beginning is another resource."""
 
 SHARED = "-SHARED"
-"""What a product has at its end where several have one GPU."""
+"""The suffix of a product if its GPU is offered as several devices."""
 
 
 def read_gpu_labels(labels: Mapping[str, str]) -> GpuLabels:
-    """Where a driver's or CUDA's version has a new label and an old one, the new one counts."""
+    """The GPUs of a node by its labels. If a version has a new label and an old one, the new one counts."""
     written = labels.get("nvidia.com/gpu.product") or ""
     product, profile = _product(written.removesuffix(SHARED))
     replicas = _number(labels, "nvidia.com/gpu.replicas") or 1
@@ -32,7 +32,7 @@ def read_gpu_labels(labels: Mapping[str, str]) -> GpuLabels:
 
 
 def _means(strategy: str | None) -> Means:
-    """What is shared in a way that nobody tells is enforced by nobody."""
+    """The means of sharing. If the strategy is unknown, nothing enforces the shares: this counts as time slices."""
     return Means.MPS if strategy == "mps" else Means.TIMESLICE
 
 

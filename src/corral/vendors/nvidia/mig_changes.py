@@ -1,4 +1,4 @@
-"""Changes of a device's MIG slices, shown or carried out by `nvidia-smi`."""
+"""Plans changes of a device's MIG slices, and carries them out with `nvidia-smi`."""
 
 from corral.core.model.answers.devices import SlicePlan
 from corral.core.model.devices.device import Device
@@ -19,7 +19,7 @@ TOOL_TIMEOUT_S = 60.0
 
 
 def change_slices(device: Device, change: SliceChange, allowed: bool) -> SlicePlan:
-    """The plan, carried out where that is asked for and `allowed`. Raises Refused, Forbidden, BackendFailed."""
+    """The plan, carried out if the change asks for it and it is `allowed`. Raises Refused, Forbidden, BackendFailed."""
     plan = _cut(device, change.profile, change.count) if change.profile is not None else _give_up(device, change.in_use)
     if change.apply:
         carry_out(plan, allowed=allowed, run=_nvidia_smi)
@@ -38,7 +38,7 @@ def _give_up(device: Device, in_use: bool) -> MigPlan:
         instances = parse_instances(_nvidia_smi(("mig", "-lgi", "-i", device.uuid)))
     if not instances:
         raise Refused(f"--mig: {device.uuid} has no slices to give up", field="device")
-    # Which instance has which UUID is not told, so that one slice in use keeps them all.
+    # The UUID of an instance is not known: one slice in use therefore keeps all of them.
     busy = [instance.instance_id for instance in instances] if in_use else []
     return plan_destroy(device, instances, busy)
 

@@ -1,4 +1,4 @@
-"""Creating and destroying MIG slices: first a plan that is shown, then its commands."""
+"""Plans to create and destroy MIG slices, and the commands that carry a plan out."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ _INSTANCE = re.compile(r"^\|\s*\d+\s+MIG\s+(\S+)\s+(\d+)\s+(\d+)\s+(\d+):(\d+)\s
 
 @dataclass(frozen=True, slots=True)
 class MigOffer:
-    """A profile that a device can still be cut into `free` times, of `total` when it is empty."""
+    """A profile into which a device can still be cut `free` times, or `total` times when it is empty."""
 
     profile: str
     profile_id: int
@@ -25,7 +25,7 @@ class MigOffer:
 
 @dataclass(frozen=True, slots=True)
 class MigInstance:
-    """A GPU instance as nvidia-smi numbers it. `start` and `size` are memory slices."""
+    """A GPU instance with its number in nvidia-smi. `start` and `size` are memory slices."""
 
     profile: str
     instance_id: int
@@ -35,31 +35,31 @@ class MigInstance:
 
 @dataclass(frozen=True, slots=True)
 class MigPlan:
-    """Commands in the order in which they would run; nothing has run yet."""
+    """Commands in the order in which they would run. Nothing has run yet."""
 
     device_uuid: str
     purpose: str
     commands: tuple[tuple[str, ...], ...]
 
     def lines(self) -> tuple[str, ...]:
-        """The plan to show: its purpose, then each command as it could be typed."""
+        """The plan to show: its purpose, then each command as a shell line."""
         return (self.purpose, *(shlex.join(command) for command in self.commands))
 
 
 def parse_offers(text: str) -> tuple[MigOffer, ...]:
-    """The offers that `nvidia-smi mig -lgip -i UUID` prints, in its order; () when there are none."""
+    """The offers that `nvidia-smi mig -lgip -i UUID` prints, in its order; () if there are none."""
     rows = (_OFFER.match(line) for line in text.splitlines())
     return tuple(MigOffer(row[1], int(row[2]), int(row[3]), int(row[4])) for row in rows if row)
 
 
 def parse_instances(text: str) -> tuple[MigInstance, ...]:
-    """The instances that `nvidia-smi mig -lgi -i UUID` prints, in its order; () when there are none."""
+    """The instances that `nvidia-smi mig -lgi -i UUID` prints, in its order; () if there are none."""
     rows = (_INSTANCE.match(line) for line in text.splitlines())
     return tuple(MigInstance(row[1], int(row[3]), int(row[4]), int(row[5])) for row in rows if row)
 
 
 def plan_create(device: Device, profile: str, count: int, offers: Sequence[MigOffer]) -> MigPlan:
-    """The plan to create `count` more slices of `profile`. Raises Refused, saying what would be possible."""
+    """The plan to create `count` more slices of `profile`. Raises Refused, with what would be possible."""
     if not device.mig_enabled:
         raise Refused(
             f"--mig: {device.uuid} is not in MIG mode; when it is idle, an administrator turns it on "
@@ -85,9 +85,9 @@ def plan_create(device: Device, profile: str, count: int, offers: Sequence[MigOf
 
 
 def plan_destroy(device: Device, instances: Sequence[MigInstance], busy: Collection[int]) -> MigPlan:
-    """The plan to destroy these slices of a device; `busy` are the ids of instances that are allocated to jobs.
+    """The plan to destroy these slices of a device. `busy` are the ids of instances that are allocated to jobs.
 
-    Raises Refused when one of them is in use: a slice is never taken from a job.
+    Raises Refused if one of them is in use: a slice is never taken from a job.
     """
     in_use = [instance for instance in instances if instance.instance_id in busy]
     if in_use:
@@ -103,9 +103,9 @@ def plan_destroy(device: Device, instances: Sequence[MigInstance], busy: Collect
 
 
 def carry_out(plan: MigPlan, *, allowed: bool, run: Callable[[tuple[str, ...]], str]) -> None:
-    """Carry out the plan, stopping at the first command that fails; `run` takes the arguments of nvidia-smi.
+    """Carry out the plan and stop at the first command that fails. `run` takes the arguments of nvidia-smi.
 
-    Raises Forbidden unless the administrator allows it (`allowed`), BackendFailed when a command fails.
+    Raises Forbidden unless the administrator allows it (`allowed`), and BackendFailed if a command fails.
     """
     if not allowed:
         raise Forbidden(

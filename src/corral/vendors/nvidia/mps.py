@@ -1,4 +1,4 @@
-"""NVIDIA's Multi-Process Service: several jobs at once on one device, each held to its compute and its memory."""
+"""NVIDIA's Multi-Process Service: several jobs at once on a device, each with a limit on compute and memory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +11,14 @@ from corral.vendors.nvidia.mps_daemon import MpsDaemon, MpsHealth, MpsPaths, pro
 from corral.vendors.sharing_driver import share_refusal
 
 LEAST_COMPUTE = (7, 0)
-"""Volta: the first whose MPS clients have address spaces of their own."""
+"""Volta, the first generation whose MPS clients have address spaces of their own."""
 LEAST_CUDA = (11, 5)
-"""The first for which a client's memory can be limited on every device of this kind."""
+"""The first version with which the memory of a client can be limited on every device of this kind."""
 CLIENT_LIMIT = 48
 
 
 def mps_unfit(node: Node, device: Device) -> str | None:
-    """Why MPS cannot run on the device at all, None when it can. What is not known counts against it."""
+    """The reason why MPS cannot run on the device at all; None if it can. Unknown values count as not sufficient."""
     capability = device.compute_capability
     if capability is None or capability < LEAST_COMPUTE:
         found = "does not say its compute capability" if capability is None else f"has {capability[0]}.{capability[1]}"
@@ -36,9 +36,9 @@ def mps_unfit(node: Node, device: Device) -> str | None:
 
 
 class Mps:
-    """A control daemon per shared device, under `home`. Its clients carry their limits in their environment.
+    """A control daemon for each shared device, under `home`. Clients have their limits in their environment.
 
-    `multi_user` runs the daemon so that clients of several Unix users meet in it; otherwise one user at a time.
+    `multi_user` runs the daemon so that clients of several Unix users can share it; otherwise one user at a time.
     """
 
     means = Means.MPS
@@ -57,7 +57,7 @@ class Mps:
         self._daemons: dict[str, MpsDaemon] = {}
 
     def unfit(self, node: Node, device: Device) -> str | None:
-        """Why no daemon can serve the device here, for a person; None when one can."""
+        """The reason, in words for a person, why no daemon can serve the device here; None if one can."""
         unfit = mps_unfit(node, device) or program_missing(self._control)
         if unfit is not None:
             return unfit
@@ -68,7 +68,7 @@ class Mps:
         return None
 
     def one_user(self, device: Device) -> bool:
-        """Whether the device serves one Unix user at a time: as its daemon was started, where that runs."""
+        """Whether the device serves one Unix user at a time. If its daemon runs, the options of its start decide."""
         return not self._daemon(device).serves_many()
 
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
@@ -85,9 +85,9 @@ class Mps:
         return share_refusal(device, tenants, newcomer)
 
     def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
-        """The variables of a client. Memory is limited in MiB on device 0: the client sees its own device only.
+        """The variables of a client. Memory is limited in MiB on device 0: the client sees only its own device.
 
-        Raises Refused when the memory of the grant is not known, for then nothing would limit it.
+        Raises Refused if the memory of the grant is not known: then nothing would limit it.
         """
         if tenant.grant.memory_mib is None:
             raise Refused(f"{device.uuid} does not say how much memory it has, so MPS cannot limit a job on it")
@@ -101,18 +101,18 @@ class Mps:
         )
 
     def prepare(self, device: Device) -> None:
-        """Have a daemon that is well: a fresh one in place of one that is down, hung or at fault."""
+        """Make sure that a healthy daemon runs. A daemon that is down, hung or at fault is replaced."""
         self._daemon(device).start()
 
     def release(self, device: Device) -> None:
         self._daemon(device).stop()
 
     def health(self, device: Device) -> MpsHealth:
-        """How the daemon of a shared device fares now."""
+        """The current health of the daemon of a shared device."""
         return self._daemon(device).health()
 
     def daemons(self) -> tuple[int, ...]:
-        """The pids of the control daemons that run now; the servers that clients meet in descend from them."""
+        """The pids of the control daemons that run now. The servers to which clients connect are their descendants."""
         pids = (daemon.pid() for daemon in tuple(self._daemons.values()))
         return tuple(pid for pid in pids if pid is not None)
 

@@ -1,6 +1,6 @@
-"""The MPS control daemon of one device: started, watched, restarted and stopped.
+"""The MPS control daemon of one device: start, health, restart and stop.
 
-It belongs to the machine, not to the server: one that an earlier server left is found by its pipe directory.
+The daemon belongs to the machine, not to the server: a daemon of an earlier server is found by its pipe directory.
 """
 
 import os
@@ -31,14 +31,14 @@ _DIES_WITHIN_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class MpsPaths:
-    """Where a daemon keeps its pipes and its logs."""
+    """The directories of a daemon for its pipes and its logs."""
 
     pipe: Path
     log: Path
 
     @classmethod
     def under(cls, home: Path, uuid: str) -> "MpsPaths":
-        """The directories for a device. Raises Refused when the pipes' names would be longer than a socket's may be."""
+        """The directories for a device. Raises Refused if the names of the pipes would be too long for a socket."""
         base = home / "mps" / uuid
         length = len(os.fsencode(base / "pipe")) + _LONGEST_SOCKET
         if length > _SUN_PATH_MAX:
@@ -50,17 +50,17 @@ class MpsPaths:
 
 
 def program_missing(control: str) -> str | None:
-    """Why the control program cannot be started here, None when it can."""
+    """The reason why the control program cannot be started here; None if it can."""
     if shutil.which(control) is None:
         return f"{control} is not installed here, or may not be executed; it comes with the NVIDIA driver"
     return None
 
 
 def multi_user_missing(control: str) -> str | None:
-    """Why the control program is not known to serve several users at a time, None when it is.
+    """The reason why the control program is not known to serve several users at a time; None if it does.
 
-    NVIDIA's program neither lists its options nor documents since which version it has this one, so the program file
-    is searched for the option's name.
+    NVIDIA's program does not list its options, and NVIDIA does not document the version that introduced this option.
+    The program file is therefore searched for the option's name.
     """
     path = shutil.which(control)
     if path is None:
@@ -116,9 +116,9 @@ class MpsDaemon:
         self._changing = threading.RLock()
 
     def start(self) -> None:
-        """Make sure that it runs and is healthy. If it must be restarted, all its clients are lost.
+        """Make sure that the daemon runs and is healthy. If it must be restarted, all its clients are lost.
 
-        Raises BackendFailed with the last line of its log when it does not start.
+        Raises BackendFailed with the last line of its log if it does not start.
         """
         with self._changing:
             self._start()
@@ -142,7 +142,7 @@ class MpsDaemon:
             raise BackendFailed(f"MPS on {self._uuid} did not stay up: {detail}{self._last_words()}")
 
     def health(self) -> MpsHealth:
-        """Ask the daemon and the servers it started; a server at fault makes it FAULT."""
+        """The health of the daemon and the servers that it started. A server at fault makes the daemon FAULT."""
         pid = self.pid()
         if pid is None:
             return MpsHealth(MpsState.DOWN, None)
@@ -160,7 +160,7 @@ class MpsDaemon:
         return MpsHealth(MpsState.RUNNING, pid)
 
     def serves_many(self) -> bool:
-        """Whether it serves clients of several users: as it was started if it runs, else as it would be started."""
+        """Whether it serves clients of several users: by the options of its start if it runs, else by the settings."""
         pid = self.pid()
         if pid is None or not self._multi_user:
             return self._multi_user
@@ -170,7 +170,7 @@ class MpsDaemon:
             return False
 
     def stop(self) -> None:
-        """Ask it to quit; if it does not, kill it and its servers. Raises BackendFailed when that fails."""
+        """Ask the daemon to quit. If it does not, kill it and its servers. Raises BackendFailed if that fails."""
         with self._changing:
             self._stop()
 
@@ -183,7 +183,7 @@ class MpsDaemon:
             servers = self._servers()
             self._say("quit")
         except BackendFailed:
-            pass  # what does not answer is killed below
+            pass  # a daemon that does not answer is killed below
         if self._gone(pid, _QUITS_WITHIN_S):
             return
         for server in servers:
@@ -207,7 +207,7 @@ class MpsDaemon:
         }
 
     def pid(self) -> int | None:
-        """The control daemon's process, None when it is not running."""
+        """The pid of the control daemon; None if it is not running."""
         try:
             pid = int(read_own_end(self._paths.pipe / _PID_FILE, _PID_BYTES))
         except (OSError, ValueError):
@@ -217,10 +217,11 @@ class MpsDaemon:
     def _is_ours(self, pid: int) -> bool:
         """Whether this server's user started the process for this pipe directory.
 
-        A pid alone may have been reused, and clients can write next to the pid file and name the same directory.
+        The pid alone proves nothing: it may have been reused. Clients can write next to the pid file and name the same
+        directory.
         """
         try:
-            # The environment of another user's process may be made so that reading it never ends.
+            # Another user can build an environment whose reading never ends: check the user first.
             if _users_of(pid) != {os.geteuid()}:
                 return False
             environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
@@ -247,7 +248,7 @@ class MpsDaemon:
 
 
 def _users_of(pid: int) -> set[int]:
-    """Its user ids. Of a program that gives root's rights to whoever runs it, not all are root's."""
+    """The user ids of a process. In a setuid-root program, not all of them are root's."""
     lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
     return {int(uid) for line in lines if line.startswith(b"Uid:") for uid in line.split()[1:]}
 
@@ -258,14 +259,14 @@ def _is_child_of(parent: int, pid: int) -> bool:
 
 def _parent_of(pid: int) -> int | None:
     try:
-        # The name before it stands in parentheses and may hold anything.
+        # The name before this field stands in parentheses and may contain anything.
         return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
     except OSError:
         return None
 
 
 def _make_for_clients(directory: Path) -> None:
-    """A directory that, where the daemon is root's, clients of every user reach: its servers log as their users."""
+    """Make a directory. If the daemon runs as root, clients of every user can enter it: servers log as their users."""
     directory.mkdir(parents=True, exist_ok=True)
     if os.geteuid() == 0:
         for above in (directory.parent, directory.parent.parent):

@@ -1,4 +1,4 @@
-"""The watch over the MPS daemons of this host. One that goes down takes its clients with it."""
+"""Watches the MPS daemons of this host. If a daemon goes down, its clients are lost."""
 
 import logging
 import threading
@@ -15,9 +15,9 @@ INTERVAL_S = 2.0
 
 
 class MpsWatch:
-    """Looks at the daemons of devices with clients that run, on a thread of its own.
+    """Checks the daemons of devices with running clients, on a thread of its own.
 
-    A daemon that is down, hung or at fault is told to `lost` with its clients, and started afresh.
+    A daemon that is down, hung or at fault is reported to `lost` with its clients, and started again.
     """
 
     def __init__(self, mps: Mps, clients: Clients, lost: Lost) -> None:
@@ -29,17 +29,17 @@ class MpsWatch:
         self._thread = threading.Thread(target=self._run, name="mps-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the watch."""
         self._thread.start()
 
     def close(self) -> None:
-        """End after the current round."""
+        """Stop the watch after the current round."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
 
     def look(self) -> None:
-        """One round over all daemons with clients."""
+        """Check all daemons with clients once."""
         clients = self._clients()
         self._pids = {uuid: pid for uuid, pid in self._pids.items() if uuid in clients}
         for device, _ in clients.values():
@@ -51,7 +51,7 @@ class MpsWatch:
         if health.state is MpsState.RUNNING and before in (None, health.pid):
             self._pids[device.uuid] = health.pid or 0
             return
-        # Asked again: when the last client has just gone, its daemon was stopped on purpose.
+        # Asked again: if the last client has just ended, its daemon was stopped on purpose.
         _, launches = self._clients().get(device.uuid, (device, ()))
         if not launches:
             return

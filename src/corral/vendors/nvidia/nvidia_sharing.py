@@ -1,4 +1,4 @@
-"""How NVIDIA's devices are shared on a host: whole, by time slices, by MIG slices and by MPS."""
+"""The means of sharing NVIDIA's devices on a host: whole, by time slices, by MIG slices and by MPS."""
 
 from collections.abc import Mapping
 
@@ -48,7 +48,7 @@ class NvidiaSharing:
 
 
 def mps_warning(settings: Settings) -> str | None:
-    """Why MPS devices serve one user at a time although the site allows several; None where they serve several."""
+    """The reason why MPS devices serve one user at a time although the site allows several; None if there is none."""
     if not settings.mps_multi_user or all(means is not Means.MPS for _, means in settings.sharing):
         return None
     missing = multi_user_missing(settings.mps_control)
@@ -56,7 +56,7 @@ def mps_warning(settings: Settings) -> str | None:
 
 
 def process_mode_warning(settings: Settings, *, described: bool, by_root: bool) -> str | None:
-    """Why whole devices are allocated without the process mode that the site asks for; None where it is set."""
+    """The reason why whole devices lack the process mode that the site asks for; None if they have it."""
     if not settings.exclusive_process_mode:
         return None
     missing = process_mode_missing(described=described, by_root=by_root)

@@ -1,4 +1,4 @@
-"""NVIDIA devices through the `nvidia-smi` command, for hosts where NVML cannot be loaded into this process."""
+"""Reads NVIDIA devices with the `nvidia-smi` command, on hosts where this process cannot load NVML."""
 
 import math
 import re
@@ -24,12 +24,12 @@ _MORE_READINGS = (
     "utilization.memory,clocks.sm,clocks.mem",
     "",
 )
-"""What else a sample wants; the later lists are for releases that do not know all of an earlier one."""
+"""Further fields of a sample. The later lists are for releases that do not know all fields of an earlier one."""
 _DETAILS = (
     "uuid,driver_version,pci.bus_id,compute_cap,persistence_mode,ecc.mode.current,mig.mode.current",
     "uuid,driver_version,pci.bus_id,persistence_mode",
 )
-"""What else an inventory wants; the shorter list is for releases that do not know all of the longer."""
+"""Further fields of an inventory. The shorter list is for releases that do not know all fields of the longer."""
 _UNREADABLE = frozenset({"", "N/A", "[N/A]", "[NOT SUPPORTED]", "[UNKNOWN ERROR]", "ERR!", "[GPU IS LOST]"})
 _EXIT_REASONS = {
     6: "nvidia-smi finds no such device (exit 6)",
@@ -41,13 +41,13 @@ Row = dict[str, str | None]
 
 
 class FieldNotKnown(BackendFailed):
-    """This release of nvidia-smi does not know a field that it was asked for."""
+    """This release of nvidia-smi does not know one of the requested fields."""
 
 
 class NvidiaSmiSource:
-    """The devices that `nvidia-smi` lists. Two processes are started for a sample, none are kept.
+    """The devices that `nvidia-smi` lists. A sample starts two processes, and none keeps running.
 
-    A device once seen stays in the inventory; while it is not listed, its samples have a fault. NVLinks are not known.
+    A device stays in the inventory when it is no longer listed; its samples then have a fault. NVLinks are not known.
     """
 
     name = "nvidia-smi"
@@ -61,14 +61,14 @@ class NvidiaSmiSource:
         self._more_readings = 0
 
     def found(self) -> FoundDevices:
-        """The inventory, at most a minute old. Raises BackendFailed when no device can be listed."""
+        """The inventory, at most a minute old. Raises BackendFailed if no device can be listed."""
         if self._found is None or self._clock.monotonic() - self._read_at >= _INVENTORY_AGE_S:
             self._found = self._read_inventory()
             self._read_at = self._clock.monotonic()
         return self._found
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
-        """One sample of each device, or of those named."""
+        """One sample of each device, or of the devices in `uuids`."""
         if uuids is None:
             uuids = [device.uuid for device in self.found().devices]
         fault = "nvidia-smi no longer lists it; it may have fallen off the bus"
@@ -84,10 +84,10 @@ class NvidiaSmiSource:
         )
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to do: nothing is held open."""
 
     def _readings(self) -> list[Row]:
-        """The rows of a sample. A release that refuses a field is never asked for it again."""
+        """The rows of a sample. If a release refuses a list of fields, the list is never tried again."""
         for number in range(self._more_readings, len(_MORE_READINGS)):
             try:
                 rows = self._query("gpu", ",".join(filter(None, (_READINGS, _MORE_READINGS[number]))))
@@ -127,7 +127,7 @@ class NvidiaSmiSource:
         return (int(found[1]), int(found[2])) if found else None
 
     def _processes(self) -> dict[str | None, list[DeviceProcess]] | None:
-        """Compute processes by device; None when they can't be listed."""
+        """Compute processes by device; None if they cannot be listed."""
         found: dict[str | None, list[DeviceProcess]] = {}
         try:
             rows = self._query("compute-apps", "gpu_uuid,pid,used_memory")
@@ -140,7 +140,7 @@ class NvidiaSmiSource:
         return found
 
     def _query(self, what: str, fields: str) -> list[Row]:
-        """The rows of a CSV query. Raises BackendFailed when there are none because the command failed."""
+        """The rows of a CSV query. Raises BackendFailed if the command failed and printed no rows."""
         done = self._run(f"--query-{what}={fields}", "--format=csv,noheader,nounits")
         names = fields.split(",")
         cells = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
@@ -170,7 +170,7 @@ class NvidiaSmiSource:
 
 
 def open_nvidia_smi(clock: Clock) -> NvidiaSmiSource:
-    """A source whose command has listed a device. Raises BackendFailed when it does not."""
+    """A source whose command has listed a device. Raises BackendFailed if it lists none."""
     if shutil.which("nvidia-smi") is None:
         raise BackendFailed("there is no nvidia-smi on the PATH")
     source = NvidiaSmiSource(clock)
@@ -222,7 +222,7 @@ def _readable(cell: str) -> str | None:
 
 
 def _decimal(cell: str | None) -> float | None:
-    """The number in a cell; None for whatever is none, so that a form not seen before is unreadable too."""
+    """The number in a cell. Every other text gives None: an unknown format counts as unreadable."""
     try:
         number = None if cell is None else float(cell)
     except ValueError:
@@ -236,7 +236,7 @@ def _number(cell: str | None) -> int | None:
 
 
 def _bits(cell: str | None) -> int | None:
-    """The number in a cell such as 0x0000000000000004."""
+    """The number in a cell like 0x0000000000000004."""
     return int(cell, 16) if cell is not None and re.fullmatch(r"0x[0-9a-fA-F]{1,16}", cell) else None
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA devices through NVML, in this process, over one session that is held open."""
+"""Reads NVIDIA devices through NVML, in this process, over one open session."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 _INVENTORY_AGE_S = 60.0
 _REOPEN_AFTER_S = 30.0
-"""A session in which a device is lost is reopened so often, to see whether the device came back."""
+"""The interval after which a session with a lost device is reopened, to see whether the device came back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class _Session:
 
 
 class NvmlSource:
-    """The devices that the NVIDIA driver knows. A device once seen stays in the inventory when it is lost.
+    """The devices that the NVIDIA driver knows. A device stays in the inventory when it is lost.
 
-    Safe to call again from another thread while a call hangs. The session is reopened after a driver reload, and now
-    and then while a device is lost.
+    It is safe to call again from another thread while a call hangs. The session is reopened after a driver reload, and
+    from time to time while a device is lost.
 
     Attributes:
-        unopened: devices that the driver counts and does not let anybody open, with its reason; without a UUID they
+        unopened: sentences on devices that the driver counts but does not open, with its reason. Without a UUID they
             cannot be in the inventory.
     """
 
@@ -55,14 +55,14 @@ class NvmlSource:
         self._read_at = 0.0
 
     def found(self) -> FoundDevices:
-        """The inventory, at most a minute old. Raises BackendFailed when the driver does not answer."""
+        """The inventory, at most a minute old. Raises BackendFailed if the driver does not answer."""
         found, age_s = self._found, self._clock.monotonic() - self._read_at
         if found is None or self._session is None or age_s >= _INVENTORY_AGE_S:
             found = self._read_inventory(self._session or self._open())
         return found
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
-        """One sample of each device, or of those named. Compute processes only: a display is no work."""
+        """One sample of each device, or of those in `uuids`. Only compute processes count: a display does not."""
         wanted = self._everything() if uuids is None else tuple(uuids)
         for last_try in (False, True):
             try:
@@ -83,7 +83,7 @@ class NvmlSource:
         close_session()
 
     def _everything(self) -> tuple[str, ...]:
-        """Every device, and every slice of one."""
+        """The UUIDs of every device and every slice."""
         slices = (part.uuid for device in self._known.values() for part in device.partitions)
         return (*self._known, *slices)
 
@@ -173,13 +173,13 @@ class NvmlSource:
             return DeviceSample(uuid, now, fault=str(error))
 
     def _drop(self, session: _Session, uuid: str) -> None:
-        """Ask a lost device nothing more in this session; the next session shows whether it is back."""
+        """Query a lost device no more in this session. The next session shows whether it is back."""
         handles = {other: handle for other, handle in session.handles.items() if other != uuid}
         self._session = replace(session, handles=handles, opened_at=self._clock.monotonic())
 
 
 def _with_lost(present: Mapping[str, Device], known: Mapping[str, Device]) -> dict[str, Device]:
-    """Devices present and lost ones, by index; a lost one loses its index to a device that has it now."""
+    """Present and lost devices, by index. A lost device gets a new index if a present device has its index."""
     taken = {device.index for device in present.values()}
     devices = list(present.values())
     for device in known.values():
@@ -209,7 +209,7 @@ def _read_throttle(handle: Handle) -> int | None:
 
 
 def open_nvml(clock: Clock) -> NvmlSource:
-    """A source whose driver has answered. Raises BackendFailed when it does not."""
+    """A source whose driver has answered. Raises BackendFailed if it does not answer."""
     source = NvmlSource(clock)
     if not source.found().devices:
         source.close()

@@ -1,4 +1,4 @@
-"""Calling NVML: values that it does not give are None; a lost device and a lost session are errors of their own."""
+"""Calls NVML. Missing values are None; a lost device and an ended session raise errors of their own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,17 +22,17 @@ _DEVICE_LOST = {
 
 
 class SessionEnded(BackendFailed):
-    """The driver went away or was reloaded; a new session is needed for any device."""
+    """The driver went away or was reloaded. A new session is needed for any device."""
 
 
 class DeviceLost(BackendFailed):
-    """This device does not answer any more; the others may."""
+    """This device does not answer any more. Other devices may still answer."""
 
 
 def ask(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The answer of one NVML call, None when this driver or device will not give it.
+    """The answer of one NVML call; None if this driver or device does not give it.
 
-    Raises SessionEnded and DeviceLost; every other error of NVML is an answer that can't be had.
+    Raises SessionEnded and DeviceLost. Every other error of NVML gives None.
     """
     try:
         return function(*arguments)
@@ -46,7 +46,7 @@ def ask(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def open_session() -> None:
-    """Start a session, ending the one before. Raises BackendFailed when the driver refuses."""
+    """Start a session and end the previous one. Raises BackendFailed if the driver refuses."""
     close_session()
     try:
         pynvml.nvmlInit()

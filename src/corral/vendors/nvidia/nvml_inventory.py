@@ -1,4 +1,4 @@
-"""What NVML knows of each device that does not change from second to second."""
+"""Reads the properties of devices from NVML that do not change from second to second."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ def read_versions() -> tuple[str | None, tuple[int, int] | None]:
 
 
 def read_device(handle: Handle, uuid: str, index: int) -> Device:
-    """A device's inventory without its links, and without what the host knows of it."""
+    """A device's inventory without its links, and without facts that only the host knows."""
     memory_mib = read_memory_mib(handle)
     pci = ask(pynvml.nvmlDeviceGetPciInfo_v3, handle)
     pci_bus_id = None if pci is None else _text(pci.busId)
@@ -43,14 +43,14 @@ def read_device(handle: Handle, uuid: str, index: int) -> Device:
 
 
 def read_memory_mib(handle: Handle) -> tuple[int, int, int] | None:
-    """(total, used, free) MiB. Where the driver counts what it reserves apart, used + free is below total."""
+    """(total, used, free) MiB. If the driver counts reserved memory separately, used + free is below total."""
     memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
     memory = memory or ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
     return None if memory is None else (memory.total // _MIB, memory.used // _MIB, memory.free // _MIB)
 
 
 def read_links(handles: Mapping[str, Handle]) -> dict[str, tuple[Link, ...]]:
-    """For each device its links to the others: NVLinks, direct or through a switch, else how their PCI paths meet."""
+    """The links of each device to the others: NVLinks, direct or through a switch, else the kind of their PCI path."""
     by_bus = {}
     for uuid, handle in handles.items():
         pci = ask(pynvml.nvmlDeviceGetPciInfo_v3, handle)
@@ -72,7 +72,7 @@ def read_links(handles: Mapping[str, Handle]) -> dict[str, tuple[Link, ...]]:
 
 
 def _read_nvlinks(handle: Handle, by_bus: Mapping[str, str]) -> dict[str, int]:
-    """Active NVLinks by the peer's UUID; those that end in a switch are under ""."""
+    """The number of active NVLinks by the peer's UUID. Links that end in a switch are under ""."""
     lanes: dict[str, int] = {}
     for number in range(pynvml.NVML_NVLINK_MAX_LINKS):
         active = ask(pynvml.nvmlDeviceGetNvLinkState, handle, number)

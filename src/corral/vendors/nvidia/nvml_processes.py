@@ -1,4 +1,4 @@
-"""The processes on a device as NVML lists them: their memory, and how much each of them uses the device."""
+"""Reads the processes on a device from NVML: their memory, and their utilisation of the device."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,17 +10,17 @@ from corral.vendors.nvidia.nvml_calls import ask
 from corral.vendors.nvidia.nvml_inventory import Handle
 
 UTILIZATION_WINDOW_S = 2.0
-"""The driver measures a process from six times a second to once a second: what is older was of another moment."""
+"""The driver measures a process one to six times a second. Older samples belong to another moment."""
 
 _MIB = 1024 * 1024
 _NOBODY = (pynvml.NVML_SUCCESS, pynvml.NVML_ERROR_NOT_FOUND)
-"""How NVML says that no process has used the device since the time that it was asked about."""
+"""The codes of NVML if no process has used the device since the given time."""
 
 
 def read_processes(handle: Handle, wall_now: float) -> tuple[DeviceProcess, ...] | None:
-    """The compute processes by pid, None where the driver does not list them; `wall_now` is Unix seconds.
+    """The compute processes by pid; None if the driver does not list them. `wall_now` is Unix seconds.
 
-    A process of which the driver does not tell the memory, or the utilisation, has None there.
+    Memory or utilisation is None if the driver does not report it for a process.
     """
     running = ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle)
     if running is None:
@@ -41,9 +41,9 @@ def read_processes(handle: Handle, wall_now: float) -> tuple[DeviceProcess, ...]
 
 
 def _read_utilization(handle: Handle, wall_now: float) -> Mapping[int, int | None] | None:
-    """How much each process that used the device lately did so, in percent; None where the driver does not say.
+    """The recent utilisation of each process that used the device, in percent; None if the driver does not report it.
 
-    A process that did not use it is not in the driver's answer.
+    A process that did not use the device is not in the driver's answer.
     """
     since_us = max(0, int((wall_now - UTILIZATION_WINDOW_S) * 1e6))
     found = ask(_process_utilization, handle, since_us)

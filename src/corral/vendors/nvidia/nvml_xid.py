@@ -1,4 +1,4 @@
-"""The Xid errors of devices, which NVML tells as events and nowhere else."""
+"""Collects the Xid errors of devices, which NVML reports only as events."""
 
 import ctypes
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from corral.vendors.nvidia.nvml_calls import DeviceLost, SessionEnded, ask
 from corral.vendors.nvidia.nvml_inventory import Handle
 
 _MOST_AT_ONCE = 256
-"""So many events are taken in one pass: a device that tells of errors without end must not hold up the sampling."""
+"""The most events that one pass takes. A device with endless errors must not delay the sampling."""
 
 
 class XidEvents:
-    """Remembers the last Xid of each device that lets itself be listened to, over sessions too."""
+    """Remembers the last Xid of each device that supports events, also across sessions."""
 
     def __init__(self) -> None:
         self._events: ctypes.c_void_p | None = None
@@ -35,14 +35,14 @@ class XidEvents:
             self._last.setdefault(uuid, 0)
 
     def collect(self) -> None:
-        """Take what has happened since the last call. Never waits. Raises SessionEnded."""
+        """Take the events since the last call. Never waits. Raises SessionEnded."""
         if not self._uuids:
             return
         for _ in range(_MOST_AT_ONCE):
             try:
                 event = ask(pynvml.nvmlEventSetWait_v2, self._events, 0)
             except DeviceLost:
-                # Whose it is, its own readings tell.
+                # The readings of the device show that it is lost.
                 return
             if event is None:
                 return
@@ -51,11 +51,11 @@ class XidEvents:
                 self._last[uuid] = event.eventData
 
     def last(self, uuid: str) -> int | None:
-        """The last Xid of a device, 0 before the first, None where its events cannot be had."""
+        """The last Xid of a device; 0 before the first; None if its events are not available."""
         return self._last[uuid] if uuid in self._uuids.values() else None
 
     def close(self) -> None:
-        """Listen to nothing any more."""
+        """Stop listening to all devices."""
         events, self._events, self._uuids = self._events, None, {}
         if events is not None:
             try:
@@ -65,5 +65,5 @@ class XidEvents:
 
 
 def _address(handle: Handle) -> int:
-    """Where the device of a handle lies in the driver's library: the same for all handles of one device."""
+    """The address of a handle's device in the driver's library. All handles of one device have the same address."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0

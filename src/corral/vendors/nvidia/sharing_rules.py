@@ -12,7 +12,7 @@ _MPS_CUDA = (11, 5)
 
 
 def mps_rules(work: Workload, place: Place) -> Iterator[Finding]:
-    """MPS: Volta or newer, a driver for CUDA 11.5 or newer, no MIG, one device a share."""
+    """MPS needs Volta or newer, a driver for CUDA 11.5 or newer, no MIG, and one device for each share."""
     if place.means is not Means.MPS:
         return
     cuda = driver_cuda(place)
@@ -33,7 +33,7 @@ def mps_rules(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def mig_rules(work: Workload, place: Place) -> Iterator[Finding]:
-    """A process sees one MIG slice only, so ranks cannot talk across slices."""
+    """Block programs that use several slices together: a process sees only one MIG slice."""
     if place.means is not Means.MIG or (work.world_size or 1) <= 1:
         return
     what = f"the program uses {work.world_size} GPUs together and would get MIG slices"

@@ -1,4 +1,4 @@
-"""Running NVIDIA's command-line tools, with a time limit and readable errors."""
+"""Runs NVIDIA's command-line tools, with a time limit and readable errors."""
 
 import subprocess
 import tempfile
@@ -18,11 +18,11 @@ def run_tool(
     env: Mapping[str, str] | None = None,
     umask: int = -1,
 ) -> str:
-    """Run a tool and return what it printed; with `umask` -1 it inherits this process's.
+    """Run a tool and return its output. With `umask` -1 it inherits the umask of this process.
 
-    Raises BackendFailed when it is missing or exits with another code than 0, ToolHung when it takes too long.
+    Raises BackendFailed if it is missing or its exit code is not 0, and ToolHung if it takes too long.
     """
-    # Files rather than pipes: a daemon that keeps its parent's output open must not keep the caller waiting.
+    # Files instead of pipes: a daemon that keeps its parent's output open must not keep the caller waiting.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
             done = subprocess.run(
@@ -47,4 +47,4 @@ def _read(file: IO[bytes]) -> str:
 
 
 class ToolHung(BackendFailed):
-    """The tool was started and did not answer in time."""
+    """The tool was started but did not answer in time."""

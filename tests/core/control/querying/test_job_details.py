@@ -10,7 +10,7 @@ from corral.core.control.querying.job_details import JobDetails, granted_devices
 from corral.core.control.querying.listing_rows import job_row
 from corral.core.ledger.store import open_ledger
 from corral.core.lifecycle import starting
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.answers.gpu_monitoring import GpuMonitoring, GpuStats
 from corral.core.model.answers.job_details import GrantedDevice
 from corral.core.model.fact import NodeObserved

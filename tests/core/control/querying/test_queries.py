@@ -15,7 +15,7 @@ from corral.core.control.submitting.device_request import RequestRules
 from corral.core.control.watching.failure_notes import FailureNotes
 from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.lifecycle import commands, ending, starting, stopping
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.answers.job_details import WaitPart
 from corral.core.model.answers.jobs import GrantRow
 from corral.core.model.answers.site import ServerInfo
@@ -347,7 +347,7 @@ def make_room(lab: Lab) -> None:
     [
         (hold, Phase.PENDING, "job 1 waits: it is on hold; `corral release 1` lets it go."),
         (lambda lab: lab.start("1", "a", 0), Phase.STARTING, "job 1 has its devices and is being started"),
-        (run, Phase.RUNNING, "job 1 does not wait: it is running and has run for 1m"),
+        (run, Phase.RUNNING, "job 1 has been running for 1m"),
         (run_and(cancel), Phase.STOPPING, "job 1 is being stopped: cancelled by alice"),
         (run_and(make_room), Phase.STOPPING, "job 1 is being stopped, and goes back to its queue."),
         (ends(exited(Phase.SUCCEEDED, 0)), Phase.SUCCEEDED, "job 1 succeeded after 1m"),

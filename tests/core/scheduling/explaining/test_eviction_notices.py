@@ -90,7 +90,7 @@ def test_a_job_that_runs_again_still_tells_that_it_made_room() -> None:
     view = held_by_a_less_urgent_job()
     again = replace(view.jobs["1"], launches=2, evictions=1, eviction=replace(TOLD, ran_s=12.0, lost_s=12.0))
     assert ended_sentence(again, T0 + 20) == (
-        "job 1 does not wait: it is running and has run for 20s. "
+        "job 1 has been running for 20s. "
         f"It was preempted for job 2 10s ago: {WORDS}; the 12s that it had run are lost."
     )
 

@@ -346,7 +346,7 @@ def test_every_phase_has_its_sentence() -> None:
     assert {phase: ended_sentence(replace(one, phase=phase), T0 + 65) for phase in Phase} == {
         Phase.PENDING: "sft waits",
         Phase.STARTING: "sft has its devices and is being started",
-        Phase.RUNNING: "sft does not wait: it is running and has run for 1m 5s",
+        Phase.RUNNING: "sft has been running for 1m 5s",
         Phase.STOPPING: "sft is being stopped",
         Phase.SUCCEEDED: "sft succeeded after 1m 5s",
         Phase.FAILED: "sft failed with exit code 3 after 1m 5s",

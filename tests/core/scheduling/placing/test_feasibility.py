@@ -2,8 +2,8 @@
 
 from corral.core.model.fact import DeviceCordoned
 from corral.core.model.placing.fit import Cause
-from corral.core.scheduling.placing.feasibility import verify
 from corral.core.scheduling.placing.gpu_info import gpu_info
+from corral.core.scheduling.placing.start_recheck import verify
 from corral.core.scheduling.planner import Planner
 from tests.core.scheduling.lab import T0, box, idle, job, observed, started, submitted, view_of
 

@@ -14,7 +14,7 @@ from corral.core.model.view import View
 from corral.core.scheduling.explaining.impossible import impossible
 from corral.core.scheduling.explaining.phrases import flags_of, need_of
 from corral.core.scheduling.explaining.why import WaitIndex, explain
-from corral.core.scheduling.placing.feasibility import verify
+from corral.core.scheduling.placing.start_recheck import verify
 from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import POLICIES, Policy
 from tests.core.scheduling.lab import T0, box, job, observed, started, submitted, view_of

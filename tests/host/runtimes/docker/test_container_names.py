@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from corral.core.model.devices.device import ContainerOfOthers
-from corral.host.runtimes.docker.container_names import ContainerNames, called
+from corral.host.runtimes.docker.containers_of_others import ContainerNames, called
 from tests.docker.daemon import DockerDaemon
 from tests.docker.image import IMAGE
 

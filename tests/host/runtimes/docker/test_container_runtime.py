@@ -19,7 +19,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Grant
 from corral.core.model.placing.tenant import Tenant
 from corral.core.model.runs.launch import Again, DeviceUse, LaunchPhase
-from corral.host.runtimes.docker.body import container_name
+from corral.host.runtimes.docker.container_name import container_name
 from corral.host.runtimes.docker.daemon_calls import process
 from corral.host.runtimes.docker.opened_volumes import Wanted, stage
 from corral.host.runtimes.docker.records import ContainerRecords, Fault, HostUser, RunnerState

@@ -3,7 +3,7 @@
 from contextlib import closing
 from pathlib import Path
 
-from corral.host.runtimes.docker.body import container_name
+from corral.host.runtimes.docker.container_name import container_name
 from corral.host.runtimes.docker.daemon_calls import Daemon
 from corral.host.runtimes.process.records.still_running import still_running, tag_of
 from tests.docker.daemon import DockerDaemon

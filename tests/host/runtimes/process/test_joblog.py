@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.host.runtimes.process.output.joblog import append_note
+from corral.host.runtimes.process.output.log_notes import append_note
 from corral.host.runtimes.process.records.launch_spec import LaunchError
 from tests.host.runtimes.process.conftest import Machine, root_only
 from tests.host.runtimes.process.supervisor_parts import TAIL_BYTES, NativeLog

@@ -1,4 +1,4 @@
-"""Alerts in the server: what rules are shown, each few seconds, and what people do about alerts.
+"""Alerts in the server: the periodic check of the alert rules, and the actions of users on alerts.
 
-Start reading at `alert_watch`. What fires is decided in `corral.alerts.state`.
+Start reading at `alert_watch`. `corral.alerts.state` decides which alerts fire.
 """

@@ -1,4 +1,4 @@
-"""What people see of alerts and do about them: list, acknowledge, silence."""
+"""The use cases of users for alerts: list, acknowledge, silence."""
 
 import logging
 import secrets
@@ -31,7 +31,10 @@ _WORST_FIRST = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
 class AlertAccess:
-    """Thread-safe. `left_out` says for how many subjects more each rule would fire."""
+    """Lists, acknowledges and silences alerts. Thread-safe.
+
+    `left_out` returns, by rule, the number of subjects for which the rule would fire beyond its limit.
+    """
 
     def __init__(self, ledger: Ledger, clock: Clock, left_out: Callable[[], Mapping[str, int]]) -> None:
         self._ledger = ledger
@@ -39,14 +42,16 @@ class AlertAccess:
         self._left_out = left_out
 
     def alerts(self, *, history: bool = False) -> AlertList:
-        """The alerts that fire; with `history` also the last that are over, newest first."""
+        """Return the alerts that fire. With `history`, also return the last resolved alerts, newest first."""
         known, now = self._known(), self._clock.now()
         wanted = [alert for alert in known.alerts.values() if history or alert.fires]
         rows = tuple(_row(alert, known, now) for alert in sorted(wanted, key=_order))
         return AlertList(in_wall_time(rows, self._clock), dict(self._left_out()))
 
     def acknowledge(self, alert_id: str, caller: Caller) -> AlertRow:
-        """Say that the caller takes care of it. Raises NotFound, Forbidden, and Conflict where it is over."""
+        """Record that the caller takes care of the alert. Raises NotFound, Forbidden, and Conflict if the alert is
+        over.
+        """
         at = self._clock.now()
 
         def decide(known: AlertsSlice) -> Decided[Alert]:
@@ -73,9 +78,10 @@ class AlertAccess:
         return SilenceList(in_wall_time(rows, self._clock))
 
     def silence(self, match: str, duration_s: float, reason: str, caller: Caller) -> SilenceRow:
-        """Keep what matches from being told for so long. Of who is no administrator, only about their own jobs.
+        """Suppress the messages of matching alerts for `duration_s`. A user who is no administrator silences only
+        alerts about their own jobs.
 
-        Raises Refused for a match that cannot be read, and Forbidden for a token that is to look only.
+        Raises Refused for an invalid match, and Forbidden for a read-only token.
         """
         match = printable(match)
         check_match(match)
@@ -109,7 +115,7 @@ class AlertAccess:
         return in_wall_time(_silence_row(made, self._known(), at), self._clock)
 
     def unsilence(self, silence_id: str, caller: Caller) -> SilenceRow:
-        """End a silence: what it kept back and still fires is told. Raises NotFound and Forbidden."""
+        """End a silence. The held-back alerts that still fire are then sent. Raises NotFound and Forbidden."""
         at = self._clock.now()
 
         def decide(known: AlertsSlice) -> Decided[SilenceRow]:
@@ -134,12 +140,12 @@ def _order(alert: Alert) -> tuple[bool, int, float, str]:
 
 
 def is_silenced(alert: Alert, known: AlertsSlice, now: float) -> bool:
-    """Whether any silence keeps the alert from being told at `now` (Unix seconds)."""
+    """Return whether a silence suppresses the messages of the alert at `now` (Unix seconds)."""
     return any(silenced(silence, alert, now) for silence in known.silences.values())
 
 
 def unattended(known: AlertsSlice, now: float) -> dict[str, int]:
-    """How many alerts fire that nobody takes care of or has silenced, by severity, the worst first."""
+    """Return the number of firing alerts that are neither acknowledged nor silenced, by severity, the worst first."""
     alerts = [alert for alert in known.alerts.values() if alert.fires and alert.acknowledged_by is None]
     counts = Counter(alert.severity for alert in alerts if not is_silenced(alert, known, now))
     return {severity.value: counts[severity] for severity in sorted(counts, key=_WORST_FIRST.__getitem__)}

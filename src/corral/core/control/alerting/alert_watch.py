@@ -1,4 +1,4 @@
-"""The watch that has alert rules judged, writes what they came to, and has it told."""
+"""The watch that evaluates alert rules, writes the results into the ledger, and sends the messages."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,26 +24,26 @@ from corral.features.alerts.slice import AlertsSlice
 log = logging.getLogger(__name__)
 
 WORK_INTERVAL_S = 30.0
-"""Jobs, queues, quotas and disks are looked at so often: there may be 100,000 jobs."""
+"""Jobs, queues, quotas and disks are checked at this interval, because there may be 100,000 jobs."""
 
 MOST_UNWRITTEN = 1000
-"""So many alerts are remembered that the ledger could not take, while its disk is full."""
+"""The most alerts that are remembered while the ledger cannot write them because its disk is full."""
 
 HANDED_AGAIN_S = 24 * 3600.0
-"""What was over for longer when a server starts was told by the one before."""
+"""A restarted server does not send alerts again that were resolved longer ago: the server before it sent them."""
 
 _MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertSources:
-    """What rules judge, besides the view of the ledger. Each is safe on any thread, and answers at once.
+    """The inputs of the rules besides the view of the ledger. Each is thread-safe and answers at once.
 
     Attributes:
-        stale_after_s: an older sample is none.
-        obstacles: what keeps jobs from starting, by node, "" for the ledger.
+        stale_after_s: samples older than this are ignored.
+        obstacles: the reasons that keep jobs from starting, by node; "" stands for the ledger.
         disk: (total, free) bytes of the disk with the server's home; raises OSError.
-        history_stopped: why the history is not written, None while it is.
+        history_stopped: the reason why the history is not written, None while it is.
     """
 
     telemetry: NodeTelemetry
@@ -54,7 +54,9 @@ class AlertSources:
 
 
 class AlertWatch:
-    """Looks at what rules judge. For one thread; what it decides is in the ledger, and told by `sender`."""
+    """Evaluates the alert rules round by round. For one thread. The ledger keeps the decisions; `sender` sends the
+    messages.
+    """
 
     def __init__(self, ledger: Ledger, clock: Clock, sources: AlertSources, sender: Sender) -> None:
         self._ledger = ledger
@@ -73,11 +75,11 @@ class AlertWatch:
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """For how many subjects more a rule would fire, by its name: there is a limit."""
+        """The number of subjects for which a rule would fire beyond its limit, by the rule's name."""
         return self._memory.left_out
 
     def look(self) -> None:
-        """One round."""
+        """Run one round."""
         snapshot, now = self._ledger.snapshot(), self._clock.now()
         known = snapshot.of(AlertsSlice)
         if known.rules != self._rules:
@@ -88,7 +90,7 @@ class AlertWatch:
         if self._devices is None:
             self._devices = DeviceSubjects(_known_xids(known))
         seen = self._see(snapshot.view, self._devices, now)
-        # As alerts are after what could not be written.
+        # The state of the alerts includes the facts that could not be written yet.
         alerts = list(known.advance(self._unwritten.values()).alerts.values())
         step = advance(self._memory, self._judged, seen, now, alerts=alerts, silences=known.silences.values())
         self._memory = step.memory
@@ -100,9 +102,9 @@ class AlertWatch:
             _log(fact)
 
     def _tell_again(self, alerts: Iterable[Alert], now: float) -> None:
-        """Hand in what was told last: a server that was killed may not have handed it to the sender.
+        """Hand the last messages to the sender again: a killed server may not have done that.
 
-        The sender knows what it has, and tells nothing twice.
+        The sender knows the messages that it has, and sends none twice.
         """
         self._told_again = True
         for alert in sorted(alerts, key=lambda alert: (alert.fired_at, alert.id)):
@@ -146,7 +148,7 @@ class AlertWatch:
         return Subject("history", "the history of the devices", readings, group="server")
 
     def _write(self, facts: Sequence[Fact]) -> None:
-        """Have the ledger take the facts; what it cannot take now is told all the same, and tried at the next look."""
+        """Write the facts to the ledger. If that fails, the messages are sent anyway; the next round tries again."""
         for fact in facts:
             assert fact.subject is not None
             self._unwritten[fact.subject] = fact
@@ -171,7 +173,7 @@ def _log(fact: Fact) -> None:
 
 
 def _onto(known: AlertsSlice, fact: Fact) -> Fact:
-    """The fact over what people have said of its alert meanwhile."""
+    """Return the fact, updated with the acknowledgement that a user gave its alert in the meantime."""
     if not isinstance(fact, AlertFact) or (now := known.alerts.get(fact.alert.id)) is None:
         return fact
     by, at = now.acknowledged_by, now.acknowledged_at
@@ -179,7 +181,7 @@ def _onto(known: AlertsSlice, fact: Fact) -> Fact:
 
 
 def _known_xids(known: AlertsSlice) -> dict[str, int]:
-    """The last Xid error of each device that was told before the server was restarted, by UUID."""
+    """Return the last Xid error of each device that was reported before the server restarted, by UUID."""
     prefix = device_subject("")
     told = sorted((alert for alert in known.alerts.values() if alert.rule == "xid"), key=lambda alert: alert.fired_at)
     return {alert.subject.removeprefix(prefix): int(alert.value) for alert in told if alert.value is not None}

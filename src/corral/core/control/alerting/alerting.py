@@ -1,4 +1,4 @@
-"""Who is told of what in a server, put together: alerts, starts and ends of jobs, and the channels."""
+"""The notifications of a server, put together: alerts, messages about starts and ends of jobs, and channels."""
 
 from collections import Counter
 
@@ -17,13 +17,13 @@ _LEAST_INTERVAL_S = 1.0
 
 
 class Alerting:
-    """What a server needs to tell people in channels.
+    """The parts of a server that send messages to people through channels.
 
     Attributes:
         delivery: brings messages to channels.
-        channels: what people do with channels.
-        access: what people see of alerts, and do about them.
-        patrols: the threads of the watch over alert rules, and of what tells users of their jobs.
+        channels: the use cases of users for channels.
+        access: the use cases of users for alerts.
+        patrols: the threads that check the alert rules and that notify users of their jobs.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Alerting:
         *,
         failures: Counter[str],
     ) -> None:
-        """`failures` counts rounds of a patrol that broke."""
+        """`failures` counts the rounds of a patrol that failed."""
         self.delivery = delivery
         self.channels = ChannelAccess(delivery, clock)
         watch = AlertWatch(ledger, clock, sources, delivery)

@@ -1,4 +1,4 @@
-"""Devices and nodes as alert rules see them."""
+"""Converts devices and nodes to subjects that alert rules evaluate."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from corral.core.model.view import View
 from corral.core.ports.telemetry import NodeContact
 
 SLOWING = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "power_brake"})
-"""What slows a device that should not; that its power is capped is how a busy one is driven."""
+"""The throttle reasons that indicate a problem. A power cap is not among them: it is normal for a busy device."""
 
 JOINING_S = 60.0
-"""So long after its start a server waits for a node before it takes it for silent."""
+"""After its start a server waits this long for a node before it counts the node as silent."""
 
 _MW_PER_W = 1000
 
 
 def device_subject(uuid: str) -> str:
-    """The name of a device as a subject."""
+    """Return the subject name of a device."""
     return f"device {uuid}"
 
 
 @dataclass(slots=True)
 class _Names:
-    """What a device is called, which is the same at every look: there may be tens of thousands.
+    """The names of a device. They are the same in each round and are kept, because there may be tens of thousands.
 
-    `still` is the subject of the last look, where nothing was measured of the device.
+    `still` is the subject of the last round if the device was not measured then.
     """
 
     device: Device
@@ -40,16 +40,16 @@ class _Names:
 
 
 class DeviceSubjects:
-    """All devices, at each look. It remembers the last Xid error of each, to tell a new one from one that stays."""
+    """Builds the subjects of all devices in each round. It keeps the last Xid error of each to recognize new ones."""
 
     def __init__(self, known_xids: Mapping[str, int]) -> None:
-        """`known_xids` are those that were told before, by UUID."""
+        """`known_xids` are the errors that were reported before, by UUID."""
         self._xids = dict(known_xids)
         self._before: dict[str, int] = {}
         self._names: dict[str, _Names] = {}
 
     def subjects(self, view: View, samples: Mapping[str, DeviceSample], oldest: float) -> list[Subject]:
-        """Every device of the view. Samples from before `oldest` (Unix seconds) are none."""
+        """Return a subject for every device of the view. Samples taken before `oldest` (Unix seconds) are ignored."""
         several = len(view.nodes) > 1
         known, self._names = self._names, {}
         found = []
@@ -95,7 +95,7 @@ class DeviceSubjects:
         return subject
 
     def _new_xid(self, uuid: str, xid: int | None) -> int | None:
-        """The error that came since the last look, 0 where none did."""
+        """Return the error if it is new since the last round, 0 if it is not, None if it was not read."""
         if xid is None:
             return None
         before = self._xids.get(uuid, 0)
@@ -117,7 +117,9 @@ def _names_of(node: Node, device: Device, *, several: bool) -> _Names:
 def node_subjects(
     view: View, contacts: Collection[NodeContact], obstacles: Mapping[str, str], now: float
 ) -> Iterator[Subject]:
-    """Every node that there should be; `obstacles` are what keeps jobs from starting, by node, "" for the ledger."""
+    """Yield a subject for every expected node. `obstacles` are the reasons that keep jobs from starting, by node; ""
+    stands for the ledger.
+    """
     unheard = {contact.node for contact in contacts if contact.last_seen_at is None}
     for name in sorted({*view.nodes, *(contact.node for contact in contacts), *view.silences}):
         readings: dict[str, float | str | None] = {
@@ -130,7 +132,10 @@ def node_subjects(
 
 
 def _silence(silence: Silence | None, unheard: bool, now: float) -> dict[str, int | None]:
-    """Whether a node is silent, or gone; at first not known of one that was not heard since the server began."""
+    """Return whether a node is silent and whether it is gone, as 0 or 1.
+
+    The values are None (unknown) at first for a node that was not heard since the server started.
+    """
     if silence is None or silence.answers:
         return {"silent": 0, "gone": 0}
     if unheard and not silence.gone:

@@ -1,4 +1,4 @@
-"""Jobs, queues and quotas as alert rules see them."""
+"""Converts jobs, queues and quotas to subjects that alert rules evaluate."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -16,18 +16,20 @@ from corral.core.model.view import View
 from corral.core.scheduling.queueing.admission import ineligible
 
 MOST_WAITING = 1000
-"""So many waiting jobs are looked at, those that were submitted first."""
+"""The most waiting jobs that are checked, in order of submission."""
 
 MOST_RUNNING = 10_000
 
 UNSEEN_STARTS_S = 3600.0
-"""So long after looking began it is not known when a job of a queue started last, unless one has been seen."""
+"""For this long after the watch began, the last start in a queue is unknown unless the watch saw one."""
 
 _NAME_CHARACTERS = 60
 
 
 def job_subjects(view: View, samples: Mapping[str, DeviceSample], oldest: float, now: float) -> list[Subject]:
-    """Jobs that wait, the oldest of them, and those that have something. Samples from before `oldest` are none."""
+    """Return subjects for the oldest waiting jobs and for the jobs with an allocation. Samples taken before `oldest`
+    are ignored.
+    """
     waiting = list(islice((job for job in view.jobs.values() if job.phase is Phase.PENDING), MOST_WAITING))
     wait_s = {job.id: _wait_s(job, now) for job in waiting}
     waiting_for_gpus = sum(1 for job in waiting if wait_s[job.id] and job.spec.request.total_milli)
@@ -40,9 +42,10 @@ def job_subjects(view: View, samples: Mapping[str, DeviceSample], oldest: float,
 
 
 def queue_subjects(view: View, last_starts: dict[str, float], began: float, now: float) -> Iterator[Subject]:
-    """Every queue of the site. `last_starts` is when a job of it was last seen to start, kept by whoever looks.
+    """Yield a subject for every queue of the site. `last_starts` has the last observed start of a job by queue; the
+    caller keeps it.
 
-    What started and ended before `began`, when looking began, nobody has seen.
+    Starts of jobs that ended before `began` (the start of the watch) were not observed.
     """
     running: Counter[str] = Counter()
     for allocation in view.allocations.values():
@@ -57,7 +60,7 @@ def queue_subjects(view: View, last_starts: dict[str, float], began: float, now:
         if job.phase is Phase.PENDING:
             queue = job.spec.queue
             waiting[queue] += 1
-            # Of these there may be 100,000, so the cheap half of the question comes first.
+            # There may be 100,000 such jobs, so the cheap condition is tested first.
             if now - job.submitted_at > longest.get(queue, 0.0):
                 longest[queue] = max(longest.get(queue, 0.0), _wait_s(job, now))
     for name in sorted(view.queues):
@@ -82,7 +85,7 @@ def _since_start_s(last_start: float | None, longest_wait_s: float, looked_s: fl
 
 
 def quota_subjects(view: View, now: float) -> Iterator[Subject]:
-    """Every user, project and queue with a quota of GPU-hours."""
+    """Yield a subject for every user, project and queue with a quota of GPU-hours."""
     held = _held(view)
     for kind, name, hours, period_s in _gpu_hour_quotas(view):
         if hours <= 0:
@@ -123,7 +126,7 @@ def _running(
     return {
         "waiting_s": 0.0,
         "running_s": max(0.0, now - allocation.created_at),
-        # Of a shared device it is the device's: where that is idle, so is each job on it.
+        # For a shared device this is the utilization of the whole device: if the device is idle, so is each job on it.
         "busiest_gpu_pct": max(known) if known and len(known) == len(used) else None,
         "others_waiting": waiting_for_gpus,
     }
@@ -134,14 +137,14 @@ def _used_pct(sample: DeviceSample | None, oldest: float) -> int | None:
 
 
 def _wait_s(job: Job, now: float) -> float:
-    """How long it has waited in its queue; 0 while it is not to start."""
+    """Return the seconds that the job has waited in its queue; 0 while it is not eligible to start."""
     if ineligible(job, now) is not None:
         return 0.0
     return max(0.0, now - max(job.submitted_at, job.eligible_at or 0.0, job.ended_at or 0.0))
 
 
 def _held(view: View) -> Mapping[Scope, list[tuple[float, float]]]:
-    """(GPUs, since when) of what is held now, by whose quota it counts against."""
+    """Return (GPUs, start time) of each current allocation, by the scope whose quota it counts against."""
     held: dict[Scope, list[tuple[float, float]]] = {}
     for allocation in view.allocations.values():
         job = view.jobs.get(allocation.job_id)
@@ -152,7 +155,7 @@ def _held(view: View) -> Mapping[Scope, list[tuple[float, float]]]:
 
 
 def _gpu_hour_quotas(view: View) -> Iterator[tuple[str, str, float, float]]:
-    """(kind, name, GPU-hours, seconds of a period) of each."""
+    """Yield (kind, name, GPU-hours, seconds of a period) of each quota of GPU-hours."""
     quota = view.limits.of_user
     if quota.gpu_hours is not None and quota.period_s is not None:
         users = {name for kind, name in view.spent if kind == "user"}

@@ -1,4 +1,4 @@
-"""Jobs are chosen and changed.
+"""Changes to existing jobs: selecting them, cancelling, holding, releasing, requeueing and updating.
 
 Start with `job_changes`.
 """

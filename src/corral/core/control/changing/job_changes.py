@@ -1,4 +1,4 @@
-"""Jobs are cancelled, put on hold, released or requeued: one, an array, or as many as are chosen."""
+"""Cancel, hold, release or requeue jobs: one job, an array, or all jobs that a filter selects."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -26,7 +26,7 @@ from corral.core.ports.ledger import Decided, JobQuery, Ledger
 
 
 class Verb(StrEnum):
-    """What is done to jobs."""
+    """The operations on jobs."""
 
     CANCEL = "cancel"
     HOLD = "hold"
@@ -35,7 +35,7 @@ class Verb(StrEnum):
 
 
 def step(verb: Verb, view: View, job: Job, caller: Caller, at: float) -> list[Fact]:
-    """The facts by which a job is changed. Raises Conflict where its phase does not allow that, and Refused."""
+    """Return the facts of the operation on a job. Raises Conflict if the job's phase does not allow it, and Refused."""
     match verb:
         case Verb.CANCEL:
             return commands.cancel(view, job, by=caller.user, at=at)
@@ -44,13 +44,13 @@ def step(verb: Verb, view: View, job: Job, caller: Caller, at: float) -> list[Fa
         case Verb.RELEASE:
             return commands.release(view, job, by=caller.user, at=at)
         case Verb.REQUEUE:
-            # The priority was allowed at submission; the site may have narrowed its range since.
+            # The priority was allowed at submission, but the site may have narrowed its range since.
             refuse_priority(view.limits, job.spec.priority, caller, whose=f" of job {job.id}")
             return commands.requeue(view, job, by=caller.user, at=at)
 
 
 def makes_sense(verb: Verb, job: Job) -> bool:
-    """Whether who chooses jobs by what they are means this one, too, unless phases are given."""
+    """Return whether a filter without phases includes this job for the operation."""
     match verb:
         case Verb.CANCEL:
             return not job.phase.terminal and job.stop_reason is not Phase.CANCELLED
@@ -64,7 +64,7 @@ def makes_sense(verb: Verb, job: Job) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Target:
-    """Jobs that are changed together: what an id names, or one of those that were found by what they are."""
+    """Jobs that are changed together: the jobs that an id names, or a single job that a filter found."""
 
     id: str
     jobs: tuple[Job, ...]
@@ -79,13 +79,13 @@ _Step = tuple[_Target, Job]
 
 @dataclass(slots=True)
 class _Slice:
-    """What came of the steps of one commit.
+    """The results of one commit.
 
     Attributes:
-        changed: with the jobs as they were before.
-        refused: what was not changed, and why.
+        changed: the changed jobs, as they were before.
+        refused: the targets that were not changed, and why.
         over: allocations that ended with it.
-        cancelled: jobs that it cancelled, those that followed others too.
+        cancelled: the ids of the jobs that it cancelled, including jobs that followed others.
     """
 
     changed: list[_Step] = field(default_factory=list)
@@ -96,14 +96,14 @@ class _Slice:
 
 @dataclass(slots=True)
 class _Change:
-    """One request: what is done, for whom, and to which of the jobs that are found by what they are."""
+    """One request: the operation, the caller, and the filter for jobs."""
 
     verb: Verb
     caller: Caller
     chosen: JobFilter = field(default_factory=JobFilter)
 
     def means(self, job: Job) -> bool:
-        """Whether a job is among those that are chosen."""
+        """Return whether the filter selects the job."""
         return self.chosen.has(job) and (bool(self.chosen.phases) or makes_sense(self.verb, job))
 
 
@@ -116,7 +116,7 @@ class JobChanges:
         self._stop = stop
 
     def one(self, verb: Verb, job_id: str, caller: Caller) -> tuple[str, ...]:
-        """Change a job, or the elements of an array whose phase allows it; the ids of those that were changed.
+        """Change a job, or the elements of an array whose phase allows it. Return the ids of the changed jobs.
 
         Raises NotFound, Forbidden, Conflict, and Refused.
         """
@@ -126,10 +126,10 @@ class JobChanges:
         return tuple(job.id for job in changed)
 
     def many(self, verb: Verb, choice: JobChoice, caller: Caller) -> ChangedJobs:
-        """Change the jobs that are chosen, the newest first and MOST_AT_ONCE at most; up to JOBS_IN_A_COMMIT in one
-        commit, and else one after another, also if one fails: the answer then says which jobs are as they were.
+        """Change the selected jobs, newest first, at most MOST_AT_ONCE. One commit changes up to JOBS_IN_A_COMMIT jobs.
 
-        What cannot be changed is told with its reason. Raises Refused, and Forbidden for jobs of others by their user.
+        More jobs take several commits. If one of these fails, the answer says which jobs are unchanged. It gives a
+        reason for each unchanged job. Raises Refused, and Forbidden if a user selects jobs of another user.
         """
         chosen = choice.of_user(self._user(verb, choice, caller))
         change, below = _Change(verb, caller, chosen), None
@@ -137,7 +137,7 @@ class JobChanges:
             named = self._named(choice.ids, caller)
             targets = [_narrowed(target, chosen) for target in named] if choice.narrows else named
         else:
-            # In this order: what ends in between is in both, and never in none.
+            # The order matters: a job that ends in between is then in both results, and never in neither.
             active = self._ledger.view().jobs
             targets, below = _found(change, active.values(), *self._ended(change))
         if choice.dry_run:
@@ -154,7 +154,9 @@ class JobChanges:
 
     @staticmethod
     def _user(verb: Verb, choice: JobChoice, caller: Caller) -> str | None:
-        """Whose jobs are meant, None where that is not said. Raises Refused for a choice of nothing, and Forbidden."""
+        """Return the user whose jobs are selected, None if the choice names none. Raises Refused for an empty or
+        invalid choice, and Forbidden.
+        """
         if not choice.ids and not choice.narrows:
             raise Refused(f"name jobs to {verb}, or choose them by user, name, array or phase", field="ids")
         if len(choice.ids) > MOST_AT_ONCE:
@@ -172,7 +174,9 @@ class JobChanges:
         return choice.user
 
     def _named(self, ids: Sequence[str], caller: Caller) -> list[_Target]:
-        """What each id names; an element that is named more than once counts once, as itself where it is."""
+        """Return a target for each id. An element that is named more than once counts once: under its own id if that is
+        given.
+        """
         targets = []
         found = named_jobs(self._ledger, ids)
         seen = set(found)
@@ -191,7 +195,9 @@ class JobChanges:
         return targets
 
     def _ended(self, change: _Change) -> tuple[tuple[Job, ...], int | None]:
-        """Jobs that have ended among which may be such as are chosen, and below which of them there are more."""
+        """Return ended jobs that the filter may select, and the sequence number below which there are more (None if
+        none).
+        """
         phases = tuple(phase for phase in change.chosen.phases or (Phase.FAILED, Phase.LOST) if phase.terminal)
         if change.verb is not Verb.REQUEUE or not phases:
             return (), None
@@ -199,7 +205,9 @@ class JobChanges:
         return page, page[-1].sequence if len(page) == MOST_AT_ONCE else None
 
     def _commit(self, change: _Change, targets: Sequence[_Target]) -> tuple[list[Job], list[tuple[str, CorralError]]]:
-        """Change the jobs of all targets, slice by slice: these as they were before, and what was not changed."""
+        """Change the jobs of all targets, slice by slice. Return the changed jobs as they were before, and the
+        unchanged ids with errors.
+        """
         steps, changed, looked_at = _steps(targets), list[Job](), 0
         gone: set[str] = set()
         for part in slices(steps):
@@ -221,7 +229,7 @@ class JobChanges:
         return changed, _unchanged(targets)
 
     def _foretold(self, change: _Change, targets: Sequence[_Target]) -> tuple[list[Job], list[tuple[str, CorralError]]]:
-        """The same as it would be now."""
+        """Return the result that `_commit` would have now, without a change."""
         would = self._decide(change, _steps(targets), frozenset(), self._ledger.view()).value
         _note(would)
         return [job for _, job in would.changed], _unchanged(targets)
@@ -234,8 +242,10 @@ class JobChanges:
                 self._stop(allocation_id)
 
     def _decide(self, change: _Change, steps: Sequence[_Step], gone: frozenset[str], view: View) -> Decided[_Slice]:
-        """The facts of these steps. Each sees those before it: a job that follows two is decided on once, and one of
-        `gone` was cancelled with another.
+        """Return the facts of these steps. Each step sees the facts of the steps before it.
+
+        So a job that follows two others is decided once. `gone` are the ids of jobs that earlier commits of the request
+        cancelled.
         """
         at, draft, done = self._clock.now(), ViewDraft(view), _Slice()
         facts: list[Fact] = []
@@ -270,7 +280,7 @@ def _steps(targets: Sequence[_Target]) -> list[_Step]:
 
 
 def _note(done: _Slice) -> None:
-    """Note with the targets what came of them: of an array the last refusal, and none where something was changed."""
+    """Mark the targets of changed jobs as touched, and store each refusal as the error of its target."""
     for target, _ in done.changed:
         target.touched = True
     for target, error in done.refused:
@@ -278,7 +288,7 @@ def _note(done: _Slice) -> None:
 
 
 def _unchanged(targets: Sequence[_Target]) -> list[tuple[str, CorralError]]:
-    """What was not changed, and why. Of an array it is enough that some elements could be."""
+    """Return the ids that were not changed, with errors. An array counts as changed if any of its elements was."""
     found = []
     for target in targets:
         error = target.error
@@ -294,7 +304,7 @@ def _nothing(array_id: str) -> str:
 
 
 def _narrowed(target: _Target, chosen: JobFilter) -> _Target:
-    """Of what an id names, what is chosen besides."""
+    """Restrict the jobs of a target to those that the filter selects."""
     if target.jobs and target.error is None:
         target.jobs = tuple(job for job in target.jobs if chosen.has(job))
         if not target.jobs:
@@ -305,7 +315,9 @@ def _narrowed(target: _Target, chosen: JobFilter) -> _Target:
 def _found(
     change: _Change, active: Collection[Job], past: tuple[Job, ...], below: int | None
 ) -> tuple[list[_Target], int | None]:
-    """The newest of these jobs, and of those that have ended, that are chosen, and below which there are more."""
+    """Return targets for the newest selected jobs among `active` and `past`, and the sequence number below which there
+    are more.
+    """
     jobs = {job.id: job for job in past if below is None or job.sequence >= below}
     jobs |= {job.id: job for job in active if below is None or job.sequence >= below}
     found = [job for job in jobs.values() if change.means(job)]

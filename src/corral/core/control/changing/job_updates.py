@@ -1,4 +1,4 @@
-"""Changing jobs that have not ended: their priority, time limit, name and queue."""
+"""Updates jobs that have not ended: their priority, time limit, name and queue."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,10 +24,10 @@ from corral.declared.field_limits import check_ranges
 
 
 class JobUpdates:
-    """Changes a job, or the elements of an array that have not ended. Thread-safe.
+    """Updates a job, or the elements of an array that have not ended. Thread-safe.
 
-    `tell` writes a line into the log of a job that has started. `time_limit_changed`
-    is called with the allocations whose nodes have to hear of another time limit.
+    `tell` writes a line into the log of a started job. `time_limit_changed` is called with each allocation whose nodes
+    need the new time limit.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class JobUpdates:
         self._least_of = LeastUse()
 
     def update(self, job_id: str, asked: JobUpdate, caller: Caller) -> tuple[str, ...]:
-        """Give the job these values, or change nothing; the ids of the jobs that have them now.
+        """Give the job these values, or change nothing. Return the ids of the jobs that have the values now.
 
-        The elements of a very large array are changed in several commits, once all of them have been looked at. Raises
-        NotFound, Refused, Forbidden, and Conflict where the job has ended or its state does not allow it, or where that
-        became so in between; then it says how many were changed.
+        A very large array is changed in several commits, after all its elements were checked. Raises NotFound, Refused,
+        Forbidden, and Conflict if the job has ended or its state does not allow the change. If an error occurs after
+        the first commit, the message says how many jobs were changed.
         """
         check_update(asked)
         named = named_jobs(self._ledger, (job_id,))[job_id]
@@ -77,7 +77,7 @@ class JobUpdates:
     def _decide(
         self, named: Sequence[Job], whole_array: bool, asked: JobUpdate, caller: Caller, view: View
     ) -> Decided[tuple[tuple[str, ...], tuple[JobUpdated, ...]]]:
-        """The facts, with the ids of the jobs that then have the values."""
+        """Return the facts, and the ids of the jobs that have the new values."""
         jobs = [as_it_is(self._ledger, view, found) for found in named]
         if whole_array:
             jobs = [job for job in jobs if may_go_on(job)]
@@ -105,14 +105,14 @@ class JobUpdates:
         return facts
 
     def _refuse_queue(self, view: View, jobs: Sequence[Job], queue: str) -> None:
-        """Raises Refused for a queue in which these jobs could never start, or that is full."""
+        """Raise Refused for a queue in which these jobs could never start, or that is full."""
         for spec in dict.fromkeys((job.spec.user, job.spec.project, job.spec.kind, job.spec.request) for job in jobs):
             user, project, kind, request = spec
             obey(view, Submission(kind=kind, request=request, queue=queue, project=project), user, self._least_of)
         refuse_move(view, jobs, queue)
 
     def _act(self, facts: Sequence[JobUpdated], caller: Caller) -> None:
-        """Tell the logs and the nodes of jobs that have started."""
+        """Write to the logs of started jobs, and inform their nodes of a new time limit."""
         jobs = self._ledger.view().jobs
         for fact in facts:
             job = jobs.get(fact.job_id)
@@ -125,7 +125,7 @@ class JobUpdates:
 
 
 def check_update(asked: JobUpdate) -> None:
-    """Raises Refused for an update of nothing, and for values that no job can have."""
+    """Raise Refused for an empty update, and for values that no job can have."""
     if asked == JobUpdate():
         raise Refused("nothing to change; give at least one of priority, time_limit_s, name and queue")
     check_ranges(asked)

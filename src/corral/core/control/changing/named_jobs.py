@@ -1,4 +1,4 @@
-"""Which jobs ids name: an id of a job that one, that of an array all its elements, 17_[3-9] some of them."""
+"""Resolves ids to jobs: a job's id names that job, an array's id all its elements, and 17_[3-9] some of them."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -11,9 +11,9 @@ from corral.core.ports.ledger import Ledger
 
 
 def named_jobs(ledger: Ledger, ids: Sequence[str]) -> dict[str, tuple[Job, ...]]:
-    """What each id names, in any phase; elements of an array in index order, () for an id that names nothing.
+    """Return the jobs of each id, in any phase. Elements of an array are in index order; an unknown id has ().
 
-    Raises Refused for elements that cannot be read or are too many, and NotFound where an array lacks one of them.
+    Raises Refused for elements that cannot be parsed or are too many, and NotFound if an array lacks one of them.
     """
     several = _several(ids)
     wanted = [job_id for job_id in ids if job_id not in several]
@@ -32,12 +32,14 @@ def named_jobs(ledger: Ledger, ids: Sequence[str]) -> dict[str, tuple[Job, ...]]
 
 
 def as_it_is(ledger: Ledger, view: View, found: Job) -> Job:
-    """A job that was found before, as this view has it. One that it does not have has ended: then or since."""
+    """Return the current state of a job that was found before. A job that is not in this view has ended."""
     return view.jobs.get(found.id) or (found if found.phase.terminal else ledger.find_job(found.id) or found)
 
 
 def no_such_job(job_id: str, array: Sequence[Job] = ()) -> NotFound:
-    """The error for an id that names nothing, and for a name where an id belongs; `array` lacks what it names."""
+    """Return the error for an id that names no job, or for a name in place of an id. `array` is the array that lacks
+    the element.
+    """
     if array:
         return NotFound(f"there is no job {job_id}; the elements of this array are {_in_short(array)}")
     if not job_id[:1].isdigit():
@@ -46,14 +48,14 @@ def no_such_job(job_id: str, array: Sequence[Job] = ()) -> NotFound:
 
 
 def several_jobs(job_id: str, jobs: Sequence[Job]) -> NotFound:
-    """The error for an id that names several jobs, where one is meant: which there are, and in which phases."""
+    """Return the error for an id that names several jobs although one is required. It lists jobs and phases."""
     begun = next((job for job in jobs if job.launches), jobs[0])
     what = "are several jobs; name one of them" if named_elements(job_id) else "is an array; name one of its elements"
     return NotFound(f"{job_id} {what}, such as {begun.id}: {_in_phases(jobs)}")
 
 
 def _in_phases(elements: Collection[Job]) -> str:
-    """Which elements of an array are in which phase: "17_[0-7] RUNNING, 17_[8-49] PENDING"."""
+    """Return the elements of an array by phase: "17_[0-7] RUNNING, 17_[8-49] PENDING"."""
     by_phase = {phase: [job for job in elements if job.phase is phase] for phase in Phase}
     return ", ".join(f"{_in_short(jobs)} {phase}" for phase, jobs in by_phase.items() if jobs)
 
@@ -63,7 +65,9 @@ def _in_short(elements: Sequence[Job]) -> str:
 
 
 def _several(ids: Sequence[str]) -> Mapping[str, tuple[str, tuple[str, ...] | None]]:
-    """The array and the ids of the elements that each of these ids names, None for all; without those that do not."""
+    """Return the array and the element ids of each id that names an array; None stands for all elements. Other ids are
+    left out.
+    """
     several = {}
     count = 0
     for job_id in ids:
@@ -81,7 +85,7 @@ def _several(ids: Sequence[str]) -> Mapping[str, tuple[str, tuple[str, ...] | No
 def _elements(
     ledger: Ledger, job_id: str, array_id: str, elements: Sequence[str], known: Mapping[str, Job]
 ) -> tuple[Job, ...]:
-    """These elements. Raises NotFound where there is no such array, or where it lacks one of them."""
+    """Return these elements, () if the array does not exist. Raises NotFound if the array lacks one of them."""
     missing = [element for element in elements if element not in known]
     if not missing:
         return tuple(known[element] for element in elements)

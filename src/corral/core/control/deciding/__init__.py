@@ -1,4 +1,4 @@
-"""The deciding loop: a plan is made, tested against the newest view, and committed.
+"""The scheduling loop: make a plan, test it against the newest view, and commit it.
 
 Start with `controller`.
 """

@@ -1,4 +1,4 @@
-"""Turning a plan into facts: each start is tested again, with the same fit test, against the newest view."""
+"""Converts a plan to facts: each start is tested again, with the same fit test, against the newest view."""
 
 from collections.abc import Callable, Sequence
 
@@ -31,7 +31,7 @@ def commit_starts(
     enforce: Enforce,
     waited: Waited,
 ) -> Decided[tuple[str, ...]]:
-    """Facts of the starts that still hold, and the ids of their allocations; the others are dropped."""
+    """Return the facts of the starts that still fit, and the ids of their allocations. The other starts are dropped."""
     draft = ViewDraft(view)
     facts: list[Fact] = []
     allocation_ids: list[str] = []
@@ -40,7 +40,7 @@ def commit_starts(
         if job is None or not _may_start(job, start) or verify(draft.view, start) is not None:
             continue
         if set_apart_from(draft.view, job.spec.user, job.spec.project, start.placement) is not None:
-            continue  # since the decision a node has come, or the settings have changed
+            continue  # a node has joined, or the settings have changed, since the decision
         placement = ranked(start.placement, draft.view.nodes.values())
         enforcement = enforce(job, placement, draft.view)
         step = starting.start(
@@ -64,7 +64,7 @@ def _may_start(job: Job, start: Start) -> bool:
 
 
 def commit_evictions(view: View, evictions: Sequence[Evict], at: float) -> Decided[tuple[str, ...]]:
-    """Facts of the evictions whose jobs are still live, and the allocations to stop."""
+    """Return the facts of the evictions whose jobs are still live, and the ids of the allocations to stop."""
     facts: list[Fact] = []
     to_stop: list[str] = []
     for eviction in evictions:

@@ -1,4 +1,4 @@
-"""The deciding loop: wake, decide, commit, hand over to the dispatcher."""
+"""The scheduling loop: wake, decide, commit, and hand the starts to the dispatcher."""
 
 import logging
 import threading
@@ -20,8 +20,8 @@ from corral.core.model.placing.plan import Plan, Start, WaitReason
 from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
 from corral.core.ports.telemetry import NodeTelemetry
-from corral.core.scheduling.placing.feasibility import verify
 from corral.core.scheduling.placing.gpu_info import gpu_info
+from corral.core.scheduling.placing.start_recheck import verify
 from corral.core.scheduling.promising.backfill import promises_changed
 from corral.core.scheduling.queueing.admission import ineligible
 from corral.core.sharing.enforcement import enforcement
@@ -34,38 +34,38 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TICK_S = 1.0
-"""The longest the loop sleeps: jobs also become eligible by time alone."""
+"""The longest sleep of the loop: time alone can make jobs eligible."""
 
 LEARN_PAUSE_S = 0.01
-"""Between steps of learning, of a millisecond or so each: what was decided last is being carried out meanwhile, and
-learning must not take the processor from that.
+"""The pause between steps of learning, of about a millisecond each. The dispatcher carries out the last decision
+meanwhile, and learning must not take the processor from it.
 """
 
 COMMITTED_AT_ONCE = 64
-"""Of many starts so many are written together: they are launched while the next are written."""
+"""The most starts in one commit: they are launched while the next ones are written."""
 
 LEDGER = ""
-"""In the place of a node's name, where it is the ledger that keeps everything from starting."""
+"""The key in place of a node's name if the ledger keeps everything from starting."""
 
 
 class CyclePlanner(Protocol):
-    """What the loop needs of the decision core."""
+    """The interface of the planner that the loop uses."""
 
     def advance(self, deltas: Sequence[Delta]) -> None:
-        """Take in what happened."""
+        """Apply the deltas to the planner's state."""
         ...
 
     def plan(self, now: float) -> Plan:
-        """Decide, over all that was taken in."""
+        """Return a plan by all deltas applied so far."""
         ...
 
     def learn(self) -> bool:
-        """One bounded step of learning, between decisions; False when there is nothing to learn."""
+        """Run one bounded step of learning, between decisions. Return False if there is nothing to learn."""
         ...
 
     @property
     def prices(self) -> "Prices | None":
-        """What it has learned so far."""
+        """The prices learned so far."""
         ...
 
 
@@ -102,12 +102,12 @@ class Controller:
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
 
     def start(self) -> None:
-        """Begin to decide, from the view that the ledger has published so far."""
+        """Start the loop, from the last view that the ledger has published."""
         self._ledger.subscribe(self._changed)
         self._thread.start()
 
     def close(self) -> None:
-        """Finish the cycle in hand and stop."""
+        """Finish the current cycle and stop."""
         self._closing = True
         self._wake.set()
         if self._thread.is_alive():
@@ -120,12 +120,12 @@ class Controller:
 
     @property
     def obstacles(self) -> Mapping[str, str]:
-        """What keeps jobs from starting, as sentences by node; `LEDGER` is the ledger's own disk."""
+        """The reasons that keep jobs from starting, as sentences by node; `LEDGER` stands for the ledger's own disk."""
         return self._obstacles
 
     @property
     def obstacle(self) -> str | None:
-        """Why nothing at all can start now although there may be devices, None while something can."""
+        """The reason why nothing can start now although devices may be free, None while something can start."""
         obstacles = self._obstacles
         if LEDGER in obstacles:
             return obstacles[LEDGER]
@@ -133,11 +133,11 @@ class Controller:
 
     @property
     def prices(self) -> "Prices | None":
-        """What free capacity is taken to be worth by now, None while nothing was placed by worth."""
+        """The current estimate of the worth of free capacity, None while no job was placed by worth."""
         return None if self._planner is None else self._planner.prices
 
     def waited(self, job: Job) -> tuple[tuple[str, float], ...]:
-        """How a job's wait was spent: the record of the last start, or the book so far while it waits."""
+        """Return how a job spent its wait: the record of its last start, or the account so far while it waits."""
         if job.phase.terminal or job.allocation_id is not None:
             return job.waited
         return self._waits.spent(job, self._clock.now())
@@ -184,7 +184,7 @@ class Controller:
             self._start(plan.starts)
 
     def _book(self, deltas: Sequence[Delta], jobs: Mapping[str, Job], plan: Plan, now: float) -> None:
-        """Keep the book of how jobs spend their wait."""
+        """Record how waiting jobs spend their time."""
         for delta in deltas:
             match delta:
                 case JobRequeued(job=again, at=at):
@@ -214,9 +214,9 @@ class Controller:
             self._stop(allocation_id)
 
     def _start(self, starts: Sequence[Start]) -> None:
-        """Have the nodes look whether these can start, commit what still fits, and launch it.
+        """Ask the nodes whether these jobs can start, commit the starts that still fit, and launch them.
 
-        A full disk is no failure of a job's: what that keeps from starting waits.
+        A full disk is not a failure of a job: starts that it prevents wait.
         """
         checked = self._checks.check(starts, self._ledger.view(), self._obstacles)
         obstacles = {node: why for node, why in self._obstacles.items() if node in checked.awaited}
@@ -239,7 +239,7 @@ class Controller:
             log.info("jobs start again%s", f" on node {node}" if node and len(self._nodes) > 1 else "")
 
     def _commit(self, starts: Sequence[Start]) -> None:
-        """Some at a time, the users in turn: the first of many are launched while the next are written."""
+        """Commit the starts in parts, users in turn: the first starts are launched while the next are written."""
         starts = _in_turn(starts, self._ledger.view().jobs)
         for first in range(0, len(starts), COMMITTED_AT_ONCE):
             self._commit_together(starts[first : first + COMMITTED_AT_ONCE])
@@ -257,7 +257,7 @@ class Controller:
 
 
 def _in_turn(starts: Sequence[Start], jobs: Mapping[str, Job]) -> list[Start]:
-    """The starts, of which there is room for all, so that none of a user waits for many of another."""
+    """Return the starts with the users in turn, so that no user waits for many starts of another. All of them fit."""
     waiting: FairQueue[Start] = FairQueue()
     for start in starts:
         job = jobs.get(start.job_id)

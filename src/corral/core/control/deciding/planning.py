@@ -1,4 +1,4 @@
-"""Planners: the one that decides, and others that plan as it does."""
+"""Creates planners: the one of the scheduling loop, and others that plan the same way."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ from corral.core.scheduling.planner import Planner
 from corral.core.scheduling.policy import DEFAULT, Policy
 
 RECALLED_JOBS = 1_000
-"""So many of the newest jobs tell a new server what to expect; reading them takes some 50 ms."""
+"""A new server learns from this many of the newest jobs; reading them takes about 50 ms."""
 
 
 class Planners:
-    """Makes planners by the site's policies."""
+    """Creates planners by the site's policies."""
 
     def __init__(self, ledger: Ledger, policies: Mapping[str, Policy]) -> None:
         self._ledger = ledger
@@ -21,7 +21,7 @@ class Planners:
         self._deciding: Planner | None = None
 
     def deciding(self, view: View) -> Planner:
-        """The planner that decides. It expects the like of what has come: prices are learned again from the ledger."""
+        """Return the planner of the scheduling loop. It learns prices again from the recent requests in the ledger."""
         planner = self.alike(view)
         recent = self._ledger.jobs(JobQuery(limit=RECALLED_JOBS))
         planner.observe_requests(job.spec.request for job in reversed(recent) if job.spec.kind is JobKind.RUN)
@@ -29,6 +29,6 @@ class Planners:
         return planner
 
     def alike(self, view: View) -> Planner:
-        """A planner that plans as the one that decides does, by what that one has learned so far."""
+        """Return a planner that plans like the one of the scheduling loop, with the prices that one has learned."""
         prices = None if self._deciding is None else self._deciding.prices
         return Planner(view, policy=self._policies[DEFAULT.order.name], policies=self._policies, prices=prices)

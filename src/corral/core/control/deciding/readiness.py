@@ -1,7 +1,7 @@
-"""Asking nodes whether what was decided can start there now: chosen devices are sampled afresh, disks are tried.
+"""Asks nodes whether a planned start is possible now: the chosen devices are sampled again, and disks are checked.
 
-All nodes are asked at once. One that is slow to answer delays the starts on others by `QUICK_S` at most: its own starts
-are committed when its answer comes, and given up when it has not come by `REFRESH_TIMEOUT_S`.
+All nodes are asked at once. A slow node delays the starts on other nodes by at most `QUICK_S`. Its own starts are
+committed when its answer comes, and given up after `REFRESH_TIMEOUT_S`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,18 +19,18 @@ from corral.core.ports.node import Readiness
 from corral.core.ports.telemetry import NodeTelemetry
 
 REFRESH_TIMEOUT_S = 2.0
-"""A node that has not answered by then is not waited for: its jobs look for other devices."""
+"""The longest wait for the answer of a node. After that its jobs look for other devices."""
 
 QUICK_S = 0.03
-"""Starts on nodes that have answered wait no longer for nodes that have not."""
+"""Starts on nodes that have answered wait at most this long for the other nodes."""
 
 FRESH_S = 0.5
-"""An answer that came later than that is good for a start so long."""
+"""A late answer is valid for a start for this long."""
 
 
 @dataclass(slots=True)
 class _Question:
-    """What a node was asked, and since when, by the monotonic clock."""
+    """A question to a node. `asked_at` is monotonic seconds."""
 
     uuids: tuple[str, ...]
     asked_at: float
@@ -41,12 +41,12 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What came of the questions.
+    """The results of the questions.
 
     Attributes:
-        starts: those that can be made now.
-        observations: what was seen of devices, for the ledger.
-        obstacles: what is in the way, by node.
+        starts: the starts that are possible now.
+        observations: the observed conditions of devices, for the ledger.
+        obstacles: the reasons that keep jobs from starting, by node.
         awaited: nodes that have not answered yet.
     """
 
@@ -57,7 +57,7 @@ class Checked:
 
 
 class ReadinessChecks:
-    """The questions of one controller; for its thread alone. `wake` is called when a late answer comes."""
+    """The questions of one controller, for its thread only. A late answer calls `wake`."""
 
     def __init__(self, nodes: Nodes, telemetry: NodeTelemetry, clock: Clock, wake: Callable[[], None]) -> None:
         self._nodes = nodes
@@ -67,7 +67,7 @@ class ReadinessChecks:
         self._open: dict[str, _Question] = {}
 
     def check(self, starts: Sequence[Start], view: View, obstructed: Iterable[str] = ()) -> Checked:
-        """Ask the nodes of these starts, and those where something was in the way, and wait a moment for answers."""
+        """Ask the nodes of these starts and the `obstructed` nodes, and wait at most QUICK_S for their answers."""
         wanted = _uuids_by_node(starts)
         for node in obstructed:
             wanted.setdefault(node, ())
@@ -98,7 +98,7 @@ class ReadinessChecks:
                 question.used = node not in kept
             else:
                 obstacles[node] = answer.obstacle
-                # Where there are other nodes, jobs look for devices there.
+                # If there are other nodes, jobs look for devices there.
                 samples += self._unreadable(question, answer.obstacle) if len(self._nodes) > 1 else ()
         startable = tuple(start for start in starts if _is_ready(start, ready))
         before = min((question.view for question in concerned.values()), key=lambda view: view.version, default=None)
@@ -114,7 +114,7 @@ class ReadinessChecks:
         return [DeviceSample(uuid, at, fault=why) for uuid in question.uuids]
 
     def _is_asked(self, node: str, uuids: tuple[str, ...]) -> bool:
-        """Whether there is an answer to this that is still good and was not used, or one may yet come."""
+        """Return whether a valid, unused answer to this question exists, or one may still come."""
         question = self._open.get(node)
         if question is None:
             return False
@@ -132,7 +132,7 @@ class ReadinessChecks:
 
     @staticmethod
     def _answer(question: _Question) -> Readiness | str:
-        """What the node says, or why it says nothing."""
+        """Return the node's answer, or a sentence why there is none."""
         if not question.answer.done():
             return f"it did not answer within {REFRESH_TIMEOUT_S:g} s"
         error = question.answer.exception()
@@ -144,7 +144,7 @@ class ReadinessChecks:
 
 
 def _uuids_by_node(starts: Sequence[Start]) -> dict[str, tuple[str, ...]]:
-    """The devices of these starts by node, each once and in order; a node of a start without devices has none."""
+    """Return the devices of these starts by node, each once and in order; () for a node whose starts use no device."""
     found: dict[str, dict[str, None]] = {}
     for start in starts:
         for member in start.placement.members:
@@ -153,15 +153,16 @@ def _uuids_by_node(starts: Sequence[Start]) -> dict[str, tuple[str, ...]]:
 
 
 def _waiting_with(awaited: Collection[str], starts: Sequence[Start]) -> frozenset[str]:
-    """The nodes of gangs that wait for one of `awaited`. Their own answers stay good: otherwise a gang would start only
-    if all its nodes happened to answer within the same moment.
+    """Return the nodes of gangs that wait for one of `awaited`.
+
+    Their own answers stay valid. Otherwise a gang would start only if all its nodes answered at the same moment.
     """
     nodes_of = [{member.node for member in start.placement.members} for start in starts]
     return frozenset(node for nodes in nodes_of if not nodes.isdisjoint(awaited) for node in nodes)
 
 
 def _is_ready(start: Start, ready: Mapping[str, Collection[str]]) -> bool:
-    """Whether every node of the start has said so, of the devices that are chosen there."""
+    """Return whether every node of the start has confirmed the devices chosen there."""
     return all(
         member.node in ready and all(grant.uuid in ready[member.node] for grant in member.grants)
         for member in start.placement.members

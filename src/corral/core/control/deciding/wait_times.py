@@ -1,7 +1,8 @@
-"""How waiting jobs spend their wait: seconds by reason.
+"""Records how waiting jobs spend their time: seconds by reason.
 
-Jobs alike wait for the same reason, so what a plan says of them is booked by group; what parks a single job (its hold,
-a job it follows, a pause) is booked by job. In memory: the start of a job writes its account to the ledger.
+Jobs that are equal to the planner form a group (`group_of`) and wait for the same reason. So the reason in a plan is
+recorded by group. A hold, a dependency or a pause concerns a single job and is recorded by job. The records are in
+memory. The start of a job writes its account to the ledger.
 """
 
 import itertools
@@ -11,13 +12,13 @@ from corral.core.model.jobs.job import Job
 from corral.core.model.placing.plan import Group, WaitReason, group_of
 
 Stretch = tuple[float, str]
-"""From this moment (Unix seconds) on, this reason; "" is none."""
+"""A reason, and the moment (Unix seconds) from which it holds; "" is no reason."""
 
 UNRECORDED = "Unrecorded"
 
 
 class WaitBook:
-    """Books the wait of each group of alike jobs, and of each parked job, under the reason of the moment."""
+    """Records the wait of each group of equal jobs, and of each parked job, under its current reason."""
 
     def __init__(self) -> None:
         self._groups: dict[Group, list[Stretch]] = {}
@@ -26,10 +27,10 @@ class WaitBook:
         self._again_since: dict[str, float] = {}
 
     def note(self, waits: Iterable[tuple[Job, WaitReason]], now: float, starting: Iterable[Job] = ()) -> None:
-        """Take down why jobs wait by a plan made at `now`. A group that is in neither of two plans is struck off.
+        """Record the reasons of a plan made at `now`. A group that two plans in a row do not name is deleted.
 
-        Jobs that are `starting` by the plan may wait on, for the reason from before: where their node does not
-        answer, for example.
+        Jobs that the plan is `starting` may go on waiting for their previous reason: for example, if their node does
+        not answer.
         """
         reasons = {group_of(job): reason for job, reason in waits}
         for group, reason in reasons.items():
@@ -40,11 +41,13 @@ class WaitBook:
         self._noted = named
 
     def park(self, job: Job, reason: WaitReason | None, now: float, until: float | None = None) -> None:
-        """The job is parked for `reason` from now on, till `until` if that is known, or parked no longer (None)."""
+        """Record that the job is parked for `reason` from now on, until `until` if that is known; None ends its
+        parking.
+        """
         if reason is None and job.id not in self._parked:
             return
         if reason is not None and not _at(self._parked.get(job.id, []), now):
-            # Perhaps no other job is like it, and the book of its group is then struck off.
+            # The job may be the only one of its group. The record of the group is then deleted.
             self.carry_over(job, now)
         stretches = self._parked.setdefault(job.id, [])
         while stretches and stretches[-1][0] > now:
@@ -54,7 +57,7 @@ class WaitBook:
             _turn(stretches, until, "")
 
     def carry_over(self, job: Job, now: float) -> None:
-        """The job, here as it was, is alike with others from now on: the book of its wait so far becomes its own."""
+        """Copy the wait so far to the job's own record. `job` is the job before it changes to another group."""
         alike, own = self._groups.get(group_of(job)), self._parked.get(job.id, [])
         if not alike:
             return
@@ -65,19 +68,19 @@ class WaitBook:
         self._parked[job.id] = carried + [stretch for stretch in own if stretch[0] > now]
 
     def reopen(self, job_id: str, at: float) -> None:
-        """The job, which had been started, waits again from `at` on."""
+        """Record that the job, which had been started, waits again from `at` on."""
         self._again_since[job_id] = at
 
     def close(self, job_id: str) -> None:
-        """The job waits no longer."""
+        """Delete the records of a job that waits no longer."""
         self._parked.pop(job_id, None)
         self._again_since.pop(job_id, None)
 
     def spent(self, job: Job, now: float) -> tuple[tuple[str, float], ...]:
-        """(reason, seconds) pairs of a job that waits, in the order in which the reasons first came.
+        """Return (reason, seconds) pairs of a waiting job, in the order in which the reasons first occurred.
 
-        The waits before earlier attempts are in it, the time in which those ran is not. Time that nobody took down,
-        such as while the server was away, is "Unrecorded" (when it is a second or more).
+        The waits before earlier attempts are included; the run times of these attempts are not. Unrecorded time, for
+        example while the server was down, is "Unrecorded" if it is a second or more.
         """
         since = min(now, self._again_since.get(job.id, max(job.submitted_at, job.ended_at or 0.0)))
         parked = self._parked.get(job.id, [])
@@ -96,7 +99,7 @@ def _turn(stretches: list[Stretch], now: float, reason: str) -> None:
 
 
 def _at(stretches: list[Stretch], moment: float) -> str:
-    """The reason at a moment, "" before the first."""
+    """Return the reason at a moment, "" before the first."""
     reason = ""
     for since, word in stretches:
         if since > moment:

@@ -1,5 +1,5 @@
-"""What is told of what happens, while it happens.
+"""The live events of a server: rows for clients while things happen.
 
-`rows_of_facts.py` says what a fact is to each topic, `journal_events.py` reads the journal so, and `device_samples.py`
-has what devices are like now.
+`journal_events.py` reads events from the journal, and `device_samples.py` has the current state of devices.
+Start with `rows_of_facts.py`, which converts a fact to the rows of each topic.
 """

@@ -1,4 +1,6 @@
-"""When devices fall ill, and when they are well again: from observations, which the journal does not have. Pure."""
+"""Events when devices become unhealthy or well again. They come from observations, which the journal does not have.
+Pure.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,9 +13,9 @@ WELL = "well"
 
 
 def changes_of_condition(before: View, deltas: Sequence[Delta]) -> Iterator[Told]:
-    """What became of devices that are not as well, or as ill, as in `before`; those of which it is the same together.
+    """Yield the changes of condition of devices since `before`. Devices with the same new condition are in one event.
 
-    That a reason changes is not told: it may have a number in it that moves with each sample.
+    A change of the reason alone is no event: the reason may contain a number that changes with each sample.
     """
     latest = {delta.condition.uuid: delta.condition for delta in deltas if isinstance(delta, ConditionObserved)}
     rows: dict[str, list[Row]] = {}
@@ -27,7 +29,7 @@ def changes_of_condition(before: View, deltas: Sequence[Delta]) -> Iterator[Told
 
 
 def _kind_of(condition: DeviceCondition | None) -> str:
-    """Of a device that was never sampled nothing was told: if it is well, that is no news."""
+    """Return the kind of a condition. A device that was never sampled counts as well."""
     if condition is None:
         return WELL
     if condition.unreadable is not None:

@@ -1,4 +1,4 @@
-"""What devices are like now: rows of those that were sampled anew, or whose state has changed."""
+"""The current state of devices: rows for devices that were sampled again or whose state has changed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 
 class DeviceSamples:
-    """Looks at the newest samples. For one caller at a time."""
+    """Finds the changes in the newest samples. For one caller at a time."""
 
     def __init__(self, view: Callable[[], View], telemetry: Samples, clock: Clock) -> None:
         self._view = view
@@ -22,7 +22,7 @@ class DeviceSamples:
         self._told: dict[str, tuple[float | None, str]] = {}
 
     def news(self) -> tuple[Row, ...]:
-        """A row of each device that is not as it was at the last call, in node and index order."""
+        """Return a row for each device that changed since the last call, in order of node and index."""
         view, samples = self._view(), self._telemetry.latest()
         rows: list[Row] = []
         told: dict[str, tuple[float | None, str]] = {}
@@ -37,7 +37,7 @@ class DeviceSamples:
         return tuple(rows)
 
     def _readings(self, sample: DeviceSample | None) -> Row:
-        """A reading that there is not is None."""
+        """Return the readings of a sample; a missing reading is None."""
         taken_at = None if sample is None else self._clock.shown(sample.taken_at)
         seen = sample or DeviceSample("", 0.0)
         return {

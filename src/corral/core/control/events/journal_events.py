@@ -1,4 +1,4 @@
-"""Reads the journal as events, a page at a time."""
+"""Reads the journal as events, page by page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,16 +24,16 @@ from corral.core.model.view import View
 from corral.core.ports.ledger import Ledger
 
 PAGE_ENTRIES = 200
-"""Entries of the journal that are read at once, so that a page is small, and others get their turn."""
+"""The most entries of the journal that are read at once, so that a page is small and other readers get their turn."""
 
 _OF_A_JOB = (JobChanged, JobUpdated, AllocationMade, AllocationEnded, CommandExecuted)
 
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """The events of the entries behind `after` up to `upto`, in order.
+    """The events of the entries after `after` up to `upto`, in order.
 
-    `gap`: the journal does not have all of these entries any more, and there are no events here.
+    `gap`: the journal no longer has all of these entries, and the page has no events.
     """
 
     after: int
@@ -43,7 +43,7 @@ class EventPage:
 
 
 class Published(NamedTuple):
-    """What the ledger published at once: the deltas, the place of the last fact of them, and the view before."""
+    """One publication of the ledger: the deltas, the position of their last fact, and the view before."""
 
     position: int
     deltas: Sequence[Delta]
@@ -51,9 +51,9 @@ class Published(NamedTuple):
 
 
 class JournalEvents:
-    """Events by their place in the journal. Every topic is in a page; who wants fewer leaves the others out.
+    """Events by their position in the journal. A page has all topics; the caller filters them.
 
-    A row has the name and the queue that its job has when the page is read, and everything else as it was then.
+    A row has the current name and queue of its job, and all other values as they were at the event.
     """
 
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
@@ -62,11 +62,11 @@ class JournalEvents:
 
     @property
     def position(self) -> int:
-        """The place of the newest entry that answers of this server may reflect. Quick."""
+        """The position of the newest entry that answers of this server may reflect. Reads no disk."""
         return self._ledger.position
 
     def page(self, after: int, upto: int) -> EventPage:
-        """What is behind `after`, up to `upto` at most, which must be there. Raises LedgerFailed."""
+        """Return the events after `after`, at most up to `upto`, which must exist. Raises LedgerFailed."""
         count = min(PAGE_ENTRIES, upto - after)
         entries = self._ledger.journal(after=after, limit=count)
         if len(entries) < count or entries[-1].sequence != after + count:
@@ -75,7 +75,9 @@ class JournalEvents:
         return self._page(after, facts, _of_ledger(facts, self._ledger))
 
     def published(self, after: int, news: Sequence[Published]) -> EventPage | None:
-        """What was published, without the disk; None where that is not what follows `after`, or is too much."""
+        """Return the published events without reading the disk. None if they do not follow `after` directly, or are too
+        many.
+        """
         facts: list[Fact] = []
         for one in news:
             own = [delta for delta in one.deltas if isinstance(delta, Fact)]
@@ -89,7 +91,7 @@ class JournalEvents:
 
     def _page(self, after: int, facts: Sequence[Fact], jobs: Mapping[str, Job]) -> EventPage:
         clock, now = self._clock, self._clock.now()
-        # Asked once, not for each row: the wall clock is hardly ever set.
+        # This is tested once and not for each row: the wall clock is hardly ever set.
         as_they_are = clock.shown(now) == now
         events = tuple(
             Event(topic, told.what, place, fact.at, fact.by, told.rows)
@@ -103,7 +105,7 @@ class JournalEvents:
 
 
 def _of_ledger(facts: Sequence[Fact], ledger: Ledger) -> Mapping[str, Job]:
-    """The jobs that facts are about: as they were submitted in these, as they are now, or as they ended."""
+    """Return the jobs that the facts are about: as submitted in these facts, as they are now, or as they ended."""
     known = {**_live(facts, ledger.view()), **_submitted(facts)}
     ended = _about(facts) - known.keys()
     return known | {job.id: job for job in ledger.find_jobs(sorted(ended))} if ended else known
@@ -118,5 +120,5 @@ def _live(facts: Sequence[Fact], view: View) -> dict[str, Job]:
 
 
 def _about(facts: Sequence[Fact]) -> set[str]:
-    """The jobs that facts are about without having them."""
+    """Return the ids of the jobs that the facts refer to but do not contain."""
     return {fact.about for fact in facts if isinstance(fact, _OF_A_JOB) and fact.about is not None}

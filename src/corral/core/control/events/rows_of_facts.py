@@ -1,4 +1,4 @@
-"""What facts come to in the rows that listings show. Pure; a topic is one line of `JOURNAL_TOPICS`."""
+"""Converts facts to the rows that listings show. Pure. A topic is one line of `JOURNAL_TOPICS`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -36,11 +36,11 @@ Row = dict[str, Any]
 FindJob = Callable[[str], Job | None]
 
 MOST_CHARACTERS = 1_000
-"""Of a reason that somebody gave; a longer one is cut."""
+"""The most characters of a reason that a user gave; a longer reason is cut."""
 
 
 class Told(NamedTuple):
-    """What happened, in one word, and the rows that it changed."""
+    """An event in one word, and the rows that it changed."""
 
     what: str
     rows: tuple[Row, ...]
@@ -54,7 +54,7 @@ _HAS_NOTHING = {"nodes": (), "grants": (), "enforcement": None}
 
 
 def of_jobs(fact: Fact, find_job: FindJob) -> Told | None:
-    """The row of a job as far as it is new, with `_WHICH_JOB`."""
+    """Return the new fields of a job's row, with the fields `_WHICH_JOB`."""
     match fact:
         case JobSubmitted(job=job):
             return Told("submitted", (_whole_row(job),))
@@ -73,7 +73,7 @@ def of_jobs(fact: Fact, find_job: FindJob) -> Told | None:
 
 
 def of_devices(fact: Fact, find_job: FindJob) -> Told | None:
-    """Who has a device, and where nothing starts."""
+    """Return the new holders of devices, and the cordons of devices and nodes."""
     match fact:
         case AllocationMade(allocation=allocation) if allocation.placement.grants:
             return Told("allocated", _holders(allocation))
@@ -93,7 +93,7 @@ def of_devices(fact: Fact, find_job: FindJob) -> Told | None:
 
 
 def of_alerts(fact: Fact, find_job: FindJob) -> Told | None:
-    """Alerts and silences as they are since then."""
+    """Return the new state of an alert or a silence."""
     match fact:
         case AlertFact(alert=alert):
             return Told(type(fact).__name__.removeprefix("Alert").lower(), (_alert_row(alert),))
@@ -107,7 +107,7 @@ def of_alerts(fact: Fact, find_job: FindJob) -> Told | None:
 
 
 def of_tasks(fact: Fact, find_job: FindJob) -> Told | None:
-    """A task as it stands, and an experiment in short; `task_id` tells one from the other."""
+    """Return the row of a task, or a summary of an experiment. An experiment has a `task_id`."""
     match fact:
         case TaskFact(task=task):
             return Told(type(fact).__name__.removeprefix("Task").lower(), (_task_row(task),))
@@ -128,14 +128,14 @@ JOURNAL_TOPICS: Mapping[str, Callable[[Fact, FindJob], Told | None]] = {
     "alerts": of_alerts,
     "tasks": of_tasks,
 }
-"""What a fact is to each topic, None where it is nothing."""
+"""The function of each topic that converts a fact to an event, None if the fact does not concern the topic."""
 
 METRICS = "metrics"
 TOPICS = (*JOURNAL_TOPICS, METRICS)
 
 
 def _alert_row(alert: Alert) -> Row:
-    """As alerts are listed, but for whether it is silenced now, which silences say."""
+    """Return the row of an alert as in listings, but without whether it is silenced now: the silences tell that."""
     state = "firing" if alert.fires else "resolved"
     row = {**to_plain(alert), "labels": dict(alert.labels), "state": state}
     del row["owner"]
@@ -143,7 +143,7 @@ def _alert_row(alert: Alert) -> Row:
 
 
 def _task_row(task: TuningTask) -> Row:
-    """As tasks are listed, but for what its experiments come to."""
+    """Return the row of a task as in listings, but without the results of its experiments."""
     return {
         "id": task.id,
         "user": task.user,

@@ -1,4 +1,4 @@
-"""What was committed is launched on its nodes, followed and stopped; nodes are reconciled.
+"""Launches, follows and stops committed jobs on their nodes, and reconciles nodes with the ledger.
 
 Start with `dispatcher`.
 """

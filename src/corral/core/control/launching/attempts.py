@@ -1,6 +1,7 @@
-"""What is known of each allocation that is live: its launches, and how far each of them is.
+"""The records of all live allocations: their launches, and the state of each launch.
 
-One record an allocation. It is in memory only: after a boot it is made again from the ledger and what the nodes report.
+There is one record per allocation. Records are in memory only. After a restart they are rebuilt from the ledger and the
+reports of the nodes.
 """
 
 import threading
@@ -23,18 +24,18 @@ LaunchesOf = Callable[[Job, Allocation, View], tuple[Launch, ...]]
 
 @dataclass(slots=True)
 class Attempt:
-    """One attempt to run a job: what its allocation's launches have come to.
+    """One attempt to run a job: the launches of its allocation, and their state.
 
     Attributes:
         launches: in order of rank.
-        asked_at: when the node of a rank was asked to launch it, by the monotonic clock.
-        reports: the newest of each rank; one that is over stays as it is.
-        half_since: since when only a part of the gang has begun, as far as is known, by the monotonic clock.
-        given_up: ranks that were given up with their nodes, where they may still run.
-        checkpoint_until: how long the job has to save its state before it is stopped, by the monotonic clock.
-        signalled: ranks that were told to save their state.
-        stop_noted: ranks that were told in their logs that they go back to the queue, and for whom.
-        trouble: what stands in the way of the next step, which is tried again.
+        asked_at: the time at which the node of a rank was asked to launch it, in monotonic seconds.
+        reports: the newest report of each rank; the report of an end is never replaced.
+        half_since: the time since which only a part of the gang is known to have begun, in monotonic seconds.
+        given_up: ranks that were given up with their nodes. They may still run there.
+        checkpoint_until: the end of the job's time for saving its state before it is stopped, in monotonic seconds.
+        signalled: ranks that received the signal to save their state.
+        stop_noted: ranks whose logs have the line about the stop.
+        trouble: the reason why the last step failed, while it is retried.
     """
 
     allocation_id: str
@@ -52,30 +53,34 @@ class Attempt:
 
     @property
     def user(self) -> str:
-        """Whose job it is."""
+        """The user of the job."""
         return self.launches[0].job.spec.user
 
     def report(self, rank: int) -> LaunchReport:
-        """The newest report of a rank."""
+        """Return the newest report of a rank."""
         return self.reports.get(rank) or LaunchReport(self.launches[rank].id, LaunchPhase.UNKNOWN)
 
     def delay(self) -> str | None:
-        """What keeps a member from beginning, or from being seen, as its node says; None where nothing does."""
+        """Return why a member has not begun or cannot be observed, as its node says; None if there is no such
+        reason.
+        """
         reports = [self.report(launch.rank) for launch in self.launches]
         return next((one.reason for one in reports if one.phase in _BEGUN and one.reason), None)
 
     def is_over(self, rank: int) -> bool:
-        """Whether this member has ended, or will never run."""
+        """Return whether this member has ended, or will never run."""
         return self.report(rank).phase.over
 
     def take(self, rank: int, report: LaunchReport) -> None:
-        """Take in what a node reports of a rank. An end is believed once: the node may have forgotten it since."""
+        """Store a node's report of a rank. The first report of an end is final: the node may have forgotten it
+        since.
+        """
         with self._lock:
             if not self.is_over(rank):
                 self.reports[rank] = report
 
     def begin(self, rank: int, now: float) -> bool:
-        """Note that the rank is being launched; False when it was before, or is over already."""
+        """Record that the rank is being launched. Return False if that was done before, or the rank is over."""
         with self._lock:
             if rank in self.asked_at or self.is_over(rank):
                 return False
@@ -83,31 +88,31 @@ class Attempt:
             return True
 
     def told(self, launch: Launch) -> None:
-        """The launch's node knows it as it is here."""
+        """Replace a launch by this one, which its node now has."""
         with self._lock:
             self.launches = tuple(launch if one.rank == launch.rank else one for one in self.launches)
 
     def gang(self) -> Gang:
-        """What the reports of all members come to."""
+        """Return the combined state of all members, from their reports."""
         reports = [self.report(launch.rank) for launch in self.launches]
         nodes = [launch.node for launch in self.launches]
         return fold(reports, nodes, script=self.launches[0].job.spec.script)
 
     def half_begun(self) -> tuple[int, ...]:
-        """Ranks of which nothing is known while others of the gang have begun; () when there are none."""
+        """Return the ranks in state UNKNOWN while other members of the gang have begun; () otherwise."""
         phases = [self.report(launch.rank).phase for launch in self.launches]
         if not any(phase in _BEGUN for phase in phases):
             return ()
         return tuple(rank for rank, phase in enumerate(phases) if phase is LaunchPhase.UNKNOWN)
 
     def on(self, node: str) -> tuple[Launch, ...]:
-        """Its launches on a node."""
+        """Return the launches on a node."""
         return tuple(launch for launch in self.launches if launch.node == node)
 
 
 @dataclass(frozen=True, slots=True)
 class _Live:
-    """The records of the live allocations of views with these jobs and allocations, also by node."""
+    """The records of the live allocations of a view, also by node. `jobs` and `allocations` are those of the view."""
 
     jobs: Mapping[str, Job]
     allocations: Mapping[str, Allocation]
@@ -116,7 +121,7 @@ class _Live:
 
 
 class Attempts:
-    """The records of all live allocations. Safe from any thread."""
+    """The records of all live allocations. Thread-safe."""
 
     def __init__(self, ledger: Ledger, launches_of: LaunchesOf) -> None:
         self._ledger = ledger
@@ -126,12 +131,14 @@ class Attempts:
         self._last_live: _Live | None = None
 
     def job_of(self, attempt: Attempt) -> Job | None:
-        """The job as the ledger has it, None when it no longer holds this allocation."""
+        """Return the job as the ledger has it, None if it no longer holds this allocation."""
         view = self._ledger.view()
         return view.jobs.get(attempt.job_id) if attempt.allocation_id in view.allocations else None
 
     def of(self, allocation_id: str) -> Attempt | None:
-        """The record of an allocation, made anew for a live one that has none; None when there is no such."""
+        """Return the record of an allocation. A missing record of a live allocation is created; None if the
+        allocation is not live.
+        """
         known = self._attempts.get(allocation_id)
         if known is not None:
             return known
@@ -145,14 +152,14 @@ class Attempts:
             return self._attempts.setdefault(allocation_id, made)
 
     def of_job(self, job_id: str) -> Attempt | None:
-        """The record of what a job holds, None when it holds nothing."""
+        """Return the record of a job's allocation, None if it has none."""
         job = self._ledger.view().jobs.get(job_id)
         return None if job is None or job.allocation_id is None else self.of(job.allocation_id)
 
     def of_launch(self, node: str, launch_id: str) -> tuple[Attempt, Launch] | None:
-        """The record that a launch on a node belongs to, and the launch.
+        """Return the record and the launch with this id on a node.
 
-        None when its allocation is over, or it is another node's: no node tells of what it was not given.
+        None if the allocation is over, or if the launch is on another node: nodes report only their own launches.
         """
         allocation_id, rank = member_of(launch_id)
         attempt = self.of(allocation_id)
@@ -161,16 +168,16 @@ class Attempts:
         return attempt, attempt.launches[rank]
 
     def live(self) -> list[Attempt]:
-        """The records of all live allocations, in order of submission."""
+        """Return the records of all live allocations, in order of submission."""
         return list(self._live().attempts)
 
     def on(self, node: str) -> list[tuple[Attempt, Launch]]:
-        """Every launch of a live allocation on a node."""
+        """Return every launch of a live allocation on a node, with its record."""
         attempts = self._live().by_node.get(node, ())
         return [(attempt, launch) for attempt in attempts for launch in attempt.on(node)]
 
     def renew(self, node: str) -> None:
-        """Make the launches on a node anew: its devices may not have been known when their records were made."""
+        """Build the launches on a node again: its devices may have been unknown when their records were made."""
         view = self._ledger.view()
         for attempt in self._live().by_node.get(node, ()):
             job, allocation = view.jobs.get(attempt.job_id), view.allocations.get(attempt.allocation_id)
@@ -181,7 +188,7 @@ class Attempts:
                         attempt.told(launch)
 
     def _live(self) -> _Live:
-        """As they are now. At a start thousands of nodes ask one after the other, and nothing changes in between."""
+        """Return the current live records. They are cached: at a start thousands of nodes ask while nothing changes."""
         view, last = self._ledger.view(), self._last_live
         if last is not None and last.jobs is view.jobs and last.allocations is view.allocations:
             return last
@@ -196,23 +203,25 @@ class Attempts:
         return made
 
     def known(self) -> tuple[Attempt, ...]:
-        """The records there are, those of allocations that ended a moment ago too."""
+        """Return all records, including those of allocations that have just ended."""
         with self._lock:
             return tuple(self._attempts.values())
 
     def trouble(self, allocation_id: str) -> str | None:
-        """What stands in the way of the next step of an allocation, and is tried again; None when nothing does."""
+        """Return why the next step of an allocation fails while it is retried, None if it does not."""
         attempt = self._attempts.get(allocation_id)
         return None if attempt is None else attempt.trouble or attempt.delay()
 
     def drop(self, allocation_id: str) -> Attempt | None:
-        """Forget a record; the first who asks for that gets it."""
+        """Delete a record and return it; only the first caller gets it."""
         with self._lock:
             return self._attempts.pop(allocation_id, None)
 
 
 def shifted(reports: Iterable[LaunchReport], by_s: float) -> tuple[LaunchReport, ...]:
-    """The reports of a node whose clock is behind the server's by so much, with their times by the server's."""
+    """Return the reports of a node with their times by the server's clock, which is `by_s` seconds ahead of the
+    node's.
+    """
     if abs(by_s) <= CLOCKS_AGREE_S:
         return tuple(reports)
     return tuple(

@@ -1,6 +1,6 @@
-"""A job that is to make room may be told first, so that it can save what it has.
+"""Signals an evicted job before its stop, so that it can save its state.
 
-The signal goes to the processes that the job has named; its stop follows when the job's grace is over.
+The signal goes to the processes that the job has named. The stop follows when the job's grace period is over.
 """
 
 import threading
@@ -14,16 +14,17 @@ from corral.core.model.jobs.phase import Phase
 
 
 class Checkpoints:
-    """Gives jobs their time. `again(allocation_id)` is called, by a timer's thread, when the time of one is up."""
+    """Delays the stops of jobs. A timer thread calls `again(allocation_id)` when the grace period of a job is over."""
 
     def __init__(self, clock: Clock, again: Callable[[str], None]) -> None:
         self._clock = clock
         self._again = again
 
     def may_end(self, job: Job, attempt: Attempt, rank: int, signal: Callable[[str], None]) -> bool:
-        """Whether a member of the job may be stopped now. The first time, one of an evicted job is signalled instead.
+        """Return whether a member of the job may be stopped now. The first call for an evicted job starts its grace
+        period.
 
-        `signal` sends this checkpoint signal to the member.
+        `signal` sends this checkpoint signal to the member, once.
         """
         word = job.spec.checkpoint_signal
         if word is None or job.stop_reason is not Phase.PENDING:

@@ -1,8 +1,8 @@
-"""Launches what was committed, stops what is to stop, and brings back what became of it, on whichever node it is.
+"""Launches committed allocations, stops jobs, and collects the results from all nodes.
 
-Commit precedes action. Whatever happens to a launch comes back as its node's report; a notice only says where to look.
-So a notice may be lost, doubled or late: the recheck looks at every live launch again. What is done on a node is done
-on a thread of that node's own.
+The commit always precedes the action. The result of a launch comes from its node's report; a notice only says which
+report to read. So a notice may be lost, duplicated or late: the recheck reads the reports of all live launches again.
+Actions on a node run on a thread of that node.
 """
 
 import logging
@@ -19,7 +19,7 @@ from corral.core.control.launching.launch_news import LaunchNews
 from corral.core.control.launching.outcomes import Outcomes
 from corral.core.control.launching.time_limits import TimeLimits
 from corral.core.control.nodes.node_registry import Nodes
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.errors import BackendFailed, CorralError, NodeUnreachable, Refused
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
@@ -32,20 +32,20 @@ log = logging.getLogger(__name__)
 
 RECHECK_INTERVAL_S = 5.0
 LAUNCH_DOUBT_S = 30.0
-"""A launch that nothing has claimed this long after it was asked for is declared lost."""
+"""A launch that nothing has claimed this long after the request is declared lost."""
 HALF_BEGUN_S = 10.0
 """If only a part of a gang has begun after this time, or the kill grace if that is longer, a recheck ends the gang."""
 
 Tell = Callable[[NodeAgent, Job, Attempt, Launch], None]
-"""Tells a member of a job that is being stopped why."""
+"""Writes the reason of its stop to a member of a job."""
 
 
 def _nobody(agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
-    """Tells nobody."""
+    """Do nothing."""
 
 
 class Dispatcher:
-    """Acts on what the ledger says. Every method returns at once; safe from any thread."""
+    """Carries out the decisions in the ledger. Every method returns at once. Thread-safe."""
 
     def __init__(
         self,
@@ -82,17 +82,19 @@ class Dispatcher:
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
     def start(self) -> None:
-        """Begin to recheck."""
+        """Start the periodic recheck."""
         self._thread.start()
 
     def close(self) -> None:
-        """Finish what is in hand and stop; the jobs run on."""
+        """Finish the current recheck and stop; the jobs run on."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
     def launch(self, allocation_id: str) -> None:
-        """Launch a committed allocation; its members all at once, as soon as rank 0's node has said where they meet."""
+        """Launch all members of a committed allocation at once, as soon as rank 0's node has returned the
+        rendezvous.
+        """
         attempt = self.attempts.of(allocation_id)
         if attempt is None:
             return
@@ -100,21 +102,20 @@ class Dispatcher:
         self._put(attempt, first.node, partial(self._launch_first, attempt), f"launch of {allocation_id}")
 
     def stop(self, allocation_id: str) -> None:
-        """End the work of an allocation whose job is STOPPING, or the watch over one that was given back."""
+        """End the work of an allocation whose job is STOPPING. If the allocation was given back, stop watching it."""
         attempt = self.attempts.of(allocation_id)
         for launch in () if attempt is None else attempt.launches:
             assert attempt is not None
             self._put(attempt, launch.node, partial(self._stop, attempt, launch), f"stop of launch {launch.id}")
 
     def look(self, node: str, launch_ids: Iterable[str]) -> None:
-        """The reports of these launches on a node are new: read them."""
+        """Read the new reports of these launches on a node."""
         self._news.add(node, launch_ids)
 
     def read(self, agent: NodeAgent, launches: Collection[tuple[Attempt, Launch]]) -> list[Attempt]:
-        """Take in a node's reports of these launches; the attempts that they belong to. For the node's own thread.
+        """Store a node's reports of these launches, and return their attempts. For the node's own thread.
 
-        A launch that ran and has no record has lost it, and is given up as LOST.
-        Raises BackendFailed.
+        A launch that ran and has no record any more is declared LOST. Raises BackendFailed.
         """
         if not launches:
             return []
@@ -123,11 +124,11 @@ class Dispatcher:
         return list({attempt.allocation_id: attempt for attempt, _ in launches}.values())
 
     def trouble(self, allocation_id: str) -> str | None:
-        """What stands in the way of the next step of a launch, and is tried again; None when nothing does."""
+        """Return why the next step of a launch fails while it is retried, None if it does not."""
         return self.attempts.trouble(allocation_id)
 
     def _put(self, attempt: Attempt, node: str, act: Callable[[], None], what: str) -> None:
-        """Have something done for an attempt on a node, and its failure noted as the attempt's trouble."""
+        """Run `act` on a node's thread. Its failure is stored as the attempt's trouble."""
 
         def guarded() -> None:
             try:
@@ -160,27 +161,27 @@ class Dispatcher:
         try:
             agent.launch(launch if meet is None else with_rendezvous([launch], meet)[0])
         except NodeUnreachable:
-            # It may have been launched. The recheck asks again, and declares it lost if nothing claims it in time.
+            # The launch may have succeeded. The recheck asks again, and declares it lost if nothing claims it in time.
             raise
         except (BackendFailed, Refused) as failure:
             self._give_up(agent, attempt, launch, failure)
         self.time_limits.renew(attempt, launch.rank)
 
     def _give_up(self, agent: NodeAgent, attempt: Attempt, launch: Launch, failure: CorralError) -> None:
-        """The launch failed: see to it that it never runs, and record that."""
+        """Record a failed launch, and make sure that it never runs."""
         try:
             given_up = agent.declare_lost(launch.id, ran=False)
         except NodeUnreachable:
             raise
         except BackendFailed:
-            # Nobody was asked to run it, so that nobody can claim it either: the ledger's word is enough.
+            # No process was asked to run it, so none can claim it: the record in the ledger suffices.
             given_up = True
         if given_up:
             attempt.take(launch.rank, failed_launch(launch.id, failure))
             self.outcomes.settle(attempt)
 
     def _take_back_half(self, attempt: Attempt) -> None:
-        """End a gang of which only a part has begun, once the grace is over."""
+        """End a gang of which only a part has begun, once the grace period is over."""
         job = self.attempts.job_of(attempt)
         missing = attempt.half_begun() if job is not None and job.phase is Phase.STARTING else ()
         if not missing:
@@ -206,7 +207,7 @@ class Dispatcher:
         self.outcomes.settle(attempt)
 
     def _stop_members(self, attempt: Attempt, ranks: Collection[int]) -> None:
-        """Stop these members of a gang that cannot go on, or see to it that they never run."""
+        """Stop these members of a gang that cannot go on. A member that has not begun is kept from running."""
         for launch in attempt.launches:
             if launch.rank in ranks:
                 act = partial(self._stop_member, attempt, launch)
@@ -222,7 +223,7 @@ class Dispatcher:
                 self.outcomes.settle(attempt)
 
     def _end(self, agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
-        """Stop a launch once the job has had time for its checkpoint."""
+        """Stop a launch once the job has had its time for a checkpoint."""
         if self._checkpoints.may_end(job, attempt, launch.rank, partial(agent.signal, launch.id)):
             self._stop_or_keep_from_running(agent, job, launch)
 
@@ -246,7 +247,9 @@ class Dispatcher:
             self.outcomes.settle(attempt)
 
     def _reports(self, agent: NodeAgent, launches: Collection[tuple[Attempt, Launch]]) -> tuple[LaunchReport, ...]:
-        """The node's reports, with their times by the server's clock."""
+        """Return the node's reports, with their times by the server's clock. Raises BackendFailed for reports of
+        other launches.
+        """
         asked = tuple(launch.id for _, launch in launches)
         answer = agent.reports(asked)
         if tuple(report.launch_id for report in answer.reports) != asked:
@@ -265,7 +268,7 @@ class Dispatcher:
         attempt.take(launch.rank, report)
 
     def _forget(self, allocation_id: str) -> None:
-        """The allocation is over, and that is in the ledger: have its nodes clean up."""
+        """Have the nodes of an ended allocation clean up, if the ledger has its end."""
         if allocation_id in self._ledger.view().allocations:
             return
         attempt = self.attempts.drop(allocation_id)
@@ -276,7 +279,7 @@ class Dispatcher:
         try:
             self._nodes.agent(launch.node).forget(launch.id, launch.job.id in self._ledger.view().jobs)
         except CorralError as error:
-            # The ledger does not know what is left, so the node removes it when it is reconciled.
+            # The ledger does not record the remains. The node removes them when it is reconciled.
             log.warning("what launch %s left on node %s is not cleaned up: %s", launch.id, launch.node, error)
 
     def _run(self) -> None:
@@ -284,7 +287,7 @@ class Dispatcher:
             self.recheck()
 
     def recheck(self) -> None:
-        """Read the reports of every live launch, with one call for each node, and repeat what failed."""
+        """Read the reports of every live launch, with one call per node, and repeat failed steps."""
         by_node: dict[str, list[tuple[Attempt, Launch]]] = defaultdict(list)
         for attempt in self.attempts.live():
             self._take_back_half(attempt)
@@ -312,7 +315,7 @@ class Dispatcher:
                 self.outcomes.note_trouble(attempt, f"launch {launch.id} cannot be looked at", error)
 
     def _look_again(self, attempt: Attempt, launch: Launch) -> None:
-        """Declare a launch lost that nothing claimed in time, and repeat what failed."""
+        """Declare a launch lost that nothing claimed in time, and repeat failed steps."""
         job = self.attempts.job_of(attempt)
         agent = self._nodes.agent(launch.node)
         if job is None or attempt.is_over(launch.rank):

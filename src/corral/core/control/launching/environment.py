@@ -1,4 +1,4 @@
-"""What is launched of a job: a launch for each of its members, with all that the member finds in its environment."""
+"""Builds the launches of a job, one per member, with the environment of each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,23 +25,27 @@ _OF_ANOTHER_JOB = frozenset(
         "CORRAL_GPU_VARIABLE",
     }
 )
-"""What a job would take for its own that was submitted from another or a reservation; and what is not for processes."""
+"""Variables that belong to another job, if the job was submitted from a job or a reservation, and variables that
+are not for processes.
+"""
 
 GPU_VARIABLE = "CORRAL_GPU_VARIABLE"
-"""Names the variable that has the UUIDs of the job's devices, where these are not the first vendor's."""
+"""Names the variable with the UUIDs of the job's devices if these are not of the first vendor."""
 
 _UNLESS_GIVEN = {"PYTHONUNBUFFERED": "1"}
-"""What a job gets whose submitter has no such variable: Python else keeps its output back, and the log is empty."""
+"""Variables that a job gets if its submitter has none of that name: otherwise Python buffers its output, and the
+log stays empty.
+"""
 
 
 def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[str] = ()) -> tuple[Launch, ...]:
-    """A launch for each member of the allocation, in the order of their ranks; `notes` go to the log of each.
+    """Return a launch for each member of the allocation, in order of rank; `notes` go to the log of each.
 
-    A member finds its submitter's environment with Corral's own variables over it, and sees its own devices alone:
-    without any, the variables by which a process sees some are set and empty. Members of a gang are told their rank
-    and who else there is. A script is not: it runs once, and what it starts on the members with `srun` is. One with
-    lines for Slurm finds the names that such scripts use. A device that its node does not have any more is missing
-    among the launch's uses.
+    The environment of a member is its submitter's, overridden by Corral's own variables. A member sees only its own
+    devices. Without devices, the variables for visible devices are set and empty. Members of a gang have variables for
+    their rank and the other members. A script has no rank: it runs once, and `srun` starts the processes on the
+    members. A script with lines for Slurm also has Slurm's variables. `uses` of a launch leaves out a device that its
+    node no longer has.
     """
     members = allocation.placement.members
     given = submitted_with(job)
@@ -92,7 +96,7 @@ def _runtime_of(job: Job) -> str:
 
 
 def submitted_with(job: Job) -> dict[str, str]:
-    """The environment of the job's submitter, as far as it is the job's, too."""
+    """Return the environment of the job's submitter without the variables of another job, with defaults."""
     given = {name: value for name, value in job.spec.env if name not in _OF_ANOTHER_JOB}
     if SLURM_MARK in given:
         given = {name: value for name, value in given.items() if name not in SLURM_NAMES}
@@ -100,7 +104,9 @@ def submitted_with(job: Job) -> dict[str, str]:
 
 
 def with_rendezvous(launches: Sequence[Launch], rendezvous: Rendezvous) -> tuple[Launch, ...]:
-    """The launches of a gang, each told where all of them meet; a script's, where its `srun` finds them, too."""
+    """Return the launches of a gang with the address of their rendezvous; for a script also with the address for
+    its `srun`.
+    """
     where = {"MASTER_ADDR": rendezvous.address, "MASTER_PORT": str(rendezvous.port)}
     if launches[0].job.spec.script:
         where["CORRAL_SRUN_ADDRESS"] = f"{rendezvous.address}:{rendezvous.srun_port}"
@@ -133,9 +139,9 @@ def _of_the_devices(member: Member, devices: Mapping[str, Device]) -> dict[str, 
 
 
 def _seeing(env: Mapping[str, str], member: Member, devices: Mapping[str, Device]) -> dict[str, str]:
-    """The environment with which a process sees the member's devices alone, and those of no other vendor on its node.
+    """Return the environment in which a process sees only the member's devices, and none of another vendor on its node.
 
-    `devices` are the node's. What is not there any more, and a node without devices, is taken for the first vendor's.
+    `devices` are the node's. A missing device, and a node without devices, count as the first vendor's.
     """
     granted: dict[str, list[str]] = {}
     for grant in member.grants:
@@ -150,20 +156,20 @@ def _seeing(env: Mapping[str, str], member: Member, devices: Mapping[str, Device
         for variable, value in vendor.visible(granted.get(name, ())).items()
         if name in granted or not granted or not value
     }
-    # What divides a job's devices among tasks looks for them in the first vendor's variable by itself.
+    # Programs that divide a job's devices among tasks use the first vendor's variable by default.
     others = next((makers[name].variable for name in granted if name != FIRST_VENDOR), None)
     named = {} if others is None else {GPU_VARIABLE: others}
     return {variable: value for variable, value in {**env, **visible, **named}.items() if variable not in unset}
 
 
 def hidden(node: Node | None) -> dict[str, str]:
-    """The variables by which a process sees no device of its node."""
+    """Return the variables with which a process sees no device of its node."""
     makers = vendors_of(() if node is None else node.devices) or (vendor_named(FIRST_VENDOR),)
     return {name: value for vendor in makers for name, value in vendor.visible(()).items() if not value}
 
 
 def _of_the_member(members: Sequence[Member], rank: int, *, with_ranks: bool) -> dict[str, str]:
-    """The member's place in its gang: in Corral's words, and in those of torch.distributed and its like."""
+    """Return the variables for the member's place in its gang: Corral's own, and those of torch.distributed."""
     nodes = [member.node for member in members]
     variables = {
         "CORRAL_GANG_SIZE": str(len(nodes)),
@@ -187,7 +193,7 @@ def _devices(node: Node | None) -> dict[str, Device]:
 
 
 def _uses(view: View, allocation: Allocation, rank: int, devices: Mapping[str, Device]) -> tuple[DeviceUse, ...]:
-    """The member's devices. Those who came before it on them are other jobs, and members of lower rank."""
+    """Return the member's devices. The earlier tenants of a device are other jobs, and members of lower rank."""
     members = allocation.placement.members
     return tuple(
         DeviceUse(
@@ -221,7 +227,7 @@ def _tenant(view: View, allocation: Allocation, member: Member, grant: Grant) ->
 
 
 def _stale(view: View, member: Member, devices: Mapping[str, Device]) -> list[str]:
-    """Lines for the member's log about devices that it shares with processes which only hold memory."""
+    """Return lines for the member's log about devices that it shares with processes which only hold memory."""
     notes = []
     for grant in member.grants:
         condition, device = view.conditions.get(grant.uuid), devices.get(grant.uuid)

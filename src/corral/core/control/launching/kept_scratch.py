@@ -1,5 +1,5 @@
-"""Scratch that was kept for the next attempt of a job, and then is not needed: the job has ended while it waited, or on
-another node.
+"""Removes scratch that was kept for the next attempt of a job and is not needed: the job ended while it waited, or
+on another node.
 """
 
 import logging
@@ -18,12 +18,13 @@ log = logging.getLogger(__name__)
 
 
 class KeptScratch:
-    """Has the nodes of earlier attempts clean up once a job is over. Nothing is kept: a node that is not there now does
-    so when it is reconciled.
+    """Has the nodes of earlier attempts clean up once a job is over.
+
+    Requests are not stored. A node that is absent now cleans up when it is reconciled.
     """
 
     def __init__(self, ledger: Ledger, nodes: Nodes, *, later: Callable[[Callable[[], None]], object]) -> None:
-        """`later` returns at once, and has something done on a thread that may wait for the disk."""
+        """`later` returns at once, and runs its argument on a thread that may wait for the disk."""
         self._ledger = ledger
         self._nodes = nodes
         self._later = later
@@ -34,7 +35,7 @@ class KeptScratch:
         for delta in deltas:
             if isinstance(delta, JobChanged) and delta.changes.get("phase") in TERMINAL_PHASES:
                 job = self._before.jobs.get(delta.job_id)
-                # Where it is just now, its launch is forgotten as always.
+                # On the node of the last attempt the dispatcher forgets the launch.
                 if job is not None and job.id not in view.jobs and job.launches > (job.phase is not Phase.PENDING):
                     self._later(partial(self._tidy, job.id))
         self._before = view

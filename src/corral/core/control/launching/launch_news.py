@@ -1,4 +1,4 @@
-"""Notices that something happened to launches, gathered for as long as a node's thread is busy."""
+"""Collects notices about launches while a node's thread is busy."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ from corral.core.control.nodes.node_registry import Nodes
 
 
 class LaunchNews:
-    """Launches of which there is news, until somebody reads the reports: of many on a node at once."""
+    """The launches with unread reports, by node: the reports of one node are read together."""
 
     def __init__(self, nodes: Nodes, read: Callable[[str, tuple[str, ...]], None]) -> None:
         self._nodes = nodes
@@ -17,7 +17,7 @@ class LaunchNews:
         self._waiting: dict[str, dict[str, None]] = {}
 
     def add(self, node: str, launch_ids: Iterable[str]) -> None:
-        """Have these read soon."""
+        """Have the reports of these launches read soon."""
         with self._lock:
             waiting = self._waiting.get(node)
             if waiting is not None:

@@ -1,4 +1,4 @@
-"""What became of launches, written to the ledger."""
+"""Writes the results of launches to the ledger."""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from corral.clock import Clock
 from corral.core.control.launching.attempts import Attempt, Attempts
 from corral.core.lifecycle import ending, starting, stopping
 from corral.core.lifecycle.members import ends_of
-from corral.core.lifecycle.step import Backoff
+from corral.core.lifecycle.retry_backoff import Backoff
 from corral.core.model.fact import AllocationEnded, Fact, ServerPart
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
@@ -25,7 +25,7 @@ _Facts = Callable[[View, Job, float], list[Fact]]
 
 
 class Outcomes:
-    """Turns what an attempt's reports come to into facts about its job. Safe from any thread; asks no node."""
+    """Converts the combined reports of an attempt to facts about its job. Thread-safe. It asks no node."""
 
     def __init__(
         self,
@@ -39,7 +39,9 @@ class Outcomes:
         stop_members: Callable[[Attempt, tuple[int, ...]], None],
         forget: Callable[[str], None],
     ) -> None:
-        """`stop` ends a job that is STOPPING, `stop_members` some of a gang, `forget` an allocation that is over."""
+        """`stop` ends a job that is STOPPING, `stop_members` stops some members of a gang, `forget` cleans up an
+        ended allocation.
+        """
         self._ledger = ledger
         self._attempts = attempts
         self._clock = clock
@@ -50,7 +52,7 @@ class Outcomes:
         self._forget = forget
 
     def settle(self, attempt: Attempt, *, by: ServerPart = ServerPart.DISPATCHER) -> "Future[bool] | None":
-        """Write what the reports so far mean for the job; None where they mean nothing new."""
+        """Write the consequences of the reports so far for the job. Return None if there are none."""
         job = self._attempts.job_of(attempt)
         if job is None:
             self._forget(attempt.allocation_id)
@@ -76,7 +78,7 @@ class Outcomes:
         return None
 
     def note_trouble(self, attempt: Attempt, what: str, error: BaseException | None) -> None:
-        """Say once what stands in the way of the next step; the recheck tries it again."""
+        """Log once why the next step fails; the recheck tries it again."""
         if attempt.trouble != str(error):
             log.error("%s, and is tried again: %s", what, error)
         attempt.trouble = str(error)
@@ -92,7 +94,7 @@ class Outcomes:
         return starting.launch_failed(view, job, report.reason, by=by, at=at, backoff=self._backoff, again=report.again)
 
     def _record(self, attempt: Attempt, facts: _Facts) -> "Future[bool]":
-        """Commit what `facts` makes of the job; afterwards forget an allocation that is over."""
+        """Commit the result of `facts` for the job. Afterwards forget the allocation if it is over."""
         allocation_id = attempt.allocation_id
 
         def decide(view: View) -> Decided[bool]:
@@ -117,5 +119,5 @@ class Outcomes:
 
 
 def _with_members(facts: list[Fact], ends: tuple[MemberEnd, ...]) -> list[Fact]:
-    """The facts, with how the members of a gang ended."""
+    """Return the facts, with the ends of the members of a gang."""
     return [replace(fact, members=ends) if ends and isinstance(fact, AllocationEnded) else fact for fact in facts]

@@ -1,4 +1,4 @@
-"""What a script with #SBATCH lines finds in its environment: the names that sbatch(1) sets."""
+"""The environment variables of sbatch(1), for scripts with #SBATCH lines."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,9 @@ from corral.core.model.jobs.job import Job
 from corral.core.model.placing.allocation import Member
 
 SLURM_MARK = "CORRAL_SBATCH"
-"""The client sets it for scripts with #SBATCH lines: to the number of their tasks, and for an array, with commas, also
-to how many elements it has, the first, the last, and the step between them."""
+"""The client sets it for scripts with #SBATCH lines. Its value is the number of tasks. For an array the number of
+elements, the first, the last and the step follow, separated by commas.
+"""
 
 _MARK = re.compile(r"([0-9]{1,9})(?:,([0-9]{1,10}),([0-9]{1,10}),([0-9]{1,10}),([0-9]{1,10}))?")
 _ARRAY = ("SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP")
@@ -31,18 +32,20 @@ SLURM_NAMES = frozenset(
         *("SLURM_NODEID", "SLURM_CPUS_PER_TASK", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"),
     }
 )
-"""All of them: of a job that was submitted from within another they would be that one's."""
+"""All names. They are removed from the environment of a job that was submitted from within another job."""
 
 _NO_SLURM_FOR_MPI = {
     **dict.fromkeys(("OMPI_MCA_plm", "OMPI_MCA_ras", "PRTE_MCA_plm", "PRTE_MCA_ras"), "^slurm"),
     **dict.fromkeys(("HYDRA_LAUNCHER", "I_MPI_HYDRA_BOOTSTRAP"), "ssh"),
     "HYDRA_RMK": "user",
 }
-"""By the names above an mpirun would take this for a Slurm cluster, and start its processes with a srun that cannot."""
+"""With the names above an mpirun would assume a Slurm cluster, and start its processes with an srun that cannot do
+that.
+"""
 
 
 def slurm_variables(job: Job, given: Mapping[str, str], members: Sequence[Member], rank: int) -> dict[str, str]:
-    """The variables of one member of a job; `given` are those of its submitter."""
+    """Return the variables of one member of a job; `given` are those of its submitter."""
     spec = job.spec
     mark = _MARK.fullmatch(given.get(SLURM_MARK, ""))
     tasks = max(len(members), int(mark[1]) if mark else 1)
@@ -59,7 +62,7 @@ def slurm_variables(job: Job, given: Mapping[str, str], members: Sequence[Member
         "SLURM_GPUS_ON_NODE": str(sum(len(member.grants) for member in members if member.node == node)),
         "SLURM_TASKS_PER_NODE": _tasks_per_node(tasks, on_nodes),
     }
-    if tasks > 1:  # of one, some frameworks would conclude that srun starts their processes
+    if tasks > 1:  # with a count of 1, some frameworks would assume that srun starts their processes
         names |= dict(zip(_OF_TASKS, (str(tasks), "0", "0"), strict=True))
     if spec.request.cpu_milli:
         names["SLURM_CPUS_PER_TASK"] = str(-(-spec.request.cpu_milli * len(members) // (1000 * tasks)))
@@ -71,7 +74,7 @@ def slurm_variables(job: Job, given: Mapping[str, str], members: Sequence[Member
 
 
 def _tasks_per_node(tasks: int, on_nodes: Sequence[str]) -> str:
-    """How many tasks each node has, laid out as by srun, of equals in a row how many: "4(x2),3"."""
+    """Return the number of tasks on each node, distributed like srun does; equal neighbours are combined: "4(x2),3"."""
     each, more = divmod(tasks, len(on_nodes))
     counts: dict[str, int] = {}
     for rank, node in enumerate(on_nodes):

@@ -1,7 +1,7 @@
-"""Nodes learn of a time limit that a job was given after its launch: its supervisor there keeps it by itself.
+"""Informs nodes of a time limit that changed after the launch: the supervisor there enforces the limit.
 
-A node that does not answer just then is told by the recheck, and one that comes, or whose agent or server has started
-anew, as it is reconciled.
+If a node does not answer, the recheck informs it. A node that joins, or whose agent or server has restarted, is
+informed when it is reconciled.
 """
 
 from collections.abc import Callable
@@ -15,9 +15,10 @@ from corral.core.model.runs.launch import LaunchPhase, with_time_limit
 
 
 class TimeLimits:
-    """Keeps what nodes hold launches to at what the ledger says. Safe from any thread.
+    """Keeps the time limits on nodes equal to those in the ledger. Thread-safe.
 
-    `trouble` is called with an attempt whose node could not be told, what that was, and why.
+    `trouble` is called with an attempt whose node could not be informed, a description of the failed step, and the
+    error.
     """
 
     def __init__(
@@ -28,14 +29,14 @@ class TimeLimits:
         self._trouble = trouble
 
     def changed(self, allocation_id: str) -> None:
-        """The job of this allocation has another time limit: tell its nodes, each on its own thread."""
+        """Send the new time limit of this allocation's job to its nodes, each on its own thread."""
         attempt = self._attempts.of(allocation_id)
         for launch in () if attempt is None else attempt.launches:
             assert attempt is not None
             self._nodes.worker(launch.node).put(partial(self.renew, attempt, launch.rank))
 
     def renew(self, attempt: Attempt, rank: int) -> None:
-        """Tell the node of a launch its limit, where it knows another. For that node's thread."""
+        """Send the node of a launch its time limit if it has another one. For that node's thread."""
         job, launch = self._attempts.job_of(attempt), attempt.launches[rank]
         limit_s = None if job is None else job.spec.time_limit_s
         if job is None or job.phase not in (Phase.STARTING, Phase.RUNNING) or attempt.is_over(rank):
@@ -43,7 +44,7 @@ class TimeLimits:
         if limit_s is None or limit_s == launch.job.spec.time_limit_s:
             return
         if rank not in attempt.asked_at and attempt.report(rank).phase is LaunchPhase.UNKNOWN:
-            # It is not launched yet, and this is done again once it is.
+            # It is not launched yet. This is repeated after the launch.
             return
         try:
             self._nodes.agent(launch.node).set_time_limit(launch.id, limit_s)

@@ -1,4 +1,6 @@
-"""What Prometheus reads of a server: numbers that others keep, written down when they are asked for.
+"""The metrics for Prometheus. Other parts count; this room writes the numbers as text at a scrape.
 
-Who does the work counts it, in plain numbers. There is no registry, and nothing is computed before a scrape.
+The part that does the work counts it, in plain numbers. There is no registry, and nothing is computed before a scrape.
+
+Start with `scrape`.
 """

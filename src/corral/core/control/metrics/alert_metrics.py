@@ -1,4 +1,4 @@
-"""Alerts that fire, counted."""
+"""The number of firing alerts as metrics."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from corral.features.alerts.slice import AlertsSlice
 
 
 def alert_metrics(known: AlertsSlice, now: float) -> Iterator[str]:
-    """How many alerts fire, by rule, and whether anybody is told of them or takes care of them."""
+    """Yield the number of firing alerts, by rule, severity and state: acknowledged, silenced, or firing."""
     counts = Counter(
         (alert.rule, alert.severity.value, _state(alert, known, now)) for alert in known.alerts.values() if alert.fires
     )

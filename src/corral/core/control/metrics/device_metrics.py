@@ -1,4 +1,4 @@
-"""Devices, under the names, labels and units of NVIDIA's dcgm-exporter, so that a site's dashboards show them."""
+"""Metrics of devices, with the names, labels and units of NVIDIA's dcgm-exporter: existing dashboards show them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -12,7 +12,7 @@ Reading = Callable[[Device, DeviceSample], float | None]
 
 
 class DeviceMetric(NamedTuple):
-    """A name of dcgm-exporter's, and how to read its value: None where there is none."""
+    """A metric of dcgm-exporter, and the function that reads its value; None if there is no value."""
 
     name: str
     about: str
@@ -55,7 +55,7 @@ DEVICE_METRICS = (
 def device_metrics(
     view: View, samples: Mapping[str, DeviceSample], oldest: float, hostname_label: str
 ) -> Iterator[str]:
-    """The lines of all devices. What was not read, or before `oldest` (Unix seconds), is left out."""
+    """Yield the lines of all devices. Missing readings, and samples before `oldest` (Unix seconds), are left out."""
     there = [(name, device) for name, node in view.nodes.items() for device in node.devices]
     read = [
         (_labels(name, device, hostname_label), device, sample)

@@ -9,20 +9,20 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Row(NamedTuple):
-    """One value; `labels` is what `labelled` made."""
+    """One value; `labels` is a result of `labelled`."""
 
     labels: str
     value: float
 
 
 def labelled(**labels: str) -> str:
-    """The labels of a row, escaped; an empty value is the same as no label, so it is left out."""
+    """Return the labels of a row, escaped. A label with an empty value equals no label and is left out."""
     pairs = [f'{name}="{_escaped(value)}"' for name, value in labels.items() if value]
     return f"{{{','.join(pairs)}}}" if pairs else ""
 
 
 def family(name: str, kind: str, about: str, rows: Iterable[Row]) -> Iterator[str]:
-    """The lines of all rows of a name; none at all if it has no row. `kind` is "gauge" or "counter"."""
+    """Yield the lines of all rows of a metric; none if it has no row. `kind` is "gauge" or "counter"."""
     lines = [f"{name}{labels} {_number(value)}" for labels, value in rows]
     if lines:
         yield from _head(name, kind, about)
@@ -30,7 +30,7 @@ def family(name: str, kind: str, about: str, rows: Iterable[Row]) -> Iterator[st
 
 
 def histograms(name: str, about: str, kept: Iterable[tuple[dict[str, str], Histogram]]) -> Iterator[str]:
-    """The lines of histograms of one name, each with its labels."""
+    """Yield the lines of all histograms of a metric, each with its labels."""
     lines: list[str] = []
     for labels, histogram in kept:
         count = 0
@@ -44,7 +44,7 @@ def histograms(name: str, about: str, kept: Iterable[tuple[dict[str, str], Histo
 
 
 def text_of(lines: Iterable[str]) -> bytes:
-    """The body of an answer. What cannot be written as UTF-8 becomes a question mark."""
+    """Return the body of an answer. Characters that UTF-8 cannot encode become question marks."""
     return ("\n".join(lines) + "\n").encode(errors="replace")
 
 

@@ -1,4 +1,4 @@
-"""How long jobs waited that have started, and how jobs ended: counted as the ledger publishes it."""
+"""Counts the waits of started jobs and the ends of jobs, from the deltas that the ledger publishes."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from corral.histogram import WAIT_SECONDS, Histogram
 
 
 class JobCounts:
-    """For the ledger's thread; any thread may read.
+    """Written by the ledger's thread; any thread may read.
 
     Attributes:
-        waits: seconds from submission to the first allocation, without those that the job was parked, by queue.
-        ends: how many attempts ended, by phase and queue; one that is tried again is in it.
+        waits: seconds from submission to the first allocation, without the time in which the job was parked, by queue.
+        ends: the number of ended attempts, by phase and queue; attempts that are retried count too.
     """
 
     def __init__(self, before: View) -> None:
@@ -25,7 +25,7 @@ class JobCounts:
         self._before = before
 
     def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
-        """Count what was published."""
+        """Count the published deltas."""
         for delta in deltas:
             kind = type(delta)
             if kind is AllocationMade:
@@ -42,7 +42,7 @@ class JobCounts:
         self._before = view
 
     def _find(self, job_id: str, view: View, deltas: Sequence[Delta]) -> Job | None:
-        """A job that these deltas are about. One that they end is not in the view any more."""
+        """Return a job that these deltas are about. A job that they end is no longer in the view."""
         job = view.jobs.get(job_id) or self._before.jobs.get(job_id)
         if job is not None:
             return job

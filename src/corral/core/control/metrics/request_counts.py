@@ -1,18 +1,18 @@
-"""How many requests were answered, how, and how soon. Counted by the event loop as it answers."""
+"""Counts answered requests with their status and duration. The event loop counts as it answers."""
 
 from corral.histogram import SECONDS, Histogram
 
 METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 OTHER = "other"
-"""Instead of what a client made up: a path that no route has, a method that there is not."""
+"""The label for values that a client invented: an unknown path or an unknown method."""
 
 
 class RequestCounts:
-    """For one thread; any thread may read.
+    """Written by one thread; any thread may read.
 
     Attributes:
-        answers: how many, by route, method and class of status ("2xx").
+        answers: the number of answers, by route, method and class of status ("2xx").
         seconds: from a request's head to the head of its answer, by route.
     """
 
@@ -21,7 +21,7 @@ class RequestCounts:
         self.seconds: dict[str, Histogram] = {}
 
     def add(self, route: str | None, method: str, status: int, seconds: float) -> None:
-        """Count an answer. `route` is the path as the routes name it, such as "/api/v1/jobs/{job_id}"."""
+        """Count an answer. `route` is the path pattern, such as "/api/v1/jobs/{job_id}"."""
         route = route or OTHER
         key = (route, method if method in METHODS else OTHER, f"{status // 100}xx")
         self.answers[key] = self.answers.get(key, 0) + 1

@@ -1,4 +1,4 @@
-"""All that Prometheus reads of a server, in one text."""
+"""Writes all metrics of a server as one text for Prometheus."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,18 +23,18 @@ ENDS = tuple(phase for phase in Phase if phase in TERMINAL_PHASES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """Where the numbers are. `text` writes them down, on any thread.
+    """The sources of the metrics. `text` writes them, on any thread.
 
     Attributes:
-        stale_after_s: an older sample is not told.
+        stale_after_s: samples older than this are left out.
         hostname_label: the label that names the node of a device.
         cycles: seconds of planning cycles.
-        obstacles: what keeps jobs from starting, by node.
-        deliveries: messages to channels, by channel and result.
-        history_stopped: why the history of devices is not written, None while it is.
-        watch_failures: rounds of watches that broke and went on, by watch.
-        cluster: what the site calls itself, None where it has no name.
-        started_at: when the server began, Unix seconds.
+        obstacles: the reasons that keep jobs from starting, by node.
+        deliveries: the number of messages to channels, by channel and result.
+        history_stopped: the reason why the history of devices is not written, None while it is.
+        watch_failures: the number of failed rounds of watches, by watch.
+        cluster: the site's name for the cluster, None if it has none.
+        started_at: the start of the server, Unix seconds.
     """
 
     snapshot: Callable[[], LedgerSnapshot]
@@ -55,7 +55,7 @@ class Metrics:
     started_at: float
 
     def text(self) -> bytes:
-        """Everything, in Prometheus's text format. Reads no disk and asks no node."""
+        """Return all metrics in Prometheus's text format. Reads no disk and asks no node."""
         return text_of(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -73,7 +73,8 @@ class Metrics:
         yield from self._of_requests()
 
     def _of_jobs(self, view: View) -> Iterator[str]:
-        # From 0 on, because a count that begins with 1 is no increase. Copied at once: another thread may add a queue.
+        # Counters start at 0, because Prometheus sees no increase in a counter that starts at 1. The dicts are copied
+        # at once, because another thread may add a queue.
         waits = {queue: Histogram(WAIT_SECONDS) for queue in view.queues} | self.jobs.waits.copy()
         ends = {(phase.value, queue): 0 for queue in view.queues for phase in ENDS} | self.jobs.ends.copy()
         yield from histograms(
@@ -116,7 +117,8 @@ class Metrics:
         yield from family(
             "corral_build_info", "gauge", "1, with the version.", [Row(labelled(version=self.version), 1)]
         )
-        # A label of its own series, as of the build: who wants it on others joins it, or has Prometheus add it to all.
+        # The name is a label of its own series, like the version. Sites join it, or configure Prometheus to add it to
+        # all.
         yield from family(
             "corral_cluster_info",
             "gauge",

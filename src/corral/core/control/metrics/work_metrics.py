@@ -1,4 +1,4 @@
-"""Jobs, queues and nodes as they are now."""
+"""Metrics of the current jobs, queues and nodes."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,9 @@ LIVE_PHASES = tuple(phase for phase in Phase if phase not in TERMINAL_PHASES)
 
 
 def job_metrics(view: View, now: float) -> Iterator[str]:
-    """The jobs that have not ended, by phase and queue; those that run, with their devices; the longest waits."""
+    """Yield the number of live jobs by phase and queue, the longest wait by queue, and the running jobs with their
+    devices.
+    """
     waiting, others, longest_s = _counted(view, now)
     queues = sorted({*view.queues, *waiting, *(queue for _, queue in others)})
     phases = others + Counter({(Phase.PENDING, queue): count for queue, count in waiting.items()})
@@ -37,7 +39,9 @@ def job_metrics(view: View, now: float) -> Iterator[str]:
 
 
 def node_metrics(view: View, contacts: Iterable[str], obstacles: Mapping[str, str]) -> Iterator[str]:
-    """The nodes by state, and where a disk or the ledger keeps jobs from starting. `contacts` are names of nodes."""
+    """Yield the state of nodes, and where a disk or the ledger keeps jobs from starting. `contacts` are names of
+    nodes.
+    """
     states = {name: view.status(name) for name in sorted({*view.nodes, *contacts, *view.silences})}
     counts = Counter(states.values())
     yield from family(
@@ -58,7 +62,7 @@ def node_metrics(view: View, contacts: Iterable[str], obstacles: Mapping[str, st
 
 
 def _counted(view: View, now: float) -> tuple[Counter[str], Counter[tuple[Phase, str]], dict[str, float]]:
-    """Waiting jobs by queue, others by phase and queue, and the longest wait by queue of those that could start."""
+    """Return waiting jobs by queue, other jobs by phase and queue, and the longest wait of an eligible job by queue."""
     waiting: Counter[str] = Counter()
     others: Counter[tuple[Phase, str]] = Counter()
     longest_s: dict[str, float] = {}
@@ -67,7 +71,7 @@ def _counted(view: View, now: float) -> tuple[Counter[str], Counter[tuple[Phase,
         if job.phase is not Phase.PENDING:
             others[job.phase, queue] += 1
             continue
-        # Of these there may be 100,000, and a phase takes as long to hash as all of this.
+        # There may be 100,000 waiting jobs, and hashing a phase takes as long as the rest of this loop.
         waiting[queue] += 1
         waits_s = now - max(job.submitted_at, job.eligible_at or 0.0, job.ended_at or 0.0)
         if waits_s > longest_s.get(queue, 0.0) and ineligible(job, now) is None:

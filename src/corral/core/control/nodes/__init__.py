@@ -1,4 +1,4 @@
-"""The nodes that control acts on: their threads, cordons, drains and MIG slices.
+"""The nodes that the server controls: their threads, cordons, drains and MIG slices.
 
 Start with `node_registry`.
 """

@@ -1,4 +1,4 @@
-"""Cordons of nodes and devices, and drains. What these mean for a job is the scheduler's to say."""
+"""Cordons of nodes and devices, and drains of nodes. The scheduler decides how these affect jobs."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ LONGEST_DEADLINE_S = 30 * 86400.0
 
 
 class NodeCordons:
-    """Which nodes take jobs. Every change is for administrators and returns the node as it then is."""
+    """Cordons, drains and uncordons nodes. Each change requires an administrator and returns the changed node."""
 
     def __init__(self, ledger: Ledger, clock: Clock, contacts: Callable[[], Sequence[NodeContact]]) -> None:
         self._ledger = ledger
@@ -32,17 +32,17 @@ class NodeCordons:
         self._contacts = contacts
 
     def nodes(self) -> list[NodeRow]:
-        """Every node, by name."""
+        """Return every node, by name."""
         return in_wall_time(node_rows(self._ledger.view(), self._contacts()), self._clock)
 
     def unheard(self) -> frozenset[str]:
-        """The nodes that do not answer, or are not yet taken back since."""
+        """Return the nodes that do not answer or are not reconciled yet."""
         return frozenset(self._ledger.view().silences)
 
     def cordon(self, node: str, reason: str, caller: Caller) -> NodeRow:
-        """Nothing new starts on the node; what runs there goes on. Also ends a drain: the node stays cordoned.
+        """Let no new job start on the node; running jobs go on. A drain ends: the node stays cordoned.
 
-        One that is cordoned already keeps its reason where none is given.
+        A cordoned node keeps its reason if none is given.
         """
         must_be_admin(caller, "cordoning a node")
         return self._commit(
@@ -52,7 +52,7 @@ class NodeCordons:
         )
 
     def drain(self, node: str, reason: str, deadline_s: float | None, caller: Caller) -> NodeRow:
-        """Nothing new starts on the node, and what still runs `deadline_s` from now is stopped and requeued."""
+        """Let no new job start on the node. Jobs that still run `deadline_s` from now are stopped and requeued."""
         must_be_admin(caller, "draining a node")
         if deadline_s is not None and not 0 <= deadline_s <= LONGEST_DEADLINE_S:
             most = format_duration(LONGEST_DEADLINE_S)
@@ -65,7 +65,7 @@ class NodeCordons:
         return self._commit(node, draining, f"drained by {_said(caller, reason)}")
 
     def uncordon(self, node: str, caller: Caller) -> NodeRow:
-        """Jobs may start on the node again."""
+        """Let jobs start on the node again."""
         must_be_admin(caller, "uncordoning a node")
         return self._commit(
             node, lambda _, at: NodeUncordoned(node, by=caller.user, at=at), f"uncordoned by {_said(caller)}"
@@ -82,9 +82,9 @@ class NodeCordons:
 
 
 class DeviceCordons:
-    """Which devices take jobs. Every change is for administrators and returns the device as it then is.
+    """Cordons and uncordons devices. Each change requires an administrator and returns the changed device.
 
-    A device is named as `Queries.uuid_of` has it.
+    `Queries.uuid_of` resolves the name of a device.
     """
 
     def __init__(self, ledger: Ledger, clock: Clock, queries: Queries) -> None:
@@ -93,9 +93,9 @@ class DeviceCordons:
         self._queries = queries
 
     def cordon(self, device: str, reason: str, caller: Caller) -> tuple[DeviceRow, ...]:
-        """Nothing new starts on the device; what runs there goes on.
+        """Let no new job start on the device; running jobs go on.
 
-        One that is cordoned already keeps its reason where none is given.
+        A cordoned device keeps its reason if none is given.
         """
         must_be_admin(caller, "cordoning a device")
         uuid = self._queries.uuid_of(device)
@@ -106,7 +106,7 @@ class DeviceCordons:
         return self._commit(uuid, cordoned, f"cordoned by {_said(caller, reason)}")
 
     def uncordon(self, device: str, caller: Caller) -> tuple[DeviceRow, ...]:
-        """Jobs may start on the device again."""
+        """Let jobs start on the device again."""
         must_be_admin(caller, "uncordoning a device")
         uuid = self._queries.uuid_of(device)
         return self._commit(

@@ -1,16 +1,16 @@
-"""What control does when something happens on a node."""
+"""The server's reactions to events on a node."""
 
 from functools import partial
 
 from corral.core.control.launching.dispatcher import Dispatcher
-from corral.core.control.launching.recovery import Recovery
+from corral.core.control.launching.node_recovery import Recovery
 from corral.core.control.nodes.node_registry import Nodes
 from corral.core.control.watching.lost_services import LostServices
 from corral.core.ports.node import ServiceLost
 
 
 class NodeEvents:
-    """Implements `corral.core.ports.telemetry.NodeListener`: each call has it done on the node's own thread."""
+    """Implements `corral.core.ports.telemetry.NodeListener`: each call passes the work to the node's own thread."""
 
     def __init__(self, nodes: Nodes, dispatcher: Dispatcher, recovery: Recovery, lost_services: LostServices) -> None:
         self._nodes = nodes

@@ -1,4 +1,4 @@
-"""The nodes that control acts on: each with its agent, and threads for calls to it."""
+"""The registry of nodes: the agent of each, and the threads for calls to it."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ _CLOSE_S = 5.0
 
 
 class Nodes(Mapping[str, NodeAgent]):
-    """Agents by the name of their node, in the order they came. Nodes may come and go; safe from any thread."""
+    """Agents by the name of their node, in the order in which they joined. Nodes may join and leave. Thread-safe."""
 
     def __init__(
         self,
@@ -21,12 +21,12 @@ class Nodes(Mapping[str, NodeAgent]):
         max_threads: int | None = None,
         departed: Callable[[str], NodeAgent | None] = lambda name: None,
     ) -> None:
-        """`max_threads` act on all nodes together, and as many ask them; None gives each node threads of its own.
+        """`max_threads` threads act on all nodes together, and as many ask them. None gives each node its own threads.
 
-        `departed` is who speaks for a node that is not part of the cluster any more, None where nobody can.
+        `departed` returns the agent that answers for a node that has left the cluster, None if there is none.
         """
         self.departed = departed
-        # Replaced and never changed, so that whoever reads it sees one state of it.
+        # This mapping is replaced and never changed, so each reader sees one consistent state.
         self._agents: Mapping[str, NodeAgent] = dict(agents or {})
         self._lock = threading.Lock()
         self._workers: dict[str, NodeWorker] = {}
@@ -44,18 +44,20 @@ class Nodes(Mapping[str, NodeAgent]):
         return len(self._agents)
 
     def items(self) -> ItemsView[str, NodeAgent]:
-        """All of them as they are now: one that leaves meanwhile is still there."""
+        """Return the current agents; a node that leaves during the iteration is still in them."""
         return self._agents.items()
 
     def agent(self, name: str) -> NodeAgent:
-        """The agent of a node, or who speaks for one that has left. Raises NodeUnreachable where there is neither."""
+        """Return the agent of a node, or the one that answers for a node that has left. Raises NodeUnreachable if
+        there is none.
+        """
         agent = self._agents.get(name) or self.departed(name)
         if agent is None:
             raise NodeUnreachable(f"node {name} is not part of this cluster")
         return agent
 
     def worker(self, name: str) -> NodeWorker:
-        """What acts on a node."""
+        """Return the worker of a node; it is created when it is first needed."""
         worker = self._workers.get(name)
         if worker is None:
             with self._lock:
@@ -63,12 +65,12 @@ class Nodes(Mapping[str, NodeAgent]):
         return worker
 
     def add(self, name: str, agent: NodeAgent) -> None:
-        """A node joins, or gets another agent."""
+        """Add a node, or replace its agent."""
         with self._lock:
             self._agents = {**self._agents, name: agent}
 
     def remove(self, name: str) -> None:
-        """A node leaves."""
+        """Remove a node."""
         with self._lock:
             self._agents = {known: agent for known, agent in self._agents.items() if known != name}
             worker = self._workers.pop(name, None)
@@ -76,7 +78,7 @@ class Nodes(Mapping[str, NodeAgent]):
             worker.stop()
 
     def close(self) -> None:
-        """Begin nothing more anywhere, and wait a little for what is being done; a node that hangs is left behind."""
+        """Stop all workers, and wait up to 5 s for their current tasks; a hanging node is abandoned."""
         with self._lock:
             workers = tuple(self._workers.values())
         deadline = time.monotonic() + _CLOSE_S

@@ -1,8 +1,8 @@
-"""What is done on each node, in its order: by threads of the node's own, so that one that hangs delays no other, or by
-a pool that many nodes share.
+"""Runs the tasks of each node in order: on threads of the node, so that a hanging node delays no other, or on a shared
+pool.
 
-A node's own are two, started when they are needed: one acts on it, the other asks what a decision waits for. Each look
-at files of users, which may be slow, has one of its own.
+A node has two threads of its own, started when they are needed. One runs actions; the other asks questions that a
+decision waits for. Each inspection of user files may be slow and has its own thread.
 """
 
 import logging
@@ -22,27 +22,28 @@ T = TypeVar("T")
 Task = Callable[[], None]
 
 MAX_WAITING = 20_000
-"""No more tasks of one user than this wait for a node: the dispatcher's recheck finds again what else is to be done."""
+"""The most tasks of one user that wait for a node: the dispatcher's recheck finds the remaining work again."""
 
 
 TASKS_IN_A_ROW = 64
-"""So many tasks of one node are done before those of another that waits for the same thread."""
+"""The most tasks of one node that run before tasks of another node that waits for the same thread."""
 
 
 MAX_INSPECTIONS = 32
-"""So many looks at files of users wait for one node at the same time."""
+"""The most inspections of user files on one node at the same time."""
 
 
 class TaskQueue:
-    """Does one task after the other, on a thread of a pool: users take turns, and what is put for one is done in order.
-    A CorralError of a task is logged, any other ends the server.
+    """Runs tasks one after another on a thread of a pool. Users take turns; tasks of one user run in order.
+
+    A CorralError of a task is logged; any other error ends the server.
     """
 
     def __init__(self, name: str, pool: ThreadPool | None = None) -> None:
-        """Without a pool it has a thread of its own."""
+        """Without a pool the queue has a thread of its own."""
         self._name = name
         self._pool = pool or ThreadPool(name, 1)
-        # There are two of these for each of thousands of nodes: a lock is a tenth of a condition.
+        # Thousands of nodes have two queues each: a lock takes a tenth of the memory of a condition.
         self._waiting: FairQueue[Task] = FairQueue()
         self._lock = threading.Lock()
         self._busy = False
@@ -51,8 +52,8 @@ class TaskQueue:
         self._leaving = False
 
     def put(self, task: Task, user: str = SERVER) -> bool:
-        """Have it done in the user's turn, after what was put before for them; False, and nothing is done, where too
-        much waits, or after `stop`.
+        """Add a task of a user. Return False, without adding it, if too many tasks of the user wait, or after
+        `stop`.
         """
         with self._lock:
             if self._stopped or self._waiting.of(user) >= MAX_WAITING:
@@ -64,13 +65,13 @@ class TaskQueue:
         return True
 
     def stop(self, *, leaving: bool = False) -> None:
-        """Do what was put so far and no more; nothing of that either, when `leaving` it."""
+        """Accept no more tasks. The waiting tasks still run, unless `leaving`."""
         with self._lock:
             self._stopped = True
             self._leaving = leaving
 
     def join(self, timeout_s: float) -> None:
-        """Wait until nothing is being done, but no longer than that."""
+        """Wait until no task runs, at most `timeout_s`."""
         with self._lock:
             if not self._busy:
                 return
@@ -86,7 +87,7 @@ class TaskQueue:
                 task()
             except CorralError as error:
                 log.error("%s: %s", self._name, error)
-        # What other queues put into the pool meanwhile is done first.
+        # Tasks that other queues put into the pool meanwhile run first.
         self._pool.submit(self._run)
 
     def _next(self) -> Task | None:
@@ -101,10 +102,10 @@ class TaskQueue:
 
 
 class NodeWorker:
-    """What is done on one node, and asked of it."""
+    """Runs actions on one node, and asks it questions."""
 
     def __init__(self, node: str, acting: ThreadPool | None = None, asking: ThreadPool | None = None) -> None:
-        """Without pools it has threads of its own."""
+        """Without pools the worker has threads of its own."""
         self._node = node
         self._acts = TaskQueue(f"node-{node}", acting)
         self._questions = TaskQueue(f"ask-{node}", asking)
@@ -113,11 +114,11 @@ class NodeWorker:
         self._rechecking = False
 
     def put(self, task: Task, user: str = SERVER) -> bool:
-        """Have it done on the node, in order with what else is for this user; False where too much waits already."""
+        """Run a task on the node, after earlier tasks of this user. Return False if too many tasks wait."""
         return self._acts.put(task, user)
 
     def recheck(self, task: Task) -> None:
-        """Have it done unless the last recheck of the node still waits: a node that hangs has one and no more."""
+        """Run a recheck unless the last recheck of the node still waits: a hanging node has at most one."""
         if not self._rechecking:
             self._rechecking = True
 
@@ -129,7 +130,7 @@ class NodeWorker:
                 self._rechecking = False
 
     def ask(self, question: Callable[[], T]) -> "Future[T]":
-        """Ask beside what is being done there. The future holds the CorralError where there is no answer."""
+        """Ask a question in parallel to the actions. The future has the CorralError if there is no answer."""
         answer: Future[T] = Future()
         if not self._questions.put(lambda: _answer(question, answer)):
             answer.set_exception(
@@ -138,7 +139,7 @@ class NodeWorker:
         return answer
 
     def inspect(self, question: Callable[[], T]) -> "Future[T]":
-        """As `ask`, beside all else: the files of one user may be slow, and no other waits for them."""
+        """As `ask`, on a thread of its own: the files of one user may be slow, and nothing else waits for them."""
         answer: Future[T] = Future()
         with self._lock:
             if self._inspections >= MAX_INSPECTIONS:
@@ -158,12 +159,12 @@ class NodeWorker:
         return answer
 
     def stop(self) -> None:
-        """Take on nothing more, and leave questions."""
+        """Accept no more tasks, and drop waiting questions."""
         self._acts.stop()
         self._questions.stop(leaving=True)
 
     def join(self, timeout_s: float) -> None:
-        """Wait for what is being done, but no longer than that."""
+        """Wait for the running tasks, at most `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         for tasks in (self._acts, self._questions):
             tasks.join(deadline - time.monotonic())

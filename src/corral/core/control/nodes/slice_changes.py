@@ -1,4 +1,6 @@
-"""Cutting devices into slices and giving slices up: a plan that is shown, carried out where the site allows it."""
+"""Cuts devices into MIG slices and removes slices: each call returns a plan, and carries it out if the site allows
+it.
+"""
 
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import must_be_admin
@@ -14,7 +16,9 @@ MAX_SLICES = 100
 
 
 class SliceChanges:
-    """For administrators. Plans may always be seen; whether they are carried out, the device's node decides."""
+    """Changes MIG slices, for administrators. A plan is always returned; the device's node decides whether it is
+    carried out.
+    """
 
     def __init__(self, ledger: Ledger, nodes: Nodes, queries: Queries) -> None:
         self._ledger = ledger
@@ -22,9 +26,10 @@ class SliceChanges:
         self._queries = queries
 
     def cut(self, device: str, profile: str, count: int, caller: Caller, *, apply: bool) -> SlicePlan:
-        """Cut `count` more slices of a profile from a device (by UUID or index): the plan, and whether it was done.
+        """Cut `count` more slices of a profile from a device (by UUID or index). Return the plan, and whether it was
+        carried out.
 
-        Raises Refused when the device has no room for them, Forbidden, and BackendFailed when the vendor's tool fails.
+        Raises Refused if the device has no room for them, Forbidden, and BackendFailed if the vendor's tool fails.
         """
         must_be_admin(caller, "cutting slices")
         if not 1 <= count <= MAX_SLICES:
@@ -33,7 +38,7 @@ class SliceChanges:
         return agent.change_slices(found.uuid, SliceChange(profile, count, apply=apply))
 
     def give_up(self, device: str, caller: Caller, *, apply: bool) -> SlicePlan:
-        """Give up every slice of a device, of which no job may have one: the plan, and whether it was done."""
+        """Remove all slices of a device; no job may hold one. Return the plan, and whether it was carried out."""
         must_be_admin(caller, "giving slices up")
         agent, found = self._device(device)
         holders = self._ledger.view().holders
@@ -41,7 +46,9 @@ class SliceChanges:
         return agent.change_slices(found.uuid, SliceChange(in_use=in_use, apply=apply))
 
     def _device(self, named: str) -> tuple[NodeAgent, Device]:
-        """The physical device that is named, or that has the slice that is, and the agent of its node."""
+        """Return the physical device of this name, or the parent of the slice of this name, and the agent of its
+        node.
+        """
         uuid = self._queries.uuid_of(named)
         for node in self._ledger.view().nodes.values():
             for device in node.devices:

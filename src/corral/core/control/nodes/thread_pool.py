@@ -1,17 +1,17 @@
-"""Threads that are started when there is something to do, and end when there was nothing for a while."""
+"""A pool whose threads start when there is work, and end after an idle time."""
 
 import threading
 from collections import deque
 from collections.abc import Callable
 
 IDLE_S = 30.0
-"""A thread that had nothing to do for so long ends."""
+"""A thread ends after this idle time."""
 
 Work = Callable[[], None]
 
 
 class ThreadPool:
-    """Does work on `limit` threads at most, in the order it came. What a piece of work raises ends its thread."""
+    """Runs work on at most `limit` threads, in order of arrival. An exception of the work ends its thread."""
 
     def __init__(self, name: str, limit: int) -> None:
         """A pool of one thread is called `name`, the threads of a larger one `name`-0, `name`-1."""
@@ -23,7 +23,7 @@ class ThreadPool:
         self._idle = 0
 
     def submit(self, work: Work) -> None:
-        """Have it done as soon as a thread is free."""
+        """Run the work as soon as a thread is free."""
         with self._changed:
             self._waiting.append(work)
             if self._idle >= len(self._waiting):
@@ -42,7 +42,7 @@ class ThreadPool:
             work()
 
     def _next(self, number: int) -> Work | None:
-        """What is to be done next, None once there was nothing for a while: the thread is no longer counted then."""
+        """Return the next work. After the idle time return None and stop counting the thread."""
         with self._changed:
             self._idle += 1
             found = self._changed.wait_for(lambda: bool(self._waiting), IDLE_S)

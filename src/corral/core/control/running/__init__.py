@@ -1,4 +1,4 @@
-"""What reaches a running job from outside: commands, input and signals. Work that others have started.
+"""Access to running jobs from outside (commands, input and signals), and jobs for work that others have started.
 
 Start with `interaction`.
 """

@@ -1,4 +1,4 @@
-"""Making a job of a process that runs already, on the whole devices that it uses."""
+"""Adopts a running process as a job, on the whole devices that it uses."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import wait
@@ -26,14 +26,18 @@ from corral.core.ports.telemetry import Samples
 from corral.core.scheduling.placing.gpu_info import gpu_info
 
 NOT_LIMITED = Enforcement(Level.ADVISORY, Level.ADVISORY)
-"""Nobody else is put on its devices, and nothing keeps to them a process that was started without Corral."""
+"""No other job is placed on its devices. The process itself is not limited to them, because Corral did not start it."""
 
 FOUND_WITHIN_S = 3.0
-"""An agent finds a process in far less; a node that hangs delays an adoption no longer."""
+"""The longest wait for a node's answer. An agent finds a process far sooner; a hanging node must not delay an
+adoption.
+"""
 
 
 class Adoption:
-    """Nothing is launched for such a job: `watch` is told its allocation, and looks after the process."""
+    """Adopts processes. Nothing is launched for an adopted process: `watch` receives its allocation and watches the
+    process.
+    """
 
     def __init__(
         self,
@@ -45,7 +49,7 @@ class Adoption:
         server: ProcessIdentity | None,
         watch: Callable[[str], None],
     ) -> None:
-        """`server` is this server's own process, which nobody may adopt."""
+        """`server` is this server's own process, which cannot be adopted."""
         self._ledger = ledger
         self._nodes = nodes
         self._telemetry = telemetry
@@ -54,11 +58,10 @@ class Adoption:
         self._watch = watch
 
     def adopt(self, pid: int, caller: Caller, submission: Submission) -> str:
-        """Make an allocation of a process and the devices it uses; the id of its job, which runs once it is watched.
+        """Allocate the devices of a process to a new job, and return the job's id. The job runs once it is watched.
 
-        Raises Refused when the process does not exist, uses no device, or would take this server with it at its end;
-        Forbidden when it is not the caller's; Conflict when it is a job already, or another job holds a device that
-        it uses.
+        Raises Refused if the process does not exist, uses no device, or would end this server with it. Raises Forbidden
+        if it is not the caller's, and Conflict if it is a job already, or another job holds a device that it uses.
         """
         refuse_priority(self._ledger.view().limits, submission.priority, caller)
         process, placement = self._at_work(self._found(pid, caller))
@@ -80,7 +83,7 @@ class Adoption:
         return job_id
 
     def _found(self, pid: int, caller: Caller) -> list[ProcessFound]:
-        """The processes of that number, a node each, that the caller may adopt."""
+        """Return the processes with this pid that the caller may adopt, at most one per node."""
         found = find_process(self._ledger.view(), self._nodes, pid)
         if not found:
             raise Refused(no_process(self._nodes, pid), field="pid")
@@ -92,7 +95,7 @@ class Adoption:
         return own
 
     def _at_work(self, processes: Sequence[ProcessFound]) -> tuple[ProcessFound, Placement]:
-        """The process that uses devices, with the whole of those."""
+        """Return the first process that uses devices, and a placement with these whole devices."""
         for process in processes:
             if self._server is not None and _is_in(self._server, process):
                 raise Refused(
@@ -107,7 +110,7 @@ class Adoption:
         raise Refused(f"process {pid} uses no GPU that this server can see; start its GPU work first", field="pid")
 
     def _member(self, process: ProcessFound) -> Member | None:
-        """The whole devices of its node that a process uses, by the last samples; None when it uses none."""
+        """Return the whole devices of its node that a process uses by the last samples, None if it uses none."""
         node = self._ledger.view().nodes.get(process.identity.node)
         latest = self._telemetry.latest()
         used = {
@@ -121,9 +124,10 @@ class Adoption:
 
 
 def find_process(view: View, nodes: Nodes, pid: int) -> list[ProcessFound]:
-    """The running processes of that number, at most one a node, in the order of the nodes.
+    """Return the running processes with this pid, at most one per node, in the order of the nodes.
 
-    All nodes are asked at once. One that is known not to answer, or has not after FOUND_WITHIN_S, is left out.
+    All nodes are asked at once. A node that is known to be silent, or does not answer within FOUND_WITHIN_S, is left
+    out.
     """
     asked = {
         name: nodes.worker(name).ask(partial(agent.process, pid))
@@ -140,7 +144,7 @@ def find_process(view: View, nodes: Nodes, pid: int) -> list[ProcessFound]:
 
 
 def no_process(nodes: Nodes, pid: int) -> str:
-    """What to tell a user when `find_process` has found nothing."""
+    """Return the message for a user when `find_process` has found nothing."""
     where = "this machine" if len(nodes) == 1 else "any node that answers"
     return f"there is no process {pid} on {where}"
 
@@ -150,7 +154,7 @@ def _is_in(server: ProcessIdentity, process: ProcessFound) -> bool:
 
 
 def _refuse_allocated(view: View, placement: Placement, process: ProcessIdentity) -> None:
-    """Raise Conflict when a job holds a device that the process uses."""
+    """Raise Conflict if a job holds a device that the process uses."""
     for uuid in placement.uuids:
         name = view.device_names().get(uuid, f"GPU {uuid}")
         for allocation_id in view.holders.get(uuid, ()):

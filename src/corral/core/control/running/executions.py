@@ -1,7 +1,7 @@
-"""Commands that somebody runs inside a running job: who may, how many, and where each of them is.
+"""Commands that users run inside a running job: their permissions, their limits, and their nodes.
 
-A command is no job: it has what its job has, and ends with it, with its client or with this server, whichever is first.
-That it was run is a fact; what it reads and writes is passed on and kept nowhere.
+A command is no job: it shares the resources of its job. It ends with the job, its client or this server, whichever ends
+first. The ledger records that it was run. Its input and output are passed on and never stored.
 """
 
 import base64
@@ -35,16 +35,16 @@ log = logging.getLogger(__name__)
 
 MOST_OF_A_JOB = 8
 MOST_OF_A_USER = 16
-"""So many commands run at once inside one job, and of one user in all jobs."""
+"""The most commands that run at once inside one job, and of one user in all jobs."""
 
 MOST_BYTES = 64 * 1024
-"""The words of a command together."""
+"""The most bytes of all words of a command together."""
 
 KEPT_CHARACTERS = 1_000
-"""So much of a command is written down."""
+"""The most characters of a command that the ledger records."""
 
 UNCLAIMED_S = 10.0
-"""A command whose output nobody asks for within that time is given up."""
+"""A command whose output nobody reads within this time no longer counts."""
 
 _SIGNALLED = 128
 
@@ -53,7 +53,7 @@ SHELL = (
     "-c",
     'for shell in "$SHELL" bash; do command -v "$shell" >/dev/null 2>&1 && exec "$shell"; done; exec sh',
 )
-"""What is run where no command is named."""
+"""The command if none is given."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _Running:
 
 
 class Executions:
-    """Runs commands inside jobs. Its calls may take as long as a node's answer may; safe from any thread."""
+    """Runs commands inside jobs. Calls may take as long as a node's answer. Thread-safe."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Executions:
         clock: Clock,
         agent_of: Callable[[Launch], NodeAgent],
     ) -> None:
-        """`agent_of` raises NodeUnreachable, at once for a node that is known not to answer."""
+        """`agent_of` raises NodeUnreachable; at once for a node that is known to be silent."""
         self._ledger = ledger
         self._queries = queries
         self._attempts = attempts
@@ -86,9 +86,9 @@ class Executions:
         self._running: dict[str, _Running] = {}
 
     def begin(self, job_id: str, command: InnerCommand, rank: int, caller: Caller) -> str:
-        """Run a command inside a member of a job, a shell where it has no words: the id of that.
+        """Run a command inside a member of a job, a shell if it has no words. Return the id of the execution.
 
-        Raises Conflict for a job that does not run, and where too many run already.
+        Raises Conflict for a job that does not run, and if too many commands run already.
         """
         job = self._queries.find(job_id)
         may_change(caller, job)
@@ -116,7 +116,7 @@ class Executions:
         return exec_id
 
     def write(self, job_id: str, exec_id: str, offset: int, data: bytes, *, end: bool, caller: Caller) -> InputProgress:
-        """Give the command as much of this input as it takes now; with `end` there is no more after it."""
+        """Pass as much of this input to the command as it accepts now. With `end` no more input follows."""
         found = self._found(job_id, exec_id, caller)
         taken = self._agent_of(found.launch).write_exec(exec_id, offset, base64.b64encode(data).decode(), end)
         if taken is None:
@@ -130,7 +130,9 @@ class Executions:
         self._agent_of(found.launch).resize_exec(exec_id, size)
 
     def follow(self, job_id: str, exec_id: str, caller: Caller) -> "FollowedExecution":
-        """What the command writes, for one who then has to close it. Raises Conflict where somebody has it already."""
+        """Return the reader of the command's output; the caller must close it. Raises Conflict if the output has a
+        reader already.
+        """
         found = self._found(job_id, exec_id, caller)
         with self._lock:
             if found.followed:
@@ -139,11 +141,11 @@ class Executions:
         return FollowedExecution(self, exec_id, found.job_id, found.launch)
 
     def agent_of(self, launch: Launch) -> NodeAgent:
-        """The agent of its node. Raises NodeUnreachable."""
+        """Return the agent of the launch's node. Raises NodeUnreachable."""
         return self._agent_of(launch)
 
     def end_of_job(self, job_id: str, exit_code: int | None) -> str | None:
-        """That the command was killed with its job, as far as that is known by now; None where it was not."""
+        """Return a message that the command was killed with its job, None if that is not known."""
         if exit_code is None or exit_code <= _SIGNALLED:
             return None
         job = self._ledger.view().jobs.get(job_id)
@@ -152,7 +154,7 @@ class Executions:
         return f"job {job_id} {'has ended' if job is None else 'is being stopped'}, and the command with it"
 
     def end(self, exec_id: str) -> None:
-        """End the command. A node that does not hear of it ends it as nobody asks after it any more."""
+        """End the command. A node that does not receive this ends the command once nobody asks for its output."""
         found = self._forget(exec_id)
         if found is not None:
             try:
@@ -187,7 +189,7 @@ class Executions:
         return exec_id
 
     def _note_begun(self, exec_id: str) -> None:
-        """It has begun: from now on somebody has to ask for its output."""
+        """Record the start of the command: its output must be read from now on."""
         with self._lock:
             if exec_id in self._running:
                 self._running[exec_id].begun_at = self._clock.monotonic()
@@ -226,7 +228,7 @@ class FollowedExecution:
         self._sequence = 0
 
     def read(self) -> InnerOutput:
-        """The next piece, with nothing in it where there is none (yet). Raises BackendFailed."""
+        """Return the next piece, empty if there is no new output. Raises BackendFailed."""
         piece = self._executions.agent_of(self._launch).read_exec(self._exec_id, self._sequence)
         if piece is None:
             raise BackendFailed("the command was ended: its node has let go of it")
@@ -238,11 +240,11 @@ class FollowedExecution:
         return InnerOutput(piece.sequence, stdout, stderr, piece.exit_code, message)
 
     def keep(self) -> None:
-        """Say that somebody still wants it, who does not read now."""
+        """Keep the command alive although its output is not read now."""
         self._executions.agent_of(self._launch).write_exec(self._exec_id, 0, "", False)
 
     def close(self) -> None:
-        """End it."""
+        """End the command."""
         self._executions.end(self._exec_id)
 
 
@@ -251,7 +253,7 @@ def _unclaimed(one: _Running, now: float) -> bool:
 
 
 def _check(command: InnerCommand) -> None:
-    """Raises Refused for what could not be run."""
+    """Raise Refused for an invalid command."""
     if command.words and not command.words[0]:
         raise Refused("command: the name of the program is empty", field="command")
     length = sum(len(word.encode(errors="surrogateescape")) + 1 for word in command.words)

@@ -1,4 +1,4 @@
-"""What reaches a running job from outside: signals, input, the size of its terminal."""
+"""Access to a running job from outside: signals, input, the size of its terminal."""
 
 import base64
 import logging
@@ -24,13 +24,13 @@ from corral.core.ports.node import InputTaken, NodeAgent
 log = logging.getLogger(__name__)
 
 SIGNALS = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2")
-"""Those that a job may be sent. Corral itself ends a job (cancel), and stops and continues none."""
+"""The signals that a job may be sent. Corral itself ends jobs (cancel), and it stops and continues none."""
 
 LARGEST_OFFSET = 2**63 - 1
 
 
 class Interaction:
-    """Passes on to a job's node what somebody does with the job. Its calls may take as long as a node's answer may."""
+    """Passes signals, input and terminal sizes to a job's node. Calls may take as long as a node's answer."""
 
     def __init__(self, ledger: Ledger, queries: Queries, nodes: Nodes, attempts: Attempts, clock: Clock) -> None:
         self._ledger = ledger
@@ -41,7 +41,7 @@ class Interaction:
         self._heard_at: dict[str, float] = {}
 
     def signal(self, job_id: str, name: str, caller: Caller) -> None:
-        """Send a signal to every process of a job that runs, on all nodes. Raises Conflict where none runs yet."""
+        """Send a signal to every process of a running job, on all nodes. Raises Conflict if none runs yet."""
         job = self._changeable(job_id, caller)
         if name not in SIGNALS:
             raise Refused(f"signal: {name!r:.40} is not sent to jobs; use one of {', '.join(SIGNALS)}", field="signal")
@@ -54,9 +54,9 @@ class Interaction:
         log.info("job %s: sent SIG%s by %s", job.id, name, caller.user)
 
     def write_input(self, job_id: str, offset: int, data: bytes, end: bool, caller: Caller) -> InputProgress:
-        """Give the job's program as much of this input as it takes now; with `end` there is no more after it.
+        """Pass as much of this input to the job's program as it accepts now. With `end` no more input follows.
 
-        Raises Conflict for a job that takes none, NodeUnreachable and BackendFailed where it cannot be asked now.
+        Raises Conflict for a job without input, and NodeUnreachable or BackendFailed if the node cannot be asked now.
         """
         job = self._changeable(job_id, caller)
         if not 0 <= offset <= LARGEST_OFFSET:
@@ -69,7 +69,7 @@ class Interaction:
             return InputProgress(offset, InputState.CLOSED if job.phase.terminal else InputState.WAITING)
         first = attempt.launches[0]
         if not job.input_taken and (data or end):
-            # That it takes some is written down first: what was taken is never given to another run.
+            # The ledger records first that the job takes input: input that was taken is never given to another run.
             ready = self._give(first, 0, b"", False)
             if ready is None or not ready.open:
                 return _progress(offset, ready)
@@ -77,12 +77,12 @@ class Interaction:
         return _progress(offset, self._give(first, offset, data, end))
 
     def waits(self, job_id: str) -> bool:
-        """Whether a job that was found waits for its start; asks no node."""
+        """Return whether the job waits for its start; asks no node."""
         job = self._ledger.view().jobs.get(job_id)
         return job is not None and job.phase in (Phase.PENDING, Phase.STARTING)
 
     def resize_terminal(self, job_id: str, size: TerminalSize, caller: Caller) -> None:
-        """Set the size of the job's terminal; nothing while it does not run."""
+        """Set the size of the job's terminal. Does nothing while the job does not run."""
         job = self._changeable(job_id, caller)
         for field, count in (("rows", size.rows), ("columns", size.columns)):
             if not 1 <= count <= MOST_CELLS:
@@ -95,17 +95,19 @@ class Interaction:
             self.agent_of(first).resize_terminal(first.id, size)
 
     def heard_at(self, job_id: str) -> float | None:
-        """When somebody last sent the job input, or said that there is none yet, by the monotonic clock."""
+        """Return when a client last sent input or said that there is none yet, in monotonic seconds."""
         return self._heard_at.get(job_id)
 
     def needs_nobody(self, job: Job) -> bool:
-        """Whether the job has all its input, or reads no more. Raises BackendFailed where it cannot be asked now."""
+        """Return whether the job has all its input, or reads no more. Raises BackendFailed if the node cannot be
+        asked now.
+        """
         attempt = self._attempts.of_job(job.id)
         taken = None if attempt is None else self._give(attempt.launches[0], 0, b"", False)
         return taken is not None and not taken.open
 
     def forget(self, job_id: str) -> None:
-        """Nobody has to send the job anything any more."""
+        """Forget when the job last received input: it needs no more."""
         self._heard_at.pop(job_id, None)
 
     def _changeable(self, job_id: str, caller: Caller) -> Job:
@@ -131,7 +133,7 @@ class Interaction:
             raise Conflict(f"job {job.id} is being started, and nothing runs yet that could be sent a signal")
 
     def agent_of(self, launch: Launch) -> NodeAgent:
-        """The agent of the launch's node. Raises NodeUnreachable, at once where it is known not to answer."""
+        """Return the agent of the launch's node. Raises NodeUnreachable; at once if the node is known to be silent."""
         silent = self._ledger.view().unanswering(launch.node) if len(self._nodes) > 1 else None
         if silent is not None:
             raise NodeUnreachable(f"job {launch.job.id} is on a node that is not asked now: {silent}")

@@ -1,4 +1,4 @@
-"""Jobs that stand for pods which others made: they wait in a queue like all others, and a binding starts them."""
+"""Jobs for pods that others created. They wait in a queue like all jobs, and a binding starts them."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future

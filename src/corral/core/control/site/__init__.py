@@ -1,5 +1,6 @@
 """Applies a site's settings to a running server.
 
-Start reading at `from_settings`, which turns them into queues, pools and limits;
-`reloading` does it again on SIGHUP.
+`reloading` applies them again on SIGHUP or a request.
+
+Start with `from_settings`, which converts settings to queues, pools and limits.
 """

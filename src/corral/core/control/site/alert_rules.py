@@ -1,4 +1,6 @@
-"""The alert rules of a site: Corral's own, those of its thresholds, and what the site says of these or adds."""
+"""Builds the alert rules of a site: Corral's own rules, those of its thresholds, and the site's changes and
+additions.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -13,10 +15,10 @@ from corral.core.model.errors import Refused, nearest
 
 
 def alert_rules(settings: Settings) -> tuple[AlertRule, ...]:
-    """All rules, by name.
+    """Return all rules, by name.
 
-    Raises Refused, with file and line, for a rule without a condition, a `clear` that could never be reached, and a
-    channel that the site does not have.
+    Raises Refused, with file and line, for a rule without a condition, a `clear` that can never be reached, and an
+    unknown channel.
     """
     channels = tuple(channel.name for channel in settings.channels)
     rules = {rule.name: rule for rule in (*threshold_rules(dict(settings.alert_thresholds)), *BUILT_IN)}
@@ -35,7 +37,7 @@ def _rule_of(plan: AlertPlan, rules: dict[str, AlertRule], channels: tuple[str, 
         raise Refused(f"it has no condition (when), and Corral has no rule of that name; {nearest(plan.name, rules)}")
     if before is None or plan.when is not None:
         assert plan.when is not None
-        # Another condition is another rule, which has nothing of Corral's own but the advice.
+        # A rule with another condition is a new rule; it keeps only the advice of Corral's own.
         before = AlertRule(plan.name, plan.when, advice="" if before is None else before.advice)
     said: dict[str, Any] = {
         name: value for name in ("for_s", "clear", "severity", "to") if (value := getattr(plan, name)) is not None
@@ -51,7 +53,7 @@ def _rule_of(plan: AlertPlan, rules: dict[str, AlertRule], channels: tuple[str, 
 
 
 def _told(rule: AlertRule, channels: tuple[str, ...]) -> AlertRule:
-    """The rule with its channels: where the site says nothing, all that it has, but none for information."""
+    """Return the rule with its channels. The default is all channels, and none for the severity INFO."""
     if rule.to is not None:
         return rule
     return replace(rule, to=() if rule.severity is Severity.INFO else channels)

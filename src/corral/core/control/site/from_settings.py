@@ -1,4 +1,4 @@
-"""Turns a site's settings into queues, projects, pools and limits, which the planner and submissions go by."""
+"""Converts a site's settings to queues, projects, pools and limits for the planner and submissions."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -23,12 +23,12 @@ DEFAULT_QUEUE = "default"
 
 @dataclass(frozen=True, slots=True)
 class SiteSetup:
-    """What a site's settings mean on its devices.
+    """The consequences of a site's settings for its devices.
 
     Attributes:
-        observation: what the ledger puts into the view.
-        alert_rules: what it puts into the slice of alerts.
-        remarks: what an administrator should know, a sentence each. The server works all the same.
+        observation: the observation for the ledger's view.
+        alert_rules: the fact for the slice of alerts.
+        remarks: sentences for administrators about settings that work but may be a mistake.
     """
 
     observation: SiteArranged
@@ -37,7 +37,7 @@ class SiteSetup:
 
 
 def first_view(settings: Settings) -> View:
-    """An empty cluster, with what the site says of how it is counted."""
+    """Return an empty view with the site's parameters for fair share and availability."""
     return View(
         usage_half_life_s=settings.fair_share_half_life_s,
         availability_memory_weight=settings.availability_memory_weight,
@@ -47,10 +47,11 @@ def first_view(settings: Settings) -> View:
 def site_setup(
     settings: Settings, nodes: Collection[Node] | None, policies: Mapping[str, Policy] = POLICIES, *, silent: int = 0
 ) -> SiteSetup:
-    """What the settings mean on these nodes. With None they are not known, and nothing is said of them.
+    """Return the setup by these settings and nodes. With None the nodes are unknown, and nothing is checked against
+    them.
 
-    `silent` nodes belong to the site besides, and have not told what they have. Raises Refused, listing everything in
-    the settings that contradicts itself.
+    `silent` is the number of nodes whose devices are not known yet. Raises Refused with a list of all contradictions in
+    the settings.
     """
     queues = _queues(settings)
     projects = {project.name: project for project in settings.projects}
@@ -86,7 +87,7 @@ def site_setup(
 
 
 def _check_names(settings: Settings, policies: Mapping[str, Policy]) -> None:
-    """Raises Refused for a policy or a score of the site that there is not."""
+    """Raise Refused for an unknown policy or placement score."""
     if settings.algorithm not in policies:
         hint = nearest(settings.algorithm, policies)
         words = f"scheduling.algorithm: there is no {settings.algorithm!r}; {hint}"
@@ -104,7 +105,9 @@ def _of_user(settings: Settings) -> Quota:
 
 
 def _queues(settings: Settings) -> dict[str, Queue]:
-    """The site's queues. The default queue is always among them; those that do not say so preempt as the site does."""
+    """Return the site's queues, always with the default queue. If preemption is enabled, it holds for each queue
+    that does not refuse it.
+    """
     queues = {queue.name: queue for queue in (Queue(DEFAULT_QUEUE, settings.algorithm), *settings.queues)}
     if not settings.enable_preemption:
         return queues

@@ -1,4 +1,4 @@
-"""A site's pools, as its settings and its strategy have them."""
+"""Builds a site's pools from its settings and its allocation strategy."""
 
 from collections.abc import Collection, Iterator
 
@@ -12,7 +12,9 @@ from corral.core.model.units import count_of
 
 
 def pools_of(settings: Settings) -> tuple[Pool, ...]:
-    """The pools. Which devices they have follows from the nodes. Raises Refused if the strategy forbids them."""
+    """Return the pools. Their devices follow from the nodes. Raises Refused if the strategy does not allow the
+    pools.
+    """
     if settings.pools and settings.strategy is PoolStrategy.DYNAMIC:
         words = "allocation.strategy dynamic sets no GPUs apart, but there are pools; take static or hybrid"
         raise Refused(placed(settings, "strategy", words))
@@ -42,7 +44,9 @@ def pools_of(settings: Settings) -> tuple[Pool, ...]:
 
 
 def idle_strategy(settings: Settings, nodes: Collection[Node] | None) -> Iterator[str]:
-    """Where a strategy or the reserved part has no pool to act on: that, with the lines that make one."""
+    """Yield a sentence if the strategy or the reserved part has no pool to act on, with the lines that would make
+    one.
+    """
     ratio = f"allocation.reserved_ratio {settings.reserved_ratio:g}"
     given, strategy = "reserved_ratio" in settings.places, settings.strategy
     if strategy is PoolStrategy.DYNAMIC:
@@ -60,7 +64,7 @@ def idle_strategy(settings: Settings, nodes: Collection[Node] | None) -> Iterato
 
 
 def _parts_of_nothing(settings: Settings, nodes: Collection[Node]) -> Iterator[str]:
-    """A part of all GPUs that is less than one."""
+    """Yield a sentence for each pool whose part of all GPUs is less than one GPU."""
     there = {node.name: node for node in nodes}
     gpus = sum(device.parent_uuid is None for node in nodes for device in node.devices)
     pools = {pool.name: pool for pool in pools_of(settings)}
@@ -73,7 +77,7 @@ def _parts_of_nothing(settings: Settings, nodes: Collection[Node]) -> Iterator[s
 
 
 def _lines(settings: Settings, gpus: str = "") -> str:
-    """What to add to the file for a pool, with those of its users and projects that are known."""
+    """Return the lines that add a pool to the file, with a known project as its owner if there is one."""
     names = {plan.name for plan in settings.pools}
     name = next(
         each for each in ("reserved", *(f"reserved-{i}" for i in range(2, len(names) + 3))) if each not in names
@@ -86,12 +90,12 @@ def _lines(settings: Settings, gpus: str = "") -> str:
 
 
 def _first_gpu(nodes: Collection[Node] | None) -> str:
-    """A word for a GPU that is here."""
+    """Return a name for a GPU that exists here, or an example."""
     named = sorted((node.name, device.index) for node in nodes or () for device in node.devices)
     return "NODE:0" if not named else f"{named[0][0]}:{named[0][1]}"
 
 
 def placed(settings: Settings, what: str, words: str) -> str:
-    """The words, after the file and line that they are about, if it is in a file."""
+    """Return the words, preceded by the file and line of the setting if it is in a file."""
     place = settings.places.get(what)
     return words if place is None else f"{place}: {words}"

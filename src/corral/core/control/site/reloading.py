@@ -1,4 +1,4 @@
-"""Applies the settings when a server starts, and again when it is told to reload them: by SIGHUP, or a request."""
+"""Applies the settings when a server starts, and again on SIGHUP or a request to reload."""
 
 import logging
 import threading
@@ -32,7 +32,7 @@ LIVE = frozenset(
         "user_channel_kinds", "user_channel_networks", "user_quota",
     }
 )  # fmt: skip
-"""Settings that a reload changes; the others wait for the next start of the server."""
+"""Settings that a reload changes; the others take effect at the next start of the server."""
 
 
 _NAMES = frozenset(field.name for field in fields(Settings))
@@ -41,8 +41,8 @@ _NAMES = frozenset(field.name for field in fields(Settings))
 class SiteSettings:
     """Puts a site's queues, projects, pools and limits into the ledger's view.
 
-    `renew` is called at each reload, too: it reads again what else may have been renewed, and logs what it cannot use.
-    `applied` hears of settings that are in force from then on.
+    Each reload also calls `renew`. It reads other inputs that may have been renewed, and logs those that it cannot use.
+    `applied` is called with settings once they are in force.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SiteSettings:
 
     @property
     def cluster_name(self) -> str | None:
-        """What the site calls itself, by the settings in force."""
+        """The site's name for the cluster, by the settings in force."""
         return self._in_force.cluster_name
 
     def begin(self) -> None:
@@ -80,7 +80,9 @@ class SiteSettings:
         threading.Thread(target=self.reload, name="reload", daemon=True).start()
 
     def reload(self) -> bool:
-        """Read the settings again and apply all of them, or none and log why. Returns whether they were applied."""
+        """Read the settings again and apply all of them, or apply none and log why. Return whether they were
+        applied.
+        """
         try:
             self._reload()
         except (CorralError, OSError):
@@ -88,7 +90,9 @@ class SiteSettings:
         return True
 
     def reload_for(self, caller: Caller) -> ReloadedSettings:
-        """As `reload`, for an administrator; what came of it. Raises Forbidden, and Refused if none was applied."""
+        """As `reload`, for an administrator. Return the changes. Raises Forbidden, BackendFailed, and Refused if
+        none was applied.
+        """
         must_be_admin(caller, "reloading the settings")
         log.info("%s has the settings reloaded", caller.user)
         try:
@@ -117,12 +121,12 @@ class SiteSettings:
         return ReloadedSettings(_rows(changed), _rows(later), remarks)
 
     def _put_in_force(self, settings: Settings) -> tuple[str, ...]:
-        """Apply the settings, and return what an administrator should know of them."""
+        """Apply the settings, and return remarks for administrators."""
         view = self._ledger.view()
         silent = len(view.silences.keys() - view.nodes.keys())
         setup = site_setup(settings, view.nodes.values(), self._policies, silent=silent)
         self._ledger.observe([setup.observation, setup.alert_rules])
-        # Published in order: after this the view has them, also where the disk takes nothing.
+        # Publications are ordered: after this commit the view has the settings, even if the disk accepts nothing.
         with suppress(LedgerFailed):
             self._ledger.commit(lambda _: Decided((), None)).result()
         self._applied(settings)
@@ -135,9 +139,9 @@ class SiteSettings:
         return tuple(remarks)
 
     def look_at_nodes(self) -> None:
-        """Log what has come to be so of the settings, once the nodes have been as they are since the last look.
+        """Log remarks that became true or false, once the nodes are the same as in the last round.
 
-        It is worked out once for settings and nodes: with thousands of nodes that takes a while.
+        The remarks are computed once for given settings and nodes, because that takes long with thousands of nodes.
         """
         nodes = self._ledger.view().nodes
         before, self._looked_at = self._looked_at, {name: node.devices for name, node in nodes.items()}
@@ -156,7 +160,7 @@ class SiteSettings:
             self._remarked, self._told = remarks, True
 
     def _left_behind(self, arranged: SiteArranged) -> list[str]:
-        """Queues that were removed while jobs are in them."""
+        """Return a remark for each removed queue that still has jobs."""
         there = {queue.name for queue in arranged.queues}
         counts = Counter(job.spec.queue for job in self._ledger.view().jobs.values())
         return [

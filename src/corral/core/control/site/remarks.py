@@ -1,4 +1,4 @@
-"""What an administrator should know of settings that hold all the same, on the nodes there are."""
+"""Remarks for administrators about settings that are valid but have a problem on the current nodes."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -14,7 +14,7 @@ _MOST_NAMED = 16
 
 
 def site_remarks(settings: Settings, nodes: Collection[Node] | None) -> Iterator[str]:
-    """A sentence each. With None nothing is said of nodes."""
+    """Yield the remarks, a sentence each. With None nothing is checked against nodes."""
     yield from idle_strategy(settings, nodes)
     if nodes is None:
         return
@@ -26,7 +26,7 @@ def site_remarks(settings: Settings, nodes: Collection[Node] | None) -> Iterator
     of_node = {node.name: parents(node) for node in nodes}
     for plan in settings.pools:
         for gpu in plan.gpus:
-            # It may have fallen off the bus, or come later: that must not keep a server from starting.
+            # The GPU may have failed, or may come later: that must not keep a server from starting.
             if not any(matches(gpu, name, one, of_node[name].get(one.parent_uuid or "")) for name, one in devices):
                 yield f"pool {plan.name}: no GPU here is {gpu}; one that comes is set apart at once (there are {there})"
     models = ", ".join(sorted({device.model for _, device in devices}))
@@ -40,7 +40,7 @@ def site_remarks(settings: Settings, nodes: Collection[Node] | None) -> Iterator
 
 
 def clash_remarks(settings: Settings, nodes: Collection[Node]) -> Iterator[str]:
-    """What would be refused at a start on these nodes, of pools that were right on the nodes of before."""
+    """Yield the errors that these nodes would cause at a start, for pools that were valid on earlier nodes."""
     pools = {pool.name: pool for pool in pools_of(settings)}
     for clash in pool_clashes(pools, {node.name: node for node in nodes}):
         yield f"{clash}. Until then all that it may mean is set apart; a device in two pools is for owners of both"

@@ -1,4 +1,4 @@
-"""Users are told of their jobs: in logs, by messages, by commands that they have run.
+"""Informs users about their jobs: by lines in logs, by messages, and by commands of the users.
 
 Start with `job_notes`.
 """

@@ -1,4 +1,4 @@
-"""The first line of an attempt that is not a job's first, for its log: which it is, and how the one before ended."""
+"""The first log line of an attempt after a job's first: its number, and how the attempt before it ended."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ LONGEST_REASON = 300
 
 
 def begins(ledger: Ledger, job: Job) -> tuple[str, ...]:
-    """The line of a job that is STARTING, () where nothing of it ran before."""
+    """Return the line for a job that is STARTING, () for its first attempt."""
     if job.attempts == 0 or job.phase is not Phase.STARTING:
         return ()
     number, planned = job.attempts + 1, job.spec.retries + 1
@@ -25,7 +25,7 @@ def begins(ledger: Ledger, job: Job) -> tuple[str, ...]:
 
 
 def how_it_ended(journal: Sequence[JournalEntry]) -> str | None:
-    """How the last attempt that ended did, by the facts about a job: "failed with exit code 1"."""
+    """Return how the last attempt ended, from the facts about a job: "failed with exit code 1"."""
     for entry in reversed(journal):
         fact = entry.fact
         if not isinstance(fact, JobChanged):

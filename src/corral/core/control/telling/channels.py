@@ -1,4 +1,4 @@
-"""What people do with channels: see them, try them, and have one of their own."""
+"""The use cases of channels: list them, test them, and manage the user's own channel."""
 
 import math
 import threading
@@ -20,11 +20,11 @@ from corral.core.model.answers.channels import ChannelRow, ChannelTest
 from corral.core.model.errors import Conflict, NotFound, Refused, nearest
 
 OWN_INTERVAL_S = 2.0
-"""A user may have a URL checked or tried so often."""
+"""The shortest interval between two checks or tests of a URL by one user."""
 
 
 class ChannelAccess:
-    """The use cases of channels. Safe between threads."""
+    """The use cases of channels. Thread-safe."""
 
     def __init__(self, delivery: Delivery, clock: Clock) -> None:
         self._delivery = delivery
@@ -34,7 +34,9 @@ class ChannelAccess:
         self._asked_at: dict[str, float] = {}
 
     def rows(self, caller: Caller) -> list[ChannelRow]:
-        """The channels that the caller may see, without their URLs: the own one, for administrators the site's too."""
+        """Return the channels that the caller may see, without URLs: the caller's own, and for administrators the
+        site's too.
+        """
         rows = []
         if caller.admin or caller.overseer:
             for name, channel in sorted(self._delivery.channels.items()):
@@ -47,7 +49,7 @@ class ChannelAccess:
     def test(self, name: str, caller: Caller) -> ChannelTest:
         """Send a message to a channel of the site once, and wait for the result.
 
-        Raises Forbidden, NotFound, and Conflict while another one is tested.
+        Raises Forbidden, NotFound, and Conflict while another channel of the site is tested.
         """
         must_be_admin(caller, "testing a channel of the site")
         channel = self._delivery.channels.get(name)
@@ -76,7 +78,7 @@ class ChannelAccess:
         return ChannelTest("", outcome.delivered, outcome.why, self._clock.monotonic() - begun)
 
     def set_own(self, url: str, caller: Caller) -> ChannelRow:
-        """Give the caller a channel in place of the one there was. Raises Refused, BackendFailed."""
+        """Set the caller's channel, in place of an earlier one. Raises Refused, BackendFailed."""
         kind = kind_of(url)
         self._must_be_allowed(kind)
         if caller.uid is None:
@@ -90,14 +92,14 @@ class ChannelAccess:
         return ChannelRow("", kind, caller.user)
 
     def remove_own(self, caller: Caller) -> None:
-        """Forget the caller's channel, and what waits for it. Raises NotFound."""
+        """Delete the caller's channel and its waiting messages. Raises NotFound."""
         if self._delivery.own(caller.user) is None:
             raise NotFound("you have no channel")
         self._delivery.forget_user(caller.user)
 
     @contextmanager
     def _one_of_user(self, caller: Caller) -> Iterator[None]:
-        """Whoever asks may start one process every few seconds, and all users together one at a time."""
+        """Admit one process of a user per OWN_INTERVAL_S, and one of all users at a time. Raises Conflict."""
         now = self._clock.monotonic()
         left_s = self._asked_at.get(caller.user, now - OWN_INTERVAL_S) + OWN_INTERVAL_S - now
         if left_s > 0:
@@ -108,7 +110,7 @@ class ChannelAccess:
             yield
 
     def notes(self, caller: Caller) -> tuple[str, ...]:
-        """What is missing for the caller to be told of their jobs; () if nothing is. Reads no file."""
+        """Return what is missing before the caller can be notified about jobs; () if nothing is. Reads no file."""
         if self._delivery.own(caller.user) is not None:
             return ()
         return ("notify-on: you have no channel, so nobody is told; give one: corral channels set",)

@@ -1,4 +1,4 @@
-"""Lines of Corral's own in the logs of jobs, for their users: in that of every member, on its node."""
+"""Writes Corral's own lines into the logs of jobs: into the log of each member, on its node."""
 
 import logging
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ log = logging.getLogger(__name__)
 
 
 class JobNotes:
-    """Writes on each node's own thread, so that nothing waits for a node that hangs."""
+    """Writes on each node's own thread, so that no caller waits for a hanging node."""
 
     def __init__(self, attempts: Attempts, nodes: Nodes) -> None:
         self._attempts = attempts
         self._nodes = nodes
 
     def tell(self, job_id: str, line: str) -> None:
-        """Have a line written into the logs of a job that holds something; returns at once."""
+        """Have a line written into the logs of a job with an allocation. Returns at once."""
         attempt = self._attempts.of_job(job_id)
         if attempt is not None:
             tell_members(self._nodes, attempt.launches, line)
 
 
 def tell_members(nodes: Nodes, launches: Sequence[Launch], line: str) -> None:
-    """Have a line written into the logs of these members, also of such as have ended; returns at once."""
+    """Have a line written into the logs of these members, even if they have ended. Returns at once."""
     for launch in launches:
         nodes.worker(launch.node).put(partial(_write, nodes, launch, line), launch.job.spec.user)
 

@@ -1,8 +1,8 @@
-"""Tells users of the starts and ends of their jobs, through their own channels.
+"""Notifies users of the starts and ends of their jobs, through their own channels.
 
-What is due is in the ledger from the commit of the start or the end on. It is due no more once it is written down where
-messages wait to be sent, under an id by which it is taken once: so a server that is killed loses none, and tells none
-twice that was delivered.
+The commit of a start or an end also puts the notice into the ledger, as due. The notice stays due until its message is
+in the outbox. The outbox accepts each message id only once. So a killed server loses no notice, and sends no delivered
+one twice.
 """
 
 import logging
@@ -29,11 +29,11 @@ from corral.features.channels.slice import NoticesSlice
 log = logging.getLogger(__name__)
 
 AT_ONCE = 64
-"""So many are told of in one round: each is flushed to a disk."""
+"""The most notices of one round: each is flushed to a disk."""
 
 
 class JobNotices:
-    """Looks again and again at what is due. `look` is called on one thread."""
+    """Delivers due notices round by round. `look` is called on one thread."""
 
     def __init__(self, ledger: Ledger, delivery: Delivery, clock: Clock) -> None:
         self._ledger = ledger
@@ -42,7 +42,7 @@ class JobNotices:
         self._failed = False
 
     def look(self) -> None:
-        """One round: what is due is handed to the users' channels. What the disk does not take stays due."""
+        """Run one round: pass due notices to the users' channels. A notice that the disk does not accept stays due."""
         snapshot = self._ledger.snapshot()
         notices = snapshot.of(NoticesSlice).notices
         if not notices:
@@ -66,7 +66,7 @@ class JobNotices:
             try:
                 self._ledger.commit_in(NoticesSlice, partial(self._given, one)).result()
             except LedgerFailed as error:
-                # It is still due, and is not taken twice.
+                # The notice is still due, and the outbox will not accept it a second time.
                 log.warning("it is not recorded yet that user %s was told: %s", one[1].user, error)
                 return
 
@@ -78,7 +78,7 @@ class JobNotices:
         return Decided(facts, None)
 
     def _message(self, key: str, due: DueNotice) -> Outgoing | None:
-        """What the user is told; None where they do not want to hear of this, or it is not so any more."""
+        """Return the message for the user, None if the user did not ask for it or it no longer applies."""
         job = self._ledger.find_job(due.job_id)
         if job is None:
             return None
@@ -122,7 +122,7 @@ class JobNotices:
 
 
 class _Event(NamedTuple):
-    """What has happened to a job: `value` is its exit code."""
+    """An event of a job: `value` is its exit code."""
 
     kind: NotifyOn
     id: str
@@ -132,7 +132,7 @@ class _Event(NamedTuple):
 
 
 def _sentence(job: Job, elements: Sequence[Job], at: float, told: Mapping[str, str]) -> str:
-    """How it ended, after how long, and where to look."""
+    """Return a sentence with the end of the job, its run time, and where to look."""
     called, phase, code = told["CORRAL_JOB_ID"], told["CORRAL_PHASE"], told["CORRAL_EXIT_CODE"]
     starts = [element.started_at for element in elements if element.started_at is not None]
     took = f" after {format_duration(max(1.0, round(at - min(starts))))}" if starts else " before it started"

@@ -1,7 +1,8 @@
-"""Has a job's end told: brings what is due to the node that runs it.
+"""Runs users' notification commands at the end of jobs: passes due notifications to nodes.
 
-What is due is in the ledger from the commit of the end on. A node writes it down before it says that it has it, and
-runs no notification twice; only then is it due no more. So a server that is killed loses none, and doubles none.
+The commit of a job's end also puts its notification into the ledger, as due. A node stores a notification before it
+confirms it, and runs none twice. After the confirmation the notification is no longer due. So a killed server loses
+none and duplicates none.
 """
 
 import logging
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S = 0.5
 GIVEN_AT_ONCE = 16
-"""So many a node is given in one round, for it has other things to do."""
+"""The most notifications that a node receives in one round: it has other work."""
 
 MOST_REASON_CHARACTERS = 2000
 
@@ -40,21 +41,23 @@ Due = tuple[str, DueNotification]
 
 
 class Notifications:
-    """Looks again and again at what is due. `look` is called on one thread; nodes are called on their own."""
+    """Passes due notifications to nodes, round by round. `look` is called on one thread; calls to a node run on the
+    node's thread.
+    """
 
     def __init__(self, ledger: Ledger, nodes: Nodes, clock: Clock) -> None:
         self._ledger = ledger
         self._nodes = nodes
         self._clock = clock
         self._places: dict[Due, str | None] = {}
-        """Where the job of each ran last, None where it never ran."""
+        """The node of each job's last run, None if it never ran."""
         self._asked: dict[Due, str] = {}
-        """Nodes that did not answer when they were asked: they may have it."""
+        """Nodes that did not answer a request: they may have the notification."""
         self._busy: set[str] = set()
         self._said: dict[Due, str] = {}
 
     def look(self) -> None:
-        """One round: have what is due given to nodes that answer."""
+        """Run one round: pass due notifications to nodes that answer."""
         snapshot = self._ledger.snapshot()
         view, due = snapshot.view, snapshot.of(NoticesSlice).notifications
         self._prune(set(due.items()))
@@ -73,7 +76,7 @@ class Notifications:
                     self._busy.discard(node)
 
     def _prune(self, due: Set[Due]) -> None:
-        """Remember nothing of what is due no more."""
+        """Delete the records of notifications that are no longer due."""
         remembered: tuple[dict[Due, Any], ...] = (self._places, self._asked, self._said)
         for known in remembered:
             for one in list(known):
@@ -81,7 +84,10 @@ class Notifications:
                     known.pop(one, None)
 
     def _node_for(self, view: View, due: Due) -> str | None:
-        """The node to run it on, None while that does not answer: where rank 0 ran last, or any where there is none."""
+        """Return the node for the notification, None while it does not answer.
+
+        This is the node where rank 0 ran last. If the job never ran or the node is gone, any answering node will do.
+        """
         asked = self._asked.get(due)
         if asked is not None:
             return asked if _answers(view, asked) and asked in self._nodes else None
@@ -120,7 +126,7 @@ class Notifications:
             self._busy.discard(node)
 
     def _give(self, node: str, due: Due) -> bool:
-        """True when the node has it, or there is nothing to run. False when it has no room for this user's now."""
+        """Return True if the node has the notification or there is nothing to run, False if it must be tried again."""
         try:
             notification = self._notification(node, due)
             return notification is None or self._nodes.agent(node).notify(notification)
@@ -134,7 +140,7 @@ class Notifications:
             return False
 
     def _notification(self, node: str, due: Due) -> Notification | None:
-        """What is to be run, None for a job that was requeued meanwhile: it will end again."""
+        """Return the notification, None if the job was requeued meanwhile: it will end again."""
         key, end = due
         job = self._ledger.find_job(end.job_id)
         if job is None or job.spec.notify is None or not job.phase.terminal:
@@ -167,16 +173,16 @@ class Notifications:
         return Decided(facts, None)
 
     def _say(self, due: Due, sentence: str) -> None:
-        """Say it in the server's log, once."""
+        """Log the sentence once."""
         if self._said.get(due) != sentence:
             self._said[due] = sentence
             log.warning("%s", sentence)
 
 
 def outcome(job: Job, elements: Sequence[Job]) -> dict[str, str]:
-    """What a notification is told: how the job ended, or all elements of its array, `job` being the last of them.
+    """Return the variables for a notification: the end of the job, or of all elements of its array. `job` ended last.
 
-    Of an array the phase is the worst, and the exit code the highest.
+    The phase of an array is the worst of its elements, and the exit code the highest.
     """
     variables = {"CORRAL_JOB_ID": job.array_id or job.id, "CORRAL_JOB_NAME": job.spec.name}
     codes = [one.exit_code for one in elements if one.exit_code is not None]
@@ -200,5 +206,5 @@ def _settle(done: "Future[None]") -> None:
     try:
         done.result()
     except CorralError as error:
-        # It is still due, and the node knows that it has it.
+        # The notification is still due, and the node knows that it has it.
         log.warning("it is not recorded yet that a notification was given: %s", error)

@@ -1,4 +1,4 @@
-"""What a job that goes back to its queue is told in its log: for whom it is stopped, and when it is to go on."""
+"""Log lines for an evicted job: for which job it is stopped, and when it will probably go on."""
 
 import logging
 import threading
@@ -25,14 +25,15 @@ from corral.core.scheduling.forecast import ExpectedStart
 log = logging.getLogger(__name__)
 
 Forecast = Callable[[View, float, Collection[str]], Mapping[str, ExpectedStart]]
-"""When these jobs are expected to start, as of a view and a time."""
+"""Returns when these jobs are expected to start, by a view and a time."""
 
 Task = Callable[[], None]
 
 
 class StopNotes:
-    """Tells each member once. `later` returns at once, and has something done on a thread that may take long: no stop
-    waits for a forecast.
+    """Writes each line once per member.
+
+    `later` returns at once, and runs its argument on a thread that may take long: no stop waits for a forecast.
     """
 
     def __init__(
@@ -47,8 +48,10 @@ class StopNotes:
         self._asked: dict[str, Attempt] = {}
 
     def tell(self, agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
-        """Tell a member of a job that is being stopped, if it goes back to its queue, or if the server had to keep its
-        time limit. For the node's own thread.
+        """Write to the log of a member that is being stopped, if its job goes back to its queue or exceeded its time
+        limit.
+
+        For the node's own thread.
         """
         if job.stop_reason not in (Phase.PENDING, Phase.TIMED_OUT) or launch.rank in attempt.stop_noted:
             return
@@ -70,7 +73,7 @@ class StopNotes:
         self._later(self._tell_when)
 
     def _tell_when(self) -> None:
-        """Tell all that were stopped by now when they are expected to go on."""
+        """Write the expected restart to the logs of all jobs stopped so far."""
         with self._lock:
             asked, self._asked = self._asked, {}
         view, now = self._ledger.view(), self._clock.now()
@@ -87,7 +90,7 @@ class StopNotes:
             at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self._clock.shown(expected.start_at)))
             left_s = max(0.0, expected.start_at - now)
             soon = f"within {format_duration(left_s)}, by {at}" if left_s >= 1 else "at once"
-            # Who has no run times to go by counts with time limits, so that sooner is usual.
+            # Jobs without known run times count with their time limits, so an earlier start is usual.
             return f"it {'goes on' if expected.certainty is Certainty.PROMISE else 'is expected to go on'} {soon}"
         if expected.depends_on is not None and expected.depends_on in view.jobs:
             return f"when it goes on depends on {job_called(view.jobs[expected.depends_on])}, which has no time limit"

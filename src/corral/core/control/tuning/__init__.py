@@ -1,4 +1,6 @@
-"""Tasks of the autotuner and their experiments: what people and the tuner have written down.
+"""The use cases for tasks of the autotuner and their experiments: the records that users and the tuner write.
 
-The tuner itself is a client like any other. Start reading at `task_access`.
+The tuner itself is an ordinary client.
+
+Start with `task_access`.
 """

@@ -1,4 +1,4 @@
-"""What is done with experiments: the tuner writes down what it tries and what came of it; everybody reads it."""
+"""The use cases of experiments: the tuner records its experiments and their results, and all users read them."""
 
 import json
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ MOST_DIGITS = 10
 
 
 class ExperimentAccess:
-    """The use cases of experiments. Thread-safe; a token's scope is checked before."""
+    """The use cases of experiments. Thread-safe. The caller checks the scope of a token before."""
 
     def __init__(self, ledger: Ledger, experiments: ExperimentStore, clock: Clock) -> None:
         self._ledger = ledger
@@ -38,7 +38,7 @@ class ExperimentAccess:
     def of_task(
         self, task_id: str, caller: Caller, *, after: int = 0, limit: int, metrics: bool = False
     ) -> ExperimentList:
-        """Experiments of a task by number, those above `after`. Raises NotFound."""
+        """Return experiments of a task with numbers above `after`, in order. Raises NotFound."""
         within("limit", limit, 1, MOST_EXPERIMENTS)
         within("after", after, 0, MAX_INTEGER)
         task = known_task(self._known(), task_id)
@@ -47,13 +47,13 @@ class ExperimentAccess:
         return ExperimentList(in_wall_time(tuple(_row(one, now, whole) for one in found), self._clock))
 
     def find(self, experiment_id: str, caller: Caller) -> ExperimentRow:
-        """An experiment with its metrics. Raises NotFound."""
+        """Return an experiment with its metrics. Raises NotFound."""
         found = self._find(experiment_id)
         task = known_task(self._known(), found.task_id)
         return self._told(found, may_see_server_log(caller, task.user))
 
     def of_number(self, task_id: str, number: str, caller: Caller) -> ExperimentRow:
-        """The experiment of a task with this number, without its metrics. Raises NotFound."""
+        """Return the experiment of a task with this number, without its metrics. Raises NotFound."""
         if is_whole(number) and len(number) < MOST_DIGITS:
             for row in self.of_task(task_id, caller, after=max(0, int(number) - 1), limit=1).experiments:
                 if row.experiment_id == int(number):
@@ -68,10 +68,10 @@ class ExperimentAccess:
         search_state: Mapping[str, Any],
         caller: Caller,
     ) -> ExperimentRow:
-        """Write down the next experiment of a task that runs.
+        """Record the next experiment of a running task.
 
-        Raises Refused, NotFound, Forbidden, and Conflict where `number` is not the next: so of two tuners, or of one
-        that asks twice, only the first counts.
+        Raises Refused, NotFound, Forbidden, and Conflict if `number` is not the next number. So a second tuner, or a
+        repeated request, cannot record an experiment twice.
         """
         _check_size("parameters", parameters, MOST_PARAMETERS_BYTES)
         _check_size("search_state", search_state, MOST_PARAMETERS_BYTES)
@@ -93,9 +93,9 @@ class ExperimentAccess:
         return self._told(self._ledger.commit_in(TunerSlice, decide, user=caller.user).result())
 
     def change(self, experiment_id: str, change: ExperimentChange, caller: Caller) -> ExperimentRow:
-        """Write down how an experiment stands.
+        """Update the record of an experiment.
 
-        Raises Refused, NotFound, Forbidden, and Conflict once it is over: what counts once is not counted again.
+        Raises Refused, NotFound, Forbidden, and Conflict once the experiment is over: its result is final.
         """
         if change.metrics is not None:
             _check_size("metrics", change.metrics, MOST_METRICS_BYTES)

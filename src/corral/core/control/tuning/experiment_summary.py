@@ -1,4 +1,4 @@
-"""An experiment in short: a row of a table, and of an event. Pure."""
+"""The summary of an experiment, for a row of a table or an event. Pure."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -12,10 +12,10 @@ FIGURES = (
     *("mean_e2e_latency", "p50_e2e_latency", "p90_e2e_latency", "p99_e2e_latency", "mean_ttft", "mean_tpot"),
     *("mean_output_throughput", "mean_total_throughput", "mean_total_throughput_per_gpu", "success_rate"),
 )
-"""The metrics that a row has."""
+"""The metrics in a summary."""
 
 MONITORED = ("gpu_monitoring", "sample_count")
-"""Where in the metrics stands how often the GPUs were read."""
+"""The path in the metrics to the number of samples of the GPUs."""
 
 MOST_CHARACTERS = 1_000
 _MOST_MODEL = 100
@@ -24,10 +24,11 @@ _MOST_MODEL = 100
 def summary_of(
     experiment: Experiment, picked: Mapping[str, Any] | None = None, *, whole: bool = False
 ) -> ExperimentSummary:
-    """`picked` are its `FIGURES`, and "gpu_monitoring" as true or false, where it comes without its metrics.
+    """Return the summary of an experiment. `picked` replaces its metrics if it was read without them.
 
-    With `whole` it has the lines of the server's log that are in its error message, which not everybody may read.
-    Whoever runs a task writes its metrics, so what is no number is left out.
+    `picked` has the `FIGURES`, and "gpu_monitoring" as true or false. With `whole` the error message includes lines of
+    the server's log, which not everybody may read. The user of a task writes its metrics, so values that are no numbers
+    are left out.
     """
     found = _picked(experiment.metrics or {}) if picked is None else picked
     gpus = experiment.gpu_info or {}

@@ -1,4 +1,4 @@
-"""What is done with tasks of the autotuner: write one down, have it begin and end, and tell how it stands."""
+"""The use cases of tasks of the autotuner: create, start and end a task, and show its state."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -31,18 +31,18 @@ from corral.features.tuner.slice import TunerSlice
 
 MOST_OF_A_USER = 200
 MAX_ERROR = 8_000
-"""Characters of an error message that are kept."""
+"""The most characters of a stored error message."""
 
 DEFAULT_OBJECTIVE = "minimize_latency"
 
 Change = Callable[[TunerSlice, TuningTask], tuple[Fact, ...]]
-"""What becomes of a task: facts, or Conflict."""
+"""Returns the facts that change a task, or raises Conflict."""
 
 
 class TaskAccess:
-    """The use cases of tasks. Thread-safe; a token's scope is checked before.
+    """The use cases of tasks. Thread-safe. The caller checks the scope of a token before.
 
-    `check` raises Refused for a task whose search or inference server makes no sense, and says what to know of others.
+    `check` raises Refused for a task with an invalid search or inference server, and returns notes for a valid one.
     """
 
     def __init__(
@@ -54,14 +54,14 @@ class TaskAccess:
         self._check = check
 
     def tasks(self) -> TaskList:
-        """All tasks, newest first, with the first line of why they failed."""
+        """Return all tasks, newest first, with the first line of each error message."""
         sums, now = self._experiments.sums(), self._clock.now()
         rows = [_row(task, sums.get(task.id), now, whole=False) for task in self._known().tasks.values()]
         rows.sort(key=lambda row: int(row.id), reverse=True)
         return TaskList(in_wall_time(tuple(rows), self._clock))
 
     def task(self, task_id: str, caller: Caller) -> TaskDetail:
-        """A task with what it asks for. Raises NotFound."""
+        """Return a task with its specification. Raises NotFound."""
         task = known_task(self._known(), task_id)
         config = task.spec if may_see_environment(caller, task) else replace(task.spec, env={})
         sums, whole = self._experiments.sums(task_id).get(task_id), may_see_server_log(caller, task.user)
@@ -69,7 +69,7 @@ class TaskAccess:
         return TaskDetail(in_wall_time(row, self._clock), config)
 
     def create(self, spec: TuningSpec, caller: Caller) -> TaskRow:
-        """Write a task down; it begins when it is started. Raises Refused, and Conflict where the user has too many."""
+        """Record a task; it begins when it is started. Raises Refused, and Conflict if the user has too many."""
         check_bounds(spec)
         notes = self._check(spec)
         (task_id,) = self._ledger.next_ids(1)
@@ -85,10 +85,10 @@ class TaskAccess:
         return self._told(self._ledger.commit_in(TunerSlice, decide, user=caller.user).result())
 
     def edit(self, task_id: str, edit: Callable[[TuningSpec], TuningSpec], caller: Caller) -> TaskRow:
-        """Have a task that does not run ask for something else.
+        """Change the specification of a task that is not running.
 
-        What was tried was tried for what it asked for then, so only its name and description change once there are
-        experiments. Raises Refused, NotFound, Forbidden, Conflict.
+        Experiments belong to the specification for which they were made. So a task with experiments can change only its
+        name and description. Raises Refused, NotFound, Forbidden, Conflict.
         """
         known = known_task(self._known(), task_id)
         may_change_task(caller, known)
@@ -112,9 +112,9 @@ class TaskAccess:
         return self._changed(task_id, caller, change)
 
     def start(self, task_id: str, caller: Caller) -> TaskRow:
-        """Have it begin; one that failed or was cancelled goes on where it was.
+        """Start the task. A failed or cancelled task continues where it stopped.
 
-        Raises NotFound, Forbidden, and Conflict where it runs or is completed.
+        Raises NotFound, Forbidden, and Conflict if it is running or completed.
         """
 
         def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
@@ -125,7 +125,7 @@ class TaskAccess:
         return self._changed(task_id, caller, change)
 
     def restart(self, task_id: str, caller: Caller) -> TaskRow:
-        """Forget its experiments and begin anew. Raises as `start`."""
+        """Delete the task's experiments and start it again. Raises as `start`."""
 
         def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             fresh = replace(task, started_at=None, planned_experiments=None)
@@ -135,7 +135,7 @@ class TaskAccess:
         return self._changed(task_id, caller, change)
 
     def clear(self, task_id: str, caller: Caller) -> TaskRow:
-        """Forget its experiments. Raises as `start`."""
+        """Delete the task's experiments. Raises as `start`."""
 
         def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             _must_rest(tuner, task)
@@ -149,7 +149,9 @@ class TaskAccess:
         return self._changed(task_id, caller, change)
 
     def cancel(self, task_id: str, caller: Caller) -> TaskRow:
-        """Let nothing more of it begin; its tuner stops what runs. Raises NotFound, Forbidden, Conflict."""
+        """Begin no more experiments of the task; its tuner stops the running ones. Raises NotFound, Forbidden,
+        Conflict.
+        """
 
         def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             if task.status is TaskStatus.CANCELLED:
@@ -163,9 +165,9 @@ class TaskAccess:
         return self._changed(task_id, caller, change)
 
     def delete(self, task_id: str, caller: Caller) -> TaskRow:
-        """Forget it with its experiments; the task as it was.
+        """Delete a task with its experiments. Return the task as it was.
 
-        Raises NotFound, Forbidden, and Conflict while something of it runs.
+        Raises NotFound, Forbidden, and Conflict while the task or one of its experiments runs.
         """
         sums = self._experiments.sums(task_id).get(task_id)
         at = self._clock.now()
@@ -181,7 +183,7 @@ class TaskAccess:
         )
 
     def plan(self, task_id: str, experiments: int, caller: Caller) -> TaskRow:
-        """Note how many experiments it makes at most: the tuner says so. Raises NotFound, Forbidden, Conflict."""
+        """Record the tuner's count of the most experiments of the task. Raises NotFound, Forbidden, Conflict."""
 
         within("experiments", experiments, 0, MOST_EXPERIMENTS)
 
@@ -193,7 +195,7 @@ class TaskAccess:
         return self._changed(task_id, caller, change)
 
     def end(self, task_id: str, status: TaskStatus, error: str | None, caller: Caller) -> TaskRow:
-        """Note that it has ended by itself: the tuner says so. Raises Refused, NotFound, Forbidden, Conflict."""
+        """Record the end of a task, as reported by its tuner. Raises Refused, NotFound, Forbidden, Conflict."""
         if status not in (TaskStatus.COMPLETED, TaskStatus.FAILED):
             raise Refused("status: a task ends as completed or failed; cancel it with POST .../cancel", field="status")
 
@@ -237,7 +239,7 @@ class TaskAccess:
 
 
 def known_task(tuner: TunerSlice, task_id: str) -> TuningTask:
-    """The task of this id. Raises NotFound."""
+    """Return the task with this id. Raises NotFound."""
     task = tuner.tasks.get(task_id)
     if task is None:
         raise NotFound(f"there is no task {task_id!r:.40}; `corral tasks` lists them", field="id")

@@ -1,4 +1,4 @@
-"""Bounds of what a task may ask for."""
+"""Checks that the values of a task are within bounds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ MOST_PARALLEL = 64
 MOST_LEVELS = 20
 MOST_PARAMETERS = 64
 MOST_VALUES = 4_096
-"""Of all parameters together. A combination is looked at for each of thousands, so what one has must be bounded."""
+"""The most values of all parameters together. Thousands of combinations are examined, so each must be small."""
 
 MOST_CONCURRENCY = 10_000
 MOST_REQUESTS = 1_000_000
@@ -20,7 +20,7 @@ MAX_SCENARIO = 200
 
 
 def check_bounds(spec: TuningSpec) -> None:
-    """Raises Refused for a task with a value out of its bounds, naming the field."""
+    """Raise Refused for a task with a value out of bounds, naming the field."""
     if not 1 <= len(spec.task_name) <= MAX_TASK_NAME or not spec.task_name.isprintable():
         raise Refused(f"task_name must have 1 to {MAX_TASK_NAME} printable characters", field="task_name")
     if not spec.model.id_or_path:
@@ -50,7 +50,7 @@ def _check_parameters(spec: TuningSpec) -> None:
 
 
 def _values_in(value: object) -> int:
-    """How many single values there are in plain data, at any depth."""
+    """Return the number of single values in plain data, at any depth."""
     waiting, count = [value], 0
     while waiting:
         one = waiting.pop()
@@ -84,6 +84,6 @@ def _count(field: str, values: Sequence[object]) -> None:
 
 
 def within(field: str, value: float, least: float, most: float) -> None:
-    """Raises Refused unless the value of the field is within these bounds, which are in them."""
+    """Raise Refused unless `least <= value <= most`."""
     if not least <= value <= most:
         raise Refused(f"{field} must be from {least:g} to {most:g}, not {value:g}", field=field)

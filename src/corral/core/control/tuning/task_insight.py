@@ -1,4 +1,4 @@
-"""What tasks of the autotuner have come to, for those who look: experiments in short, findings, exports, estimates."""
+"""Results of tasks of the autotuner for readers: summaries of experiments, findings, exports, estimates."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,16 @@ _PAGE = 1_000
 _KEPT = 16
 _QUICK_S = 0.1
 _PAUSES = 50
-"""What took longer than `_QUICK_S` to make is made anew after so many times as long, while its task runs."""
+"""Findings that took longer than `_QUICK_S` are reused for this many times their duration while the task runs."""
 _PATHS = (*((name,) for name in FIGURES), MONITORED)
 
 Summaries = Sequence[ExperimentSummary]
 
 
 class _Found(NamedTuple):
-    """Findings, the sums of experiments that they are of, and until when they do where these have changed."""
+    """Findings, the state of the experiments that they are based on, and the time until which outdated findings may
+    be used.
+    """
 
     state: tuple[object, ...]
     until: float
@@ -42,14 +44,15 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TuningSense:
-    """What the tuner makes of tasks and experiments; all of it is pure.
+    """The tuner's functions on tasks and experiments; all of them are pure.
 
     Attributes:
-        estimate: of a task, where nodes have so many GPUs each. Raises Refused for one that makes no sense.
-        best_and_default: the experiments to compare, None where there is none.
-        findings: of a task, with the two that are compared.
-        table: all experiments as CSV.
-        winners: what is made of the best experiment, by the name of the format.
+        estimate: returns the estimate of a task on nodes with these numbers of GPUs. Raises Refused for an invalid
+            task.
+        best_and_default: returns the two experiments to compare, None for a missing one.
+        findings: returns the findings of a task, with the two compared experiments.
+        table: returns all experiments as CSV.
+        winners: functions that export the best experiment, by the name of the format.
     """
 
     estimate: Callable[[TuningSpec, tuple[int, ...]], TaskEstimate]
@@ -60,7 +63,7 @@ class TuningSense:
 
 
 class TaskInsight:
-    """The use cases. Thread-safe; everybody who may read may ask."""
+    """The use cases for results. Thread-safe. Every caller with read access may use them."""
 
     def __init__(
         self,
@@ -82,13 +85,13 @@ class TaskInsight:
         self._found: dict[tuple[str, bool, bool], _Found] = {}
 
     def estimate(self, spec: TuningSpec) -> TaskEstimate:
-        """What a task would take; nothing is written down. Raises Refused, as creating it does."""
+        """Return an estimate of a task without recording anything. Raises Refused as `TaskAccess.create`."""
         check_bounds(spec)
         nodes = self._ledger.view().nodes.values()
         return self._sense().estimate(spec, tuple(len(node.devices) for node in nodes))
 
     def summaries(self, task_id: str, caller: Caller, *, after: int = 0, limit: int) -> ExperimentSummaries:
-        """Experiments of a task by number, those above `after`. Raises NotFound, Refused."""
+        """Return summaries of experiments with numbers above `after`, in order. Raises NotFound, Refused."""
         within("limit", limit, 1, MOST_EXPERIMENTS)
         within("after", after, 0, MAX_INTEGER)
         task = known_task(self._ledger.snapshot().of(TunerSlice), task_id)
@@ -96,14 +99,16 @@ class TaskInsight:
         return ExperimentSummaries(in_wall_time(found, self._clock))
 
     def findings(self, task_id: str, caller: Caller) -> TaskFindings:
-        """What the experiments have come to so far; kept until another one has succeeded. Raises NotFound.
+        """Return the findings so far. They are cached until another experiment succeeds. Raises NotFound.
 
-        Of a long task that runs it may be of a moment ago, so that it takes no more than 2 % of a core.
+        The findings of a long running task may be slightly outdated, so that computing them takes at most 2 % of a
+        core.
         """
         detail = self._tasks.task(task_id, caller)
         task = detail.task
         state = (task.started_at, task.successful_experiments, task.best_experiment_id)
-        # The command may have the variables of the servers, an error lines of their logs: not everybody sees them.
+        # The command may contain variables of the servers, and an error lines of their logs. Not every user may see
+        # these.
         key = (task_id, bool(detail.config.env), may_see_server_log(caller, task.user))
         with self._lock:
             known = self._found.get(key)
@@ -126,12 +131,14 @@ class TaskInsight:
         return found
 
     def table(self, task_id: str, caller: Caller) -> str:
-        """All experiments as CSV. Raises NotFound."""
+        """Return all experiments as CSV. Raises NotFound."""
         detail = self._tasks.task(task_id, caller)
         return self._sense().table(detail, in_wall_time(tuple(self._all(detail.task, caller)), self._clock))
 
     def winner(self, task_id: str, form: str, caller: Caller) -> str:
-        """The best experiment in one of the formats of `winners`. Raises NotFound, and Conflict while there is none."""
+        """Return the best experiment in one of the formats of `winners`. Raises NotFound, and Conflict while there
+        is none.
+        """
         detail = self._tasks.task(task_id, caller)
         if detail.task.best_experiment_id is None:
             raise Conflict(f"no experiment of task {task_id} has succeeded yet, so there is no winner")

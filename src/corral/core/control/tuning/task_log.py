@@ -1,7 +1,7 @@
-"""What happened to a task, a line each, made of its record and those of its experiments. Pure.
+"""The log of a task: one line per event, made from its record and those of its experiments. Pure.
 
-The same records give the same lines, whether they are read from a listing or come one by one as events: so a log can be
-read and then followed, and no line is lost or told twice.
+The same records give the same lines, whether they come from a listing or one by one as events. So a client can read the
+log and then follow it, and loses or repeats no line.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,15 +14,15 @@ from corral.core.model.tuning.tuning_task import TaskStatus
 from corral.core.model.utc_time import utc_time
 
 MOST_CHARACTERS = 1_000
-"""Of what was written by whoever runs the task; a longer text is cut."""
+"""The most characters of a text that the task's user wrote; a longer text is cut."""
 
 
 Row = Mapping[str, Any]
-"""A task or an experiment as a listing or an event has it."""
+"""A task or an experiment as in a listing or an event."""
 
 
 class TaskLogLine(NamedTuple):
-    """A line; `key` is the same for the same happening."""
+    """A line of the log; equal events have an equal `key`."""
 
     at: float
     text: str
@@ -33,7 +33,7 @@ class TaskLogLine(NamedTuple):
 
 
 class TaskLog:
-    """What was told of one task, so that each line is told once, in whichever way it is learnt."""
+    """The log of one task. It returns each line once, whether the line comes from a listing or an event."""
 
     def __init__(self, task_id: str) -> None:
         self._id = task_id
@@ -43,11 +43,11 @@ class TaskLog:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing follows unless somebody has the task go on."""
+        """Whether no more lines follow unless a user starts the task again."""
         return self._over and not self._running
 
     def of_records(self, task: Row, experiments: Iterable[Row]) -> list[str]:
-        """The lines that all records give and that were not told yet, by time."""
+        """Return the lines from all records that were not returned before, by time."""
         self._running.clear()
         lines = [*self._of_task(task)]
         for row in experiments:
@@ -55,7 +55,7 @@ class TaskLog:
         return [str(line) for line in sorted(lines, key=lambda line: line.at)]
 
     def of_event(self, event: Row) -> list[str]:
-        """The lines that an event of the topic `tasks` gives."""
+        """Return the new lines from an event of the topic `tasks`."""
         lines: list[TaskLogLine] = []
         for row in event["rows"]:
             if row.get("task_id") == self._id:
@@ -86,12 +86,12 @@ class TaskLog:
 
 
 def task_over(row: Row) -> bool:
-    """Whether a task, as a row of a listing or of an event, begins nothing more."""
+    """Return whether a task, as a row of a listing or an event, begins no more experiments."""
     return TaskStatus(row["status"]).over
 
 
 def task_lines(row: Row) -> Iterator[TaskLogLine]:
-    """The lines of a task, without those of its experiments."""
+    """Yield the lines of a task, without those of its experiments."""
     name = f"task {row['id']}"
     yield _line(row["created_at"], f"{name} ({row['task_name']}) of {row['user']}", "written down")
     if row["started_at"] is not None:
@@ -101,10 +101,10 @@ def task_lines(row: Row) -> Iterator[TaskLogLine]:
 
 
 def experiment_lines(row: Row) -> Iterator[TaskLogLine]:
-    """The lines of an experiment."""
+    """Yield the lines of an experiment."""
     name, key = f"experiment {row['experiment_id']}", str(row["id"])
     yield _line(row["created_at"], f"{name}: {_in_words(row['parameters'])}", key)
-    # One that failed before it had GPUs began when it ended.
+    # An experiment that failed before it had GPUs has its end as its start.
     if row["job_id"] is not None and row["started_at"] not in (None, row["completed_at"]):
         yield _line(row["started_at"], f"{name} has its GPUs and is deployed as job {row['job_id']}", key, "deployed")
     if row["completed_at"] is not None:
@@ -119,7 +119,7 @@ def _outcome(row: Row) -> str:
 
 
 def _why(row: Row) -> str:
-    # The log of a task is for everybody, that of its servers is not.
+    # All users may read the log of a task, but not the logs of its servers.
     return f": {for_everybody(row['error_message'])}" if row["error_message"] else ""
 
 

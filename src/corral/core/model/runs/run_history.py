@@ -1,6 +1,5 @@
 """The history of past runs: how much each user used, and how long runs took."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -14,25 +13,6 @@ HOURS_KEPT = 24 * 31
 
 RUNS_KEPT = 5
 """The number of run times kept for each user and job name."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecayedUsage:
-    """GPU-seconds used up to `at` (Unix seconds). Past usage counts half as much after each half-life."""
-
-    gpu_s: float = 0.0
-    at: float = 0.0
-
-    def decayed(self, at: float, half_life_s: float) -> "DecayedUsage":
-        """The same usage at a later time."""
-        if at <= self.at or not self.gpu_s:
-            return DecayedUsage(self.gpu_s, max(at, self.at))
-        return DecayedUsage(self.gpu_s * 0.5 ** ((at - self.at) / half_life_s), at)
-
-    def plus(self, gpu_s: float, at: float, half_life_s: float) -> "DecayedUsage":
-        """The usage with `gpu_s` more, used just before `at`."""
-        now = self.decayed(at, half_life_s)
-        return DecayedUsage(now.gpu_s + gpu_s, now.at)
 
 
 class PastRun(NamedTuple):

@@ -1,5 +1,6 @@
-"""Which running jobs are evicted for which waiting ones.
+"""Decides which running jobs are evicted for which waiting jobs.
 
-Start with `preemption`, the rules by which a job may evict others; `victims` chooses whom.
-`time_slicing` evicts at the end of a quantum, `idle_reclaim` takes back GPUs that are allocated and not used.
+`preemption` has the rules by which a job may evict others, and `victims` chooses the jobs to evict. `time_slicing`
+evicts at the end of a quantum. `idle_reclaim` takes back GPUs that are allocated and not used.
+Start with `preemption`.
 """

@@ -1,4 +1,4 @@
-"""Who gives way in one cycle: running jobs are evicted for one waiting job at most, and only if it then fits."""
+"""Evicts running jobs in one cycle: for one waiting job at most, and only if that job then fits."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from corral.core.scheduling.state.draft import Draft, PlacementRequest
 from corral.core.scheduling.turn import Turn
 
 Way = Callable[[Draft, Job, PlacementRequest, float], EvictionPlan | None]
-"""A rule that finds jobs to evict for another, and its place; None if there are none, or it would not fit even so."""
+"""A rule that finds jobs to evict for another, and its place; None if there are none, or it would still not fit."""
 
 
 @dataclass(slots=True)
 class GivingWay:
-    """The evictions of one cycle. Once there are some, no other job has a way."""
+    """The evictions of one cycle. After the first eviction, no other job may evict."""
 
     rules: Preemption
     draft: Draft
@@ -33,11 +33,11 @@ class GivingWay:
         self._least_urgent = LeastUrgent(self.rules.running, self.rules.admission.scopes_of)
 
     def to_a_place(self, turn: Turn) -> Sequence[Way]:
-        """The ways for a job that does not fit; only the first of its queue has one."""
+        """The rules for a job that does not fit. Only the first job of its queue has any."""
         return () if self.evictions or not turn.first else (self.rules.make_room,)
 
     def past_a_limit(self, turn: Turn, barrier: Barrier) -> Sequence[Way]:
-        """The ways for a job that a limit or a quota bars, the first to be tried first."""
+        """The rules for a job that a limit or a quota blocks, in the order in which to try them."""
         ways: list[Way] = []
         if self.evictions:
             return ways
@@ -48,7 +48,7 @@ class GivingWay:
         return ways
 
     def go(self, ways: Sequence[Way], job: Job, wanted: PlacementRequest) -> Placement | None:
-        """Evict by the first of these ways that is open; returns the place that the job then has."""
+        """Evict by the first rule that finds jobs to evict. Return the place of the job; None if no rule does."""
         for way in ways:
             found = way(self.draft, job, wanted, self.now)
             if found is not None:
@@ -59,11 +59,11 @@ class GivingWay:
         return None
 
     def _has_less_urgent(self, job: Job, scope: Scope) -> bool:
-        """Whether the job's queue preempts, and a less urgent job counts against this limit."""
+        """Whether the job's queue preempts and a less urgent job counts against this limit."""
         if not self.rules.preempts(job.spec.queue):
             return False
         priority, least = job.spec.priority, self._least_urgent
-        # All first, because where they are equally urgent nobody need be looked at closely.
+        # All jobs first: if none is less urgent, no scope needs a look.
         if least.of_all is None or least.of_all <= priority:
             return False
         return least.by_scope.get(scope, priority) > priority

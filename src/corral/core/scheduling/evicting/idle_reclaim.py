@@ -1,4 +1,4 @@
-"""GPUs that are allocated and not used while jobs wait for them: whose holder is warned, and which are released."""
+"""Finds GPUs that are allocated and unused while jobs wait: the holder is warned, then the GPUs are released."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class IdlePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Since when an allocation has not been used, and when its holder was warned; Unix seconds."""
+    """The time since when an allocation is unused, and the time of the warning to its holder; Unix seconds."""
 
     since: float
     warned_at: float | None = None
@@ -32,7 +32,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class IdleVerdict:
-    """A message to the holder of an idle allocation, and the job that waits for it; with `release` it is released."""
+    """A message to the holder of an idle allocation, and the waiting job. `release` says whether it is released."""
 
     job_id: str
     message: str
@@ -45,8 +45,8 @@ def judge_idle(
 ) -> tuple[list[IdleVerdict], dict[str, Idle]]:
     """The verdicts for now, and the idle times to pass to the next call, by allocation id.
 
-    A device counts as unused while its sampled utilisation is 0. One that cannot be read counts as in use, and so does
-    a shared one that any job uses. Adopted processes are never ended.
+    A device counts as unused while its sampled utilisation is 0. A device that cannot be read counts as in use.
+    A shared device counts as in use if any job uses it. Adopted processes are never ended.
     """
     verdicts: list[IdleVerdict] = []
     idle: dict[str, Idle] = {}
@@ -82,7 +82,7 @@ def _unused(allocation: Allocation, samples: Mapping[str, DeviceSample]) -> bool
 
 
 def _who_waits(view: View, allocation: Allocation, now: float) -> Job | None:
-    """The first waiting job that could use one of these devices, None when there is none."""
+    """The first waiting job that could use one of these devices; None if there is none."""
     slots = {
         device.uuid: slot
         for name in dict.fromkeys(member.node for member in allocation.placement.members)

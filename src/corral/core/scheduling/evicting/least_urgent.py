@@ -1,4 +1,4 @@
-"""How urgent the least urgent of the running jobs is: who is as urgent as that need not look for victims."""
+"""Finds the priority of the least urgent running job. A job that is no more urgent need not look for victims."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -9,9 +9,9 @@ from corral.core.scheduling.evicting.victims import Running
 
 
 class LeastUrgent:
-    """The priority of the least urgent running job, which is the highest number; each is worked out when first asked.
+    """The priority of the least urgent running job, which is the highest number. Each value is computed on first use.
 
-    It is good for one cycle: what runs must not change meanwhile.
+    An object is valid for one cycle: the running jobs must not change meanwhile.
     """
 
     def __init__(self, running: Callable[[], Iterable[Running]], scopes_of: Callable[[Job], Iterable[Scope]]) -> None:
@@ -20,12 +20,12 @@ class LeastUrgent:
 
     @cached_property
     def of_all(self) -> int | None:
-        """That of all jobs, None where none runs."""
+        """The priority of the least urgent of all running jobs; None if no job runs."""
         return max((one.job.spec.priority for one in self._running()), default=None)
 
     @cached_property
     def by_scope(self) -> Mapping[Scope, int]:
-        """That of the jobs which count to each scope; scopes to which none counts are absent."""
+        """The same for the jobs that count against each scope. Scopes without a running job are absent."""
         found: dict[Scope, int] = {}
         for one in self._running():
             priority = one.job.spec.priority

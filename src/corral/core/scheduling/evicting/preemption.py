@@ -1,4 +1,4 @@
-"""Which jobs may be evicted for which: less urgent ones where a queue preempts, borrowers where an owner reclaims."""
+"""The rules of eviction: less urgent jobs if a queue preempts, borrowers if an owner reclaims."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,10 +43,10 @@ class Preemption:
     def lift_limits(
         self, draft: Draft, job: Job, wanted: PlacementRequest, now: float, *, first: bool
     ) -> EvictionPlan | None:
-        """The evictions that lift all limits which keep the job from starting, and make it fit; None if there are none.
+        """The evictions that lift all limits that block the job, and make it fit; None if there are none.
 
-        Less urgent jobs that count against these limits themselves make room, of whoever. Only if they do not make it
-        fit, and the job is the `first` of its queue that waits for room, others may be evicted for it besides.
+        First, less urgent jobs of any user that count against these limits are evicted. If that does not make the
+        job fit, other jobs may be evicted as well, but only for the `first` job of its queue that waits for room.
         """
         missing = self.admission.shortfall(job) if self.preempts(job.spec.queue) else None
         if not missing:
@@ -79,17 +79,17 @@ class Preemption:
         )
         if found is not None or not owners:
             return found
-        # An owner that is evicted will reclaim what its pool lends, so the job must then fit without that.
+        # An evicted owner will reclaim what its pool lends, and the job must then fit without lent devices.
         return plan_evictions(draft, wanted.without_lent(), running, reason, now, short=short)
 
     def _allows(self, job: Job, found: EvictionPlan) -> bool:
-        """Whether the job stays within its limits at its place: it may count as more there than the least it can."""
+        """Whether the job stays within its limits at its place, where it may count as more than its minimum."""
         stopping = [one for one in self.running() if one.job.phase is Phase.STOPPING]
         left = self._without([*stopping, *(one for one, _ in found.evicted)])
         return left.admission.exceeded(job, found.placement) is None
 
     def _rules_for(self, job: Job, now: float) -> WhyEvict | None:
-        """Why each running job may be evicted for this one, by any of the rules; None where no rule is for it."""
+        """The function that says why a running job may be evicted for this one; None if no rule allows any eviction."""
         preempts = self.preempts(job.spec.queue)
         reclaims = self._reclaims(job)
         lends = self.pools.lends_of(job)
@@ -113,9 +113,9 @@ class Preemption:
         return reason
 
     def reclaim(self, draft: Draft, job: Job, wanted: PlacementRequest, now: float) -> EvictionPlan | None:
-        """The evictions that let a job start which is blocked by a quota that sibling queues have borrowed.
+        """The evictions that let a job start if a quota that sibling queues have borrowed blocks it.
 
-        None if that is not what blocks it, or if it would not fit even so. Jobs that are stopping count as gone.
+        None if something else blocks it, or if it would still not fit. Jobs that are stopping count as gone.
         """
         running = self.running() if self._reclaims(job) else []
         stopping = [one for one in running if one.job.phase is Phase.STOPPING]
@@ -153,7 +153,7 @@ class Preemption:
         return self.admission.barrier(job) is not None
 
     def _would_take_back(self, one: Running, job: Job) -> bool:
-        """Whether the queue of a running job would evict this one in turn, as it lends what this one would take."""
+        """Whether the queue of `one` lends what `job` would take, and would evict `job` in turn to get it back."""
         lender, own = self.view.queues.get(one.job.spec.queue), self.view.queues.get(job.spec.queue)
         if lender is None or own is None or lender.quota.share_milli is None or own.quota.share_milli is None:
             return False
@@ -167,7 +167,7 @@ class Preemption:
     def may_go_first(self, heads: Mapping[str, Job]) -> list[str]:
         """The queues that may have the next turn: a job that may evict others goes before the jobs it may evict.
 
-        Otherwise an evicted job could take the freed devices again, would be evicted again, and so on for ever.
+        Otherwise an evicted job could take the freed devices again and be evicted again, without end.
         """
         urgent = [heads[name].spec.priority for name in heads if self.preempts(name)]
         lenders = {self.view.queues[name].parent for name, job in heads.items() if self._reclaims(job)}
@@ -191,7 +191,7 @@ class Preemption:
         return self.view.queues[name].quota.share_milli is not None
 
     def _reclaims(self, job: Job) -> bool:
-        """Whether the job would stay within its queue's own quota, so that the queue may reclaim what it has lent."""
+        """Whether the job would stay within its queue's own quota. If yes, the queue may reclaim what it has lent."""
         queue = self.view.queues.get(job.spec.queue)
         if queue is None or queue.parent is None or queue.quota.share_milli is None:
             return False

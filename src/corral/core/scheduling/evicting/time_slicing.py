@@ -21,11 +21,11 @@ from corral.core.scheduling.state.neighbours import resident_of
 from corral.core.scheduling.state.timeline import changed
 
 WAITING_LOOKED_AT = 500
-"""How many waiting jobs are considered in place of running ones, those that rank first."""
+"""The most waiting jobs that are considered in place of running ones: those that rank first."""
 
 
 def quantum_expired(running: Iterable[Running], policy: Policy, now: float) -> list[Running]:
-    """The running jobs whose quantum, since they were last started, is over."""
+    """The running jobs whose quantum, counted from their last start, is over."""
     quantum_s = policy.quantum_s
     if quantum_s is None:
         return []
@@ -45,9 +45,10 @@ class TimeSlices:
     pools: Pools
 
     def evictions(self, waiting: Sequence[tuple[Rank, str]], expired: Sequence[Running]) -> list[Evict]:
-        """Which jobs of `expired` are evicted. They and the waiting jobs are placed by rank, as if none held devices.
-        A job is evicted if it then has no place or no quota, or if a faster place than its own is free. A job whose
-        devices no job of lower rank takes stays where it is.
+        """The evictions among `expired`. These jobs and the waiting jobs are placed by rank, as if none held devices.
+
+        A job is evicted if it then has no place or no quota, or if a faster place than its own is free. A job stays
+        where it is if no job of lower rank takes its devices.
         """
         if not waiting or not expired:
             return []
@@ -87,7 +88,7 @@ class TimeSlices:
 
 
 def _stays(ideal: Draft, one: Running, wanted: PlacementRequest, policy: Policy) -> bool:
-    """Whether the job stays where it is: its devices are not taken, and nothing faster is free. Takes its new place."""
+    """Whether the job stays, as its devices are free and no faster place is. Takes the job's new place in the draft."""
     placement = one.allocation.placement
     stay = _free(ideal, placement)
     if stay and not wanted.speeds:

@@ -1,4 +1,4 @@
-"""Choosing victims: which jobs to evict at the least cost so that a waiting job fits, and none if it would not."""
+"""Chooses the jobs whose eviction costs least and makes a waiting job fit; none if it would still not fit."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class EvictionReason:
-    """The rule by which a running job may be evicted for another, and a sentence that says so.
+    """The rule by which a running job may be evicted for another, and a sentence that says it.
 
-    `lender` is the queue or pool that reclaims, where one does.
+    `lender` is the queue or pool that reclaims, if any.
     """
 
     rule: EvictionRule
@@ -39,11 +39,11 @@ class EvictionReason:
 
 
 WhyEvict = Callable[[Running], EvictionReason | None]
-"""Why a running job may be evicted, None when it may not."""
+"""Returns why a running job may be evicted; None if it may not."""
 
 
 class Shortfall:
-    """What jobs must release before the limits of another let it start: how much, by scope. Nothing by default."""
+    """The amounts, by scope, that jobs must release before the limits of another job let it start. Empty by default."""
 
     __slots__ = ("_admission", "missing")
 
@@ -57,16 +57,16 @@ class Shortfall:
         return all(max(used) <= 0 for used in self.missing.values())
 
     def scopes_of(self, one: Running) -> tuple[Scope, ...]:
-        """The scopes that the end of this job would help, of those in which something is missing."""
+        """The scopes with a shortfall that the end of this job would reduce."""
         scopes = () if self._admission is None else self._admission.scopes_of(one.job)
         return tuple(scope for scope in self.missing if scope in scopes)
 
     def without(self, one: Running) -> "Shortfall":
-        """What is still missing once this job has ended."""
+        """The shortfall that remains after this job has ended."""
         return self._counting(one, -1)
 
     def with_again(self, one: Running) -> "Shortfall":
-        """What is missing if this job, whose end is counted here, goes on after all."""
+        """The shortfall if this job, which counts as ended here, goes on after all."""
         return self._counting(one, 1)
 
     def _counting(self, one: Running, times: int) -> "Shortfall":
@@ -84,7 +84,7 @@ NO_SHORTFALL = Shortfall()
 
 @dataclass(frozen=True, slots=True)
 class EvictionPlan:
-    """Where a job will be placed, and the jobs to evict for that, each with the reason.
+    """The place of a job, and the jobs to evict for it, each with the reason.
 
     The placement counts jobs that are already stopping as gone.
     """
@@ -102,11 +102,12 @@ def plan_evictions(
     *,
     short: Shortfall = NO_SHORTFALL,
 ) -> EvictionPlan | None:
-    """Which jobs to evict, and why, so that the request fits and nothing is `short`; None if that cannot be had so.
+    """The jobs to evict, and why, so that the request fits and nothing is `short`; None if no evictions achieve that.
 
     No job is evicted if the request fits once the jobs that are already stopping are gone.
     The least urgent job (with the highest priority number) is evicted first, then the one that loses the least work in
-    GPU-seconds, and as few jobs as possible. Of several nodes, the one whose most urgent victim is least urgent.
+    GPU-seconds. As few jobs as possible are evicted. If several nodes would do, the choice is the node whose most
+    urgent victim is least urgent.
     """
     running = list(running)
     gone = [one for one in running if one.job.phase is Phase.STOPPING]
@@ -146,7 +147,7 @@ def _cost(some: Sequence[Running], now: float) -> tuple[float, float, int, tuple
 
 
 def _by_node(candidates: Sequence[Running], wanted: PlacementRequest) -> list[list[Running]]:
-    """The candidates on each node; all together for a gang that may use several nodes."""
+    """The candidates on each node, or one list of all candidates for a gang that may use several nodes."""
     if wanted.request.gang_size > 1 and not wanted.request.one_node:
         return [list(candidates)]
     names = sorted({member.node for one in candidates for member in one.allocation.placement.members})
@@ -157,7 +158,7 @@ def _by_node(candidates: Sequence[Running], wanted: PlacementRequest) -> list[li
 
 
 def _by_limits(candidates: Sequence[Running], wanted: PlacementRequest, short: Shortfall) -> list[list[Running]]:
-    """The candidates on each node, then all, then all with those first that help with most limits."""
+    """The candidates on each node, then all, then all again, sorted by the number of limits that their end helps."""
     helpful = sorted(candidates, key=lambda one: -len(short.scopes_of(one)))
     return [*_by_node(candidates, wanted), list(candidates), helpful]
 

@@ -22,7 +22,7 @@ _RULES = {
 
 
 def stopped_for(view: View, job: Job) -> list[Job]:
-    """The jobs that are being stopped to make room for this one, in the order in which they were told to stop."""
+    """The jobs that are being stopped to make room for this one, in the order in which they were asked."""
     notices = [
         (one.evicted.at, one.sequence, one)
         for one in view.jobs.values()
@@ -43,7 +43,7 @@ def room_is_made(stopping: Sequence[Job], now: float) -> str:
 
 
 def room_to_make(view: View, evictions: Sequence[Evict]) -> str:
-    """Which jobs must be stopped first, and why: "when sweep (job 7) has been stopped for it, which ..."."""
+    """A clause on the job to stop first, and why: "when sweep (job 7) has been stopped for it, which ..."."""
     first, *more = evictions
     who = job_called(view.jobs[first.job_id]) if first.job_id in view.jobs else f"job {first.job_id}"
     also = f", and {count_of(len(more), 'more job')}" if more else ""
@@ -61,12 +61,12 @@ def eviction_notice(job: Job, eviction: Eviction) -> str:
 
 
 def goes_on(eviction: Eviction) -> str:
-    """How an attempt that follows an eviction came about: for the job's log and the server's."""
+    """A clause for the job's log and the server's: the attempt follows an eviction, with what the eviction cost."""
     return f"it goes on after it was {_taken(eviction)}{_loss(eviction)}"
 
 
 def eviction_sentence(job: Job, eviction: Eviction, now: float) -> str:
-    """When and why a job was last evicted, and what it lost by that."""
+    """A sentence that says when and why the job was last evicted, and how much work it lost."""
     ago = format_duration(max(0.0, now - eviction.at))
     times = "" if job.evictions < 2 else f" It has made room {job.evictions} times, and lost "
     times += f"{format_duration(job.lost_s)} in all." if times else ""
@@ -74,7 +74,7 @@ def eviction_sentence(job: Job, eviction: Eviction, now: float) -> str:
 
 
 def _taken(eviction: Eviction) -> str:
-    """What happened to it, and for which job: "preempted for job 9"."""
+    """The kind of eviction, and the job that it made room for: "preempted for job 9"."""
     whom = "" if eviction.for_job_id is None else f" for job {eviction.for_job_id}"
     return f"{'reclaimed' if eviction.rule.reclaims else 'preempted'}{whom}"
 

@@ -1,4 +1,4 @@
-"""Which nodes a job, its rules and those of its neighbours rule out, counted by why."""
+"""Counts the nodes that are ruled out by a job, its rules or the rules of jobs that run there, by reason."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ _MOST_CLAUSES = 4
 
 
 def excluded_nodes(view: View, request: Request) -> str | None:
-    """A clause for each reason that rules nodes out, the most nodes first; None where no rule does.
+    """A clause for each reason that rules nodes out, starting with the most frequent one; None if no rule excludes any.
 
     "3 nodes have a taint that it does not tolerate: dedicated=infra:NoSchedule; its node affinity rules out 1 node".
     """
@@ -56,7 +56,7 @@ def _excluded_here(view: View, request: Request) -> list[str]:
 
 
 def neighbour_clause(request: Request, misfit: Misfit) -> str:
-    """What of the neighbours is in the way, with places for how many nodes that is so."""
+    """A clause on the running jobs that rule out a node, with the placeholders {nodes} and {have}."""
     assert misfit.cause in NEIGHBOUR_CAUSES, "only these are about neighbours"
     if misfit.cause is Cause.AFFINITY:
         return "{nodes} {have} nothing running that it must be with"

@@ -35,10 +35,10 @@ def impossible(
     *,
     audience: Audience = Audience.COMMAND_LINE,
 ) -> str | None:
-    """Why no node here could ever serve the request, with the most that it may ask for; None when one could.
+    """A sentence on why no node could ever serve the request, with the most that it may ask for; None if one could.
 
-    `speeds` are the job's, as `JobSpec` has them, `closed_pools` the pools that it never gets.
-    While the inventory is not known (a driver is down, a node has not answered yet) nothing is impossible.
+    `speeds` are the speeds of the job, as in `JobSpec`. `closed_pools` are the pools that the job never gets.
+    While the inventory is incomplete (a driver is down, a node has not answered yet) the result is None.
     """
     if not view.nodes or not view.silences.keys() <= view.nodes.keys():
         return None
@@ -66,9 +66,9 @@ def impossible(
 
 
 def refuse_impossible(view: View, submission: Submission, closed_pools: tuple[str, ...] = ()) -> None:
-    """Raise Refused, with the most that it may ask for, when no node here could ever serve the submission.
+    """Raise Refused if no node could ever serve the submission; the message names the most that it may ask for.
 
-    `closed_pools` are the pools that it never gets.
+    `closed_pools` are the pools that the job never gets.
     """
     never = impossible(view, submission.request, submission.speeds, closed_pools)
     if never is not None:
@@ -76,7 +76,7 @@ def refuse_impossible(view: View, submission: Submission, closed_pools: tuple[st
 
 
 def _too_slow(view: View, empty: Draft, wanted: PlacementRequest) -> str | None:
-    """The message where only devices on which the job does not run could serve the request; None where others can."""
+    """The message if only devices on which the job does not run could serve the request; None if other devices can."""
     if not wanted.speeds or fits(empty, wanted):
         return None
     models = {device.model for node in view.nodes.values() for device in node.devices}
@@ -86,7 +86,7 @@ def _too_slow(view: View, empty: Draft, wanted: PlacementRequest) -> str | None:
 
 
 def _set_apart(empty: Draft, wanted: PlacementRequest, audience: Audience) -> str | None:
-    """The message where only devices of closed pools could serve the request; None where others can."""
+    """The message if only devices of closed pools could serve the request; None if other devices can."""
     if not wanted.closed_pools or fits(empty, wanted):
         return None
     smaller = (replace(wanted, request=request) for request in smaller_requests(wanted.request))
@@ -102,7 +102,7 @@ def _set_apart(empty: Draft, wanted: PlacementRequest, audience: Audience) -> st
 
 
 def _too_few_nodes(view: View, empty: Draft, request: Request, audience: Audience) -> str:
-    """The message for a gang with more members, each on a node of its own, than there are nodes."""
+    """The message for a gang that wants each member on a node of its own and has more members than there are nodes."""
     on_one = replace(request, gang_size=1, spread=False, devices=request.gang_size * request.devices)
     nodes = f"{len(view.nodes)} nodes are" if len(view.nodes) > 1 else "one node is"
     instead = f"the most you can ask for is {count_of(len(view.nodes), 'node')}"
@@ -130,7 +130,7 @@ def _unknown_device(view: View, request: Request) -> str | None:
 
 
 def _no_node_left(view: View, request: Request) -> str:
-    """The message where no node is left of those that the request names, or by those that it excludes."""
+    """The message if the nodes that the request names or excludes leave no node."""
     unknown = [name for name in request.named_nodes if name not in view.nodes]
     if unknown:
         return f"there is no node {unknown[0]} here; {nearest(unknown[0], view.nodes)}"
@@ -141,7 +141,7 @@ def _no_node_left(view: View, request: Request) -> str:
 
 
 def _lacking(view: View, empty: Draft, request: Request, audience: Audience) -> str:
-    """Which part of a request without a gang no node can serve, the simplest first."""
+    """The part that no node can serve of a request without a gang. Simple parts are checked first."""
     nodes = [view.nodes[name] for name in sorted(view.nodes)]
     here = "this machine" if len(nodes) == 1 else "the largest node"
     if len(request.named_nodes) == 1:

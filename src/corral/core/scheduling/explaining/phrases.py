@@ -1,4 +1,4 @@
-"""What requests, devices and jobs are called in a sentence."""
+"""The names of requests, devices and jobs in a sentence."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ TITLE_LENGTH = 40
 """The most characters of a job's name that a sentence shows."""
 
 NODES_NAMED = 4
-"""So many nodes of a list stand in a sentence."""
+"""The most nodes of a list that a sentence names."""
 
 SELECTORS_NAMED = 3
 SELECTORS_LENGTH = 200
-"""So much of a node affinity stands in a sentence."""
+"""The most selectors and characters of a node affinity that a sentence shows."""
 
 _CONDITIONS = (
     (Option.DEVICE, "device_uuids"),
@@ -37,7 +37,7 @@ def short_model(model: str) -> str:
 
 
 def need_of(request: Request) -> str:
-    """What a request asks for: "4 whole A100 with at least 40G each on one node"."""
+    """The request in words: "4 whole A100 with at least 40G each on one node"."""
     if request.devices == 0:
         need = (" and ".join(_host_parts(request)) or "no GPU") + _places(request)
     else:
@@ -67,9 +67,10 @@ def jobs_called(ids: list[str]) -> str:
 
 
 def flags_of(request: Request, asked: Request | None = None, audience: Audience = Audience.COMMAND_LINE) -> str:
-    """A request as whoever reads it asks for it: "--gpus 2 --min-memory 20G", "nvidia.com/gpu: 2".
+    """The request in the options of the audience: "--gpus 2 --min-memory 20G", "nvidia.com/gpu: 2".
 
-    With `asked`, the larger request that it was made from, it ends with what to leave out: "--gpus 1 without --device".
+    If `asked` is the larger request that this one replaces, the text ends with what to leave out: "--gpus 1 without
+    --device".
     """
     compute = None if request.min_compute == request.site_min_compute else request.min_compute
     named = (
@@ -93,7 +94,7 @@ def flags_of(request: Request, asked: Request | None = None, audience: Audience 
 
 
 def _amounts(request: Request) -> list[tuple[Option, str]]:
-    """The options that say how much: --gpus 2, --gpus 0.5 --gpu-mem 20G, --mig 1g.10gb."""
+    """The options for amounts, each with its value: --gpus 2, --gpus 0.5 --gpu-mem 20G, --mig 1g.10gb."""
     if request.mig_profile is not None:
         return [(Option.GPUS, str(request.devices)), (Option.MIG, request.mig_profile)]
     flags = []
@@ -141,7 +142,7 @@ def _conditions(request: Request) -> str:
 
 
 def _places(request: Request) -> str:
-    """Which nodes it names: " on node a or b", " not on node c"."""
+    """The nodes that the request names or excludes: " on node a or b", " not on node c"."""
     words = ""
     if request.named_nodes:
         words += f" on node {nodes_called(request.named_nodes, 'or')}"
@@ -163,7 +164,7 @@ def _listed(names: Sequence[str], joint: str) -> str:
 
 
 def selectors_called(selectors: Sequence[Selector]) -> str:
-    """What nodes are selected, one of these: "gpu=a100 and zone in (a, b), or no spot"."""
+    """The selectors in words, of which a node must match one: "gpu=a100 and zone in (a, b), or no spot"."""
     named = [" and ".join(map(str, one)) or "anything" for one in selectors[:SELECTORS_NAMED]]
     more = len(selectors) - SELECTORS_NAMED
     text = ", or ".join([*named, f"{more} more"] if more > 0 else named)

@@ -1,4 +1,4 @@
-"""The clauses of an explanation: why a job waits, for what, and when it is expected to start."""
+"""The clauses of an explanation: why a job waits, what it waits for, and when it is expected to start."""
 
 from corral.core.model.audience import Audience
 from corral.core.model.jobs.dependency import Condition, clauses_of
@@ -18,7 +18,7 @@ from corral.core.scheduling.queueing.pools import Pools
 
 
 def wait_of_ineligible(job: Job, now: float) -> Wait | None:
-    """Why a job is not eligible to start yet, None when it is eligible."""
+    """The reason why a job is not eligible to start yet; None if it is eligible."""
     barrier = ineligible(job, now)
     return None if barrier is None else Wait(job.id, barrier.reason, 0, until=barrier.until, detail=barrier.detail)
 
@@ -33,9 +33,9 @@ def wait_clause(
     plan: Plan | None = None,
     audience: Audience = Audience.COMMAND_LINE,
 ) -> str:
-    """Why the job waits, to be put after "waits": ": it is on hold; ...", " for job 3, which is running; ...".
+    """The clause that follows "waits": ": it is on hold; ...", " for job 3, which is running; ...".
 
-    `plan` is the one that `wait` is of, where it is known.
+    `plan` is the plan that holds `wait`, if it is known.
     """
     match wait.reason:
         case WaitReason.HELD:
@@ -67,7 +67,7 @@ def wait_clause(
 
 
 def when_it_starts(view: View, expected: ExpectedStart, now: float) -> str:
-    """A sentence on when the job starts, or on which job of unknown end that depends; "" where neither is known."""
+    """A sentence on when the job starts, or on the job of unknown end that it waits for; "" if neither is known."""
     if expected.start_at is not None:
         wait_s = max(0.0, expected.start_at - now)
         if expected.certainty is Certainty.PROMISE:
@@ -82,7 +82,7 @@ def when_it_starts(view: View, expected: ExpectedStart, now: float) -> str:
 
 
 def dependency_clause(view: View, job: Job) -> str:
-    """What the job depends on, and what must become of it: "train (job 3), which is running; it starts after ..."."""
+    """The jobs that this one depends on, and the event that lets it start: "train (job 3), which is running; ..."."""
     words = []
     # Jobs that have ended may be gone from the view.
     waited_for = [parent for parent in job.waits_for if parent in view.jobs] or job.waits_for
@@ -119,7 +119,7 @@ _OF_ONE = {
 
 
 def _after_what(job: Job, count: int) -> str:
-    """What must become of the jobs it depends on: "after they succeed", "after 3 ends and 4 starts or 5 succeeds"."""
+    """The event that must happen to the jobs it depends on: "after they succeed", "after 3 ends and 4 starts"."""
     clauses = clauses_of(job.conditions or job.spec.after)
     wanted = {term.condition for clause in clauses for term in clause} or {Condition.OK}
     if all(len(clause) == 1 for clause in clauses) and len({_PLAINLY[one] for one in wanted}) == 1:
@@ -153,7 +153,7 @@ def _would_delay(view: View, job: Job, wait: Wait, plan: Plan | None, now: float
 
 
 def _limit_to_pass(wait: Wait, plan: Plan | None, now: float) -> str:
-    """Which time limit ends before the job ahead is to start, with some time left to set it."""
+    """The longest time limit that still ends before the job ahead starts, less a minute to set the limit."""
     starts = () if plan is None else plan.future_starts
     start_at = next((one.start_at for one in starts if one.job_id == wait.behind), now)
     left_s = start_at - now - _TO_SET_IT_S

@@ -1,4 +1,4 @@
-"""What would let a job start that waits for one whose start nobody can predict: by its user, and by administrators."""
+"""Advises users and administrators on a job whose start cannot be predicted."""
 
 from corral.core.model.audience import Audience, Option
 from corral.core.model.jobs.job import Job
@@ -25,9 +25,9 @@ def remedy(
     audience: Audience = Audience.COMMAND_LINE,
     admin: bool = False,
 ) -> str:
-    """What its user, or an administrator who asks, can do about a start that is unknown for want of time limits.
+    """A sentence on what its user, or an administrator, can do if missing time limits make the start unknown.
 
-    "" where the start is known, or does not depend on time limits.
+    The result is "" if the start is known, or does not depend on time limits.
     """
     if expected.start_at is not None or expected.depends_on is None:
         return ""
@@ -42,7 +42,7 @@ def remedy(
 
 
 def _of_its_own(limits: Limits, job: Job, ahead: Job, now: float, audience: Audience) -> str:
-    """Which time limit would let the job pass, and for how long yet; "" where none would."""
+    """The time limit with which the job may pass the one ahead, and for how much longer; "" if no limit helps."""
     if not limits.may_be_passed(ahead.waits_since, now) or limits.may_pass(job.spec.time_limit_s):
         return ""
     limit_s = limits.pass_unknown_limit_s

@@ -1,4 +1,4 @@
-"""What a waiting job lacks: what it needs, what the best node has, and who will free more of it."""
+"""Explains what a waiting job lacks: its needs, the free capacity of the best node, and the job that will free more."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,14 +20,14 @@ from corral.core.model.units import MILLI_PER_DEVICE, format_duration, format_me
 from corral.core.model.view import View
 from corral.core.scheduling.explaining.excluded_nodes import excluded_nodes
 from corral.core.scheduling.explaining.phrases import count_of_cpus, job_called, jobs_called, need_of
-from corral.core.scheduling.placing.feasibility import useful_devices
+from corral.core.scheduling.placing.start_recheck import useful_devices
 
 _MOST_NAMED = 3
 _CAUSES_OF_RULES = frozenset({*NEIGHBOUR_CAUSES, Cause.TAINT, Cause.NODE_AFFINITY, Cause.MEMBERS, Cause.NODE_NAME})
 
 
 def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_pools: Sequence[str] = ()) -> str:
-    """What is needed, what the best node has free, and which job gives back how much by when.
+    """A sentence on what is needed, what the best node has free, and which job gives back how much by when.
 
     Devices of `closed_pools` do not count as free.
     """
@@ -60,7 +60,7 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
 
 
 def _nodes_that_take_nothing(view: View) -> str:
-    """Each node on which nothing may start, with what is with it: "gpu-03 (silent), gpu-04 (draining) and 2 more"."""
+    """The nodes on which nothing may start, each with its status: "gpu-03 (silent), gpu-04 (draining) and 2 more"."""
     closed = [(name, status) for name in sorted(view.nodes) if (status := view.status(name)) is not NodeStatus.READY]
     named = ", ".join(f"{name} ({status})" for name, status in closed[:_MOST_NAMED])
     more = len(closed) - _MOST_NAMED
@@ -102,7 +102,7 @@ def _inventory(view: View, name: str, request: Request, now: float, apart: Mappi
 
 
 def _hindrance(slot: Slot, request: Request) -> str | None:
-    """What keeps the request off a device on which the share is free, None when nothing does."""
+    """The reason why the request cannot use a device whose share is free; None if nothing prevents it."""
     if slot.tenant is not None and not request.whole and slot.tenant != request.tenant:
         return f"serving {slot.tenant} through MPS (one user at a time)"
     wanted_mib = grant_memory_mib(request, slot) or 0
@@ -126,7 +126,7 @@ def _allocated_to(view: View, holders: Counter[str]) -> str:
 
 
 def _shared(view: View, uuids: Iterable[str]) -> str:
-    """How many of these devices are shared, and how much of each is allocated."""
+    """The number of these devices that are shared, with the allocated part of each."""
     in_use = [format_share(milli) for uuid in uuids if (milli := view.allocated_milli(uuid)) < MILLI_PER_DEVICE]
     return f" ({len(in_use)} shared: {', '.join(in_use)} in use)" if in_use else ""
 
@@ -150,7 +150,7 @@ def _users(condition: DeviceCondition) -> list[str]:
 
 
 def _too_little(slot: Slot, request: Request) -> str:
-    """What is free on a device that others use, where the request accepts such devices and asks for more."""
+    """The free memory of a device in use, if the request accepts devices in use but asks for more than that."""
     if request.accept_in_use is None or slot.blocked not in (DeviceState.IN_USE, DeviceState.STALE):
         return ""
     left = "an unknown part" if slot.left_mib is None else format_memory(slot.left_mib)
@@ -158,7 +158,7 @@ def _too_little(slot: Slot, request: Request) -> str:
 
 
 def _frees(view: View, request: Request, now: float) -> str | None:
-    """Which job that holds suitable devices reaches its time limit first."""
+    """A clause on the job that reaches its time limit first, of those that hold suitable devices."""
     useful = useful_devices(view, request)
     ends = []
     for allocation in view.allocations.values():

@@ -1,4 +1,4 @@
-"""What would become of a submission now, for a dry run: it starts, waits, or is impossible."""
+"""Says what would happen to a submission now, for a dry run: it starts, waits, or is impossible."""
 
 from dataclasses import dataclass, replace
 
@@ -22,13 +22,13 @@ from corral.core.scheduling.queueing.pools import closed_pools_of
 
 @dataclass(frozen=True, slots=True)
 class SubmissionForecast:
-    """What would become of a submission now.
+    """The fate of a submission if it were made now.
 
     Attributes:
         placement: where it would be placed, now or at its expected start.
-        expected_start: Unix seconds; None where it is not known.
+        expected_start: Unix seconds; None if it is not known.
         nearest: the flags of the most similar request that would start now.
-        possible: False where no node could ever serve it, so that it would be refused.
+        possible: False if no node could ever serve it: the server would refuse it.
     """
 
     sentence: str
@@ -49,7 +49,7 @@ def forecast_submission(
     plan: Plan | None = None,
     planner: MakePlanner = Planner,
 ) -> SubmissionForecast:
-    """What would become of the submission if `user` submitted it at `now` (Unix seconds).
+    """The forecast for the submission if `user` submitted it at `now` (Unix seconds).
 
     `waits_for` are the ids of the jobs it depends on that have not ended.
     """

@@ -1,4 +1,4 @@
-"""Smaller requests that would start now, to suggest to a user whose job waits."""
+"""Finds smaller requests that would start now, to suggest to a user whose job waits."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,8 +24,8 @@ def nearest_that_starts(
 ) -> Request | None:
     """The most similar smaller request that would start now: fewer devices, then fewer conditions; None if none would.
 
-    Devices on which `wished` does not run (a speed of 0) do not count. What `plan` promises to or sets aside for jobs
-    ahead of `job`, or of a new job, is not available.
+    Devices on which `wished` does not run (a speed of 0) do not count. Devices that `plan` promises or sets aside for
+    jobs ahead of `job`, or of a new job, are not available.
     """
     draft, closed_pools = _after(view, plan, job), closed_pools_of(view, wished.user, wished.project)
     for smaller in smaller_requests(wished.request):
@@ -42,7 +42,7 @@ def flags_that_start(
     *,
     audience: Audience = Audience.COMMAND_LINE,
 ) -> str | None:
-    """How the request is made that `nearest_that_starts` finds, as in "--gpus 1 without --device"; None if none."""
+    """The options of the request that `nearest_that_starts` finds: "--gpus 1 without --device"; None if none."""
     nearest = nearest_that_starts(view, wished, plan, job)
     return None if nearest is None else flags_of(nearest, wished.request, audience)
 
@@ -81,7 +81,7 @@ def _heads(view: View, plan: Plan) -> Iterator[tuple[Job, Misfit]]:
 
 
 def _whole_devices_of(request: Request, split_milli: int) -> list[Request]:
-    """Whole devices in place of a share of several, as many as fit into it and fewer."""
+    """Requests for whole devices instead of a share above 1, the largest first; each is smaller than the share."""
     most = (split_milli - 1) // MILLI_PER_DEVICE
     whole: dict[str, Any] = dict.fromkeys(("split_milli", "split", "memory_mib", "memory_percent", "tenant"))
     whole |= {"share_milli": MILLI_PER_DEVICE, "cores_percent": None}

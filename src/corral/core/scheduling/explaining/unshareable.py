@@ -1,4 +1,4 @@
-"""Why no device could ever be shared in the way that a request needs."""
+"""Says why no device could ever be shared in the way that a request needs."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from corral.core.model.units import MILLI_PER_DEVICE, count_of, format_share
 
 
 def sharing_lack(nodes: Sequence[Sequence[Device]], request: Request) -> str | None:
-    """Why the way these devices are shared rules the request out; None when it does not.
+    """A sentence if the way in which the devices are shared rules the request out; None otherwise.
 
     `nodes` has the devices of each node that are of the models and UUIDs that the request names.
     """
@@ -54,7 +54,7 @@ def _slices(devices: Sequence[Device]) -> str:
 
 
 def _split_lack(nodes: Sequence[Sequence[Device]], split_milli: int) -> str | None:
-    """Why a share above 1 is more than the splittable devices of any node add up to; None when it is not."""
+    """A sentence if no node has enough splittable devices for a share above 1; None otherwise."""
     if split_milli <= MILLI_PER_DEVICE:
         return None
     plain = [[device for device in node if device.mig_profile is None] for node in nodes]

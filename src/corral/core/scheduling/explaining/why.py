@@ -1,4 +1,4 @@
-"""Why a job waits, or what became of it, in one sentence with numbers."""
+"""Explains in one sentence with numbers why a job waits, or how it ended."""
 
 from dataclasses import dataclass, replace
 
@@ -31,7 +31,7 @@ class WaitExplanation:
 
     Attributes:
         position: its position in its queue, from 1.
-        expected_start: Unix seconds; None where it is not known.
+        expected_start: Unix seconds; None if it is not known.
         depends_on: the id of the job of unknown end on which the start depends.
         starts_now_with: the flags of the most similar request that would start now.
         certainty: whether the expected start is promised.
@@ -59,11 +59,11 @@ def explain(
     audience: Audience = Audience.COMMAND_LINE,
     admin: bool = False,
 ) -> WaitExplanation:
-    """Why a PENDING job waits at `now` (Unix seconds).
+    """Explain why a PENDING job waits at `now` (Unix seconds).
 
-    `wait` is what `plan` says of the job or its group, None if it says nothing. `outlook` is that of the
-    view, None if it is to be worked out, by a planner without a server's settings. Whoever asks of a pod that others
-    made can change its manifest alone; an `admin` can change settings.
+    `wait` is the entry of `plan` for the job or its group, None if there is none. `outlook` belongs to the view; if it
+    is None, a planner without a server's settings computes it. The user of a pod that others made can change only its
+    manifest. An `admin` can change settings.
     """
     audience = Audience.POD if job.spec.pods else audience
     wait = wait_of_ineligible(job, now) or wait or Wait(job.id, WaitReason.NOT_REACHED, 0)
@@ -111,9 +111,10 @@ def _would_start(suggestion: str, audience: Audience) -> str:
 
 
 def _never_here(view: View, job: Job, wait: Wait, expected: ExpectedStart, audience: Audience) -> str | None:
-    """Why no node here could ever hold a job that was let in: its node has left, or it is a pod that others made.
+    """A sentence if no node here could ever hold a job that was accepted; None otherwise.
 
-    What is set apart in pools is told with the devices already.
+    Its node may have left, or it may be a pod that others made. Devices set apart in pools do not count here, because
+    the sentence on devices names them already.
     """
     if expected.start_at is not None or wait.reason not in _FOR_WANT_OF_ROOM:
         return None
@@ -121,7 +122,7 @@ def _never_here(view: View, job: Job, wait: Wait, expected: ExpectedStart, audie
 
 
 def wait_reason(job: Job, wait: Wait | None, now: float) -> WaitReason:
-    """Why the job waits, in one word, for listings."""
+    """The reason why the job waits, in one word, for listings."""
     barrier = ineligible(job, now)
     if barrier is not None:
         return barrier.reason
@@ -131,7 +132,7 @@ def wait_reason(job: Job, wait: Wait | None, now: float) -> WaitReason:
 
 
 def ended_sentence(job: Job, now: float) -> str:
-    """What became of a job that no longer waits, and how it was last evicted, if it was."""
+    """A sentence on the state or the end of a job that no longer waits, and on its last eviction, if there was one."""
     ended = _how_it_stands(job, now)
     if job.evictions and job.eviction is not None and job.evicted is None:
         return f"{ended}. {eviction_sentence(job, job.eviction, now)}"
@@ -149,8 +150,10 @@ def _how_it_stands(job: Job, now: float) -> str:
         case Phase.STARTING:
             return f"{job.title} has its devices and is being started"
         case Phase.RUNNING:
-            since = "" if job.started_at is None else f" and has run for {format_duration(now - job.started_at)}"
-            return f"{job.title} does not wait: it is running{since}"
+            since = job.started_at
+            return f"{job.title} " + (
+                "is running" if since is None else f"has been running for {format_duration(now - since)}"
+            )
         case Phase.STOPPING:
             return f"{job.title} is being stopped{tail}"
         case Phase.SUCCEEDED:
@@ -170,7 +173,7 @@ def _how_it_stands(job: Job, now: float) -> str:
 
 
 class WaitIndex:
-    """Finds why a job waits in a plan, where one entry stands for a whole group of similar jobs."""
+    """Finds the reason why a job waits in a plan, in which one entry stands for a whole group of similar jobs."""
 
     def __init__(self, plan: Plan, view: View) -> None:
         self._view = view
@@ -179,14 +182,14 @@ class WaitIndex:
         self._by_group = {group_of(view.jobs[wait.job_id]): wait for wait in plan.waits if wait.job_id in view.jobs}
 
     def certainty(self, job_id: str, now: float) -> Certainty | None:
-        """Whether the start that the plan foresees for a job is promised; None where it foresees none."""
+        """Whether the start that the plan foresees for a job is promised; None if it foresees none."""
         promise, wait = self._promises.get(job_id), self._by_job.get(job_id)
         if promise is None or wait is None:
             return None
         return certainty(self._view, promise, now) if wait.keeps_turn else Certainty.EXPECTATION
 
     def of(self, job: Job) -> Wait | None:
-        """Why the job or its group waits, None when the plan did not look at it."""
+        """The entry of the plan for the job or its group; None if the plan did not look at it."""
         wait = self._by_group.get(group_of(job))
         if job.id in self._by_job or wait is None:
             return self._by_job.get(job.id)

@@ -1,4 +1,5 @@
-"""Where a request goes: which nodes and devices could serve it, and which of them is best.
+"""Finds the nodes and devices that could serve a request, and the best of them.
 
-Start with `packing`, which places a whole job. `scores` says which node is better, `feasibility` tests a start again.
+`packing` places a whole job. `scores` says which node is better, and `feasibility` tests a planned start again.
+Start with `packing`.
 """

@@ -1,4 +1,4 @@
-"""The nodes that could serve a job at all, and those of them on which it could start soonest."""
+"""Finds the nodes that could serve a job at all, and those on which it could start soonest."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ _ANSWERING = (NodeStatus.READY, NodeStatus.DRAINING, NodeStatus.CORDONED)
 
 
 def emptied(view: View) -> Draft:
-    """What would be free if nothing were running, every device were healthy, and every node took all jobs."""
+    """The free capacity if nothing were running, every device were healthy, and every node took all jobs."""
     nodes = {name: _alone(node) for name, node in view.nodes.items()}
     bare = replace(
         view,
@@ -34,26 +34,26 @@ def emptied(view: View) -> Draft:
 
 
 def _alone(node: Node) -> Node:
-    """The node as if its cluster had it take all jobs, and nobody else had anything of it."""
+    """The node as if it took all jobs, and no other software used any of it."""
     if not node.taints and not node.others and node.cordoned is None and not any(node.taken):
         return node
     return replace(node, taints=(), others=(), taken=NOTHING_TAKEN, cordoned=None)
 
 
 def eligible_nodes(view: View, wanted: PlacementRequest) -> tuple[str, ...]:
-    """The nodes that could serve a member of the request, whoever uses them now, by name.
+    """The names of the nodes that could serve a member of the request, regardless of their current use.
 
-    Where all members must be on one node, it must be able to serve all of them.
+    If all members must be on one node, the node must be able to serve all of them.
     """
     empty, member = emptied(view), _member_of(wanted)
     return tuple(name for name in empty.capacity.names if _fits(empty, member, name))
 
 
 def soonest_nodes(view: View, wanted: PlacementRequest, eligible: Sequence[str], most: int) -> tuple[str, ...]:
-    """At most so many of the eligible nodes that answer, those on which the job could start soonest first.
+    """At most `most` of the eligible nodes that answer, starting with those on which the job could start soonest.
 
-    Those on which a member fits now come before those where it must wait, and these before nodes that take no jobs;
-    of equals those that the request prefers, then the first by name.
+    Nodes on which a member fits now come first, then nodes where it must wait, then nodes that take no jobs. Among
+    equals, nodes that the request prefers come first, then the first by name.
     """
     draft, member = draft_of(view), _member_of(wanted)
 
@@ -67,7 +67,7 @@ def soonest_nodes(view: View, wanted: PlacementRequest, eligible: Sequence[str],
 
 
 def _member_of(wanted: PlacementRequest) -> PlacementRequest:
-    """What has to fit on one node: one member, or the whole gang where it must be together."""
+    """The request that must fit on one node: one member, or the whole gang if it must be together."""
     if wanted.request.one_node:
         return wanted
     return replace(wanted, request=replace(wanted.request, gang_size=1, spread=False))

@@ -1,4 +1,4 @@
-"""Placing requests that fill devices: as many whole ones as they have, and the rest where it leaves the least room."""
+"""Places requests that fill devices: as many whole devices as fit, and the rest where it leaves the least room."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,14 +8,14 @@ from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.scheduling.state.draft import Draft, PlacementRequest
 
 WholeDevices = Callable[[str, Sequence[int], int], Sequence[int]]
-"""(node name, slots of free devices, how many) -> those to take whole."""
+"""(node name, slots of free devices, how many) -> the slots to take whole."""
 
 
 def fullness(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit, slots: Sequence[int]) -> tuple[int, ...]:
-    """Sorts the nodes on which the request fits, the fullest first.
+    """A sort key for the nodes on which the request fits, the fullest first.
 
-    For a request that fills devices those come first that give the most whole ones, then those where what is left over
-    takes a part of a device that is in use already.
+    For a request that fills devices, nodes that give the most whole devices come first. Then come nodes where the rest
+    of the share takes a part of a device in use.
     """
     if not answer.parts_milli or wanted.request.split is not Strategy.FILL:
         return (len(slots),)
@@ -26,7 +26,7 @@ def fullness(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit, slo
 
 
 def filled(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit, wholes: WholeDevices | None) -> Fit:
-    """The answer with those whole devices that are best taken, if more are free than it takes."""
+    """The answer with the best whole devices, if more are free than the request takes."""
     request, state = wanted.request, draft.state(name, wanted)
     able = slots_with_room(request, state, draft.capacity.named(name, request.device_uuids))
     free = [slot for slot in able if state.slots[slot].free_milli >= MILLI_PER_DEVICE]

@@ -1,8 +1,8 @@
 """Fragmentation gradient descent (FGD): place where the least GPU capacity becomes unusable for the expected requests.
 
-F(n) is the GPU capacity free on node n that a request drawn from the expected mix could not use. It and the score
-int(100 x sigmoid((F before - F after) / 1000)) are those of Weng et al., "Beware of Fragmentation", USENIX ATC'23.
-Rounding to an integer makes near equals equal, so that earlier nodes fill first; the method's results depend on it.
+F(n) is the GPU capacity free on node n that a request drawn from the expected mix could not use. F and the score
+int(100 x sigmoid((F before - F after) / 1000)) are from Weng et al., "Beware of Fragmentation", USENIX ATC'23.
+Rounding to an integer makes near equals equal: earlier nodes then fill first. The results of the method depend on it.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from corral.core.scheduling.state.columns import CPU, Amounts, Columns, Rows, in
 CHANGES_KEPT = 256
 
 _COUNT = 1 << 32
-"""A device that can serve a request adds this much, one that cannot adds its free milli-GPU: one sum encodes both."""
+"""A device that can serve a request adds this much; any other adds its free milli-GPU. One sum encodes both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class _Sort:
 
 
 class Fragmentation:
-    """The FGD score for a mix of requests, each with how often it arrived.
+    """The FGD score for a mix of requests, each with its number of arrivals.
 
-    Counts are integers, so that F does not depend on the order of summation: a placement that changes nothing must
+    Counts are integers: F then does not depend on the order of summation. A placement that changes nothing must
     score exactly one half.
     """
 
@@ -89,7 +89,7 @@ class Fragmentation:
             self._before[some] = self._fragmentation(columns, some, columns.free_host[CPU].take(some), useless, total)
 
     def _change(self, share: int) -> Amounts:
-        """int64[free milli-GPU, sorts]: by how much a device's contribution changes when it gives this share."""
+        """int64[free milli-GPU, sorts]: the change in a device's contribution when it gives this share."""
         change = self._changes.get(share)
         if change is None:
             if len(self._changes) >= CHANGES_KEPT:
@@ -100,7 +100,7 @@ class Fragmentation:
         return change
 
     def _fragmentation(self, columns: Columns, rows: Rows, cpu: Amounts, useless: Amounts, total: Amounts) -> Amounts:
-        """F times the mix's count, for rows with so much CPU, sums by share (see `_COUNT`) and total milli-GPU."""
+        """F times the mix's count, for rows with this CPU, these sums by share (see `_COUNT`) and total milli-GPU."""
         usable = (useless >= self._least) * self._counts.take(self._cpus.searchsorted(cpu, side="right"), axis=0)
         if not self._everywhere:
             usable *= self._served.take(columns.kind.take(rows), axis=0)

@@ -1,4 +1,4 @@
-"""The record of the chosen devices that is kept with an allocation."""
+"""Makes the record of the chosen devices that is kept with an allocation."""
 
 from corral.core.model.devices.device import availability_score
 from corral.core.model.placing.allocation import ChosenDevice, GpuInfo

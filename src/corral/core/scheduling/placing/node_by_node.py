@@ -1,4 +1,4 @@
-"""Placing by looking at each node: the fastest that fits, of equals the fullest, and its most available devices."""
+"""Places by a search of each node: the fastest that fits, among equals the fullest, and its most available devices."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -30,9 +30,9 @@ def choose(
 ) -> Placement | Misfit:
     """A placement of every member of the request, or the misfit of the nearest node. Does not change the draft.
 
-    Members of a gang are placed one after another, so that each sees what those before it took. `order` says which
-    devices of a node are taken first; by default those with the least free. `wholes` chooses the whole devices of a
-    request that fills devices; by default the most available. `among` are the nodes that are looked at, None for all.
+    Members of a gang are placed one after another: each sees what earlier members took. `order` says which devices of
+    a node are taken first; by default those with the least free. `wholes` chooses the whole devices of a request that
+    fills devices; by default the most available. `among` are the nodes to search, None for all.
     """
     names, request = draft.capacity.names if among is None else among, wanted.request
     if request.gang_size == 1:
@@ -52,12 +52,12 @@ def choose(
 
 
 def fits(draft: Draft, wanted: PlacementRequest, among: tuple[str, ...] | None = None) -> bool:
-    """Whether there is such a placement."""
+    """Whether `choose` finds a placement."""
     return isinstance(choose(draft, wanted, among=among), Placement)
 
 
 def nearest_misfit(request: Request, misfits: Sequence[Misfit]) -> Misfit:
-    """The misfit nearest to fitting: one that waiting can help, with the most available of what is wanted."""
+    """The misfit nearest to fitting: waiting can help, and the most of the requested amount is available."""
     if not misfits:
         return Misfit(Cause.NO_NODE, request.gang_size, 0)
     return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
@@ -65,7 +65,7 @@ def nearest_misfit(request: Request, misfits: Sequence[Misfit]) -> Misfit:
 
 @lru_cache(maxsize=4096)
 def speed_on(speeds: tuple[tuple[str, float], ...], model: str) -> float:
-    """The relative speed of a job with these speeds on the device model; 1 where they do not name it."""
+    """The relative speed of a job with these speeds on the device model; 1 if they do not name the model."""
     for wish, speed in speeds:
         if model_matches((wish,), model):
             return speed
@@ -120,15 +120,15 @@ def _member(
 
 
 def lent_devices_taken(draft: Draft, wanted: PlacementRequest, name: str, slots: tuple[int, ...]) -> int:
-    """How many borrowed devices a member would have to take on that node."""
+    """The number of borrowed devices that a member would have to take on that node."""
     lent_slots = draft.capacity.slots_in_pools(name, wanted.lending_pools)
     return max(0, wanted.request.devices - sum(index not in lent_slots for index in slots)) if lent_slots else 0
 
 
 def _fastest(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit) -> tuple[float, tuple[int, ...]]:
-    """The speed that the job would have on the node, and the slots to choose from for it; devices of speed 0 left out.
+    """The speed of the job on the node, and the slots to choose from for that speed. Devices of speed 0 are left out.
 
-    A job runs at the speed of its slowest device. Of parts of several devices, all are taken.
+    A job runs at the speed of its slowest device. If the request takes parts of several devices, all are taken.
     """
     slots = answer.slots
     if not wanted.speeds or not wanted.request.devices:
@@ -168,7 +168,7 @@ def _take(
             return member_on(draft, request, name, answer.slots, state=state, parts_milli=answer.parts_milli)
     if len(slots) > request.devices:
         left, scores = draft.free(name).slots, draft.capacity.scores(name)
-        last = -1 if request.split_milli is not None else 1  # of equals, a splittable share takes the last slot
+        last = -1 if request.split_milli is not None else 1  # among equals, a splittable share takes the last slot
         lent_slots = draft.capacity.slots_in_pools(name, wanted.lending_pools)
         chosen = sorted(slots, key=lambda i: (left[i].free_milli, -scores[i], last * i))
         if order is not None:
@@ -187,9 +187,9 @@ def member_on(
     state: NodeState | None = None,
     parts_milli: Sequence[int] = (),
 ) -> Member:
-    """A member that takes all of these slots of a node, with amounts by what is free there, or by `state`.
+    """A member that takes all of these slots of a node, with amounts by `state`, or by what is free there.
 
-    `parts_milli` are the parts of a request that is split, if they are decided.
+    `parts_milli` are the parts of a split request, if they are decided.
     """
     devices = draft.capacity.node(name).devices
     uuids = [devices[index].uuid for index in slots]

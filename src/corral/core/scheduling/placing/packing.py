@@ -1,7 +1,7 @@
-"""Placing by score: nodes are ranked with array operations instead of one by one. The `corral` policy is one score.
+"""Places by score: array operations rank all nodes at once. The `corral` policy is one of the scores.
 
-The columns hold what is free; what is open to a job can only be less. So nodes are tried in the order of their scores,
-and where something is promised to or set aside for other jobs, the draft's fit test decides.
+The columns hold the free capacity; what is open to a job can only be less. Nodes are therefore tried in the order of
+their scores. If something is promised to or set aside for other jobs, the draft's fit test decides.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ from corral.core.scheduling.state.draft import Draft, PlacementRequest
 CORRAL: tuple[tuple[str, float], ...] = (("corral", 1.0),)
 
 MIX_GRAIN = 1000
-"""FGD counts arrivals in integers: thousandths, since older arrivals count less than one."""
+"""FGD counts arrivals in integers. The unit is a thousandth, since older arrivals count less than one."""
 
 
 class ScoringState:
@@ -75,7 +75,7 @@ class ScoringState:
         self._read: dict[str, DeviceCondition] = {}
 
     def make_value(self, prices: Prices | None) -> WorthScore:
-        """The `corral` score by these prices; without any, by those of a prior expectation."""
+        """The `corral` score at these prices, or at prices from a prior expectation if there are none."""
         self.value = WorthScore(self.columns, prices or self.learner.first())
         return self.value
 
@@ -85,7 +85,7 @@ class ScoringState:
         return BestFit(max(1, int(self.columns.host[CPU].max(initial=0))), max(1, int(gpus)) * MILLI_PER_DEVICE)
 
     def read(self) -> None:
-        """Take in the samples that have changed."""
+        """Apply the samples that have changed."""
         conditions = self._capacity.view.conditions
         weight = self._capacity.view.availability_memory_weight
         places = ((row, slot, uuid) for row, uuids in enumerate(self.columns.uuids) for slot, uuid in enumerate(uuids))
@@ -98,7 +98,7 @@ class ScoringState:
                 self.readings.observe(row, slot, availability_score(free, total, used, weight), used)
 
     def update_turns(self, draft: Draft, names: Iterable[str]) -> None:
-        """Update the round-robin turn of each of these nodes: it is after the devices that were allocated last."""
+        """Set the round-robin turn of each of these nodes to the device after those that were allocated last."""
         given = self._capacity.view.given
         for name in names:
             taken = [one.member.grants for one in draft.started.get(name, ()) if one.member.grants]
@@ -109,7 +109,7 @@ class ScoringState:
                 self.turns.handed_out(self.columns, self.columns.rows[name], slots)
 
     def set_next_turn(self) -> None:
-        """Set the round-robin turn to the node after that of the newest allocation."""
+        """Set the round-robin turn to the node after the node of the newest allocation."""
         newest = next(iter(list(self._capacity.view.given)[-1:]), "")
         row = self.columns.rows.get(newest)
         self.turns.set_turn(0 if row is None else row + 1)
@@ -132,7 +132,7 @@ SCORES: Mapping[str, ScoreMaker] = MappingProxyType(
         "earlier-first": (1.0, lambda scoring, prices: EarlierFirst()),
     }
 )
-"""The scores that policies may rank nodes by, by name."""
+"""The scores by which policies may rank nodes, by name."""
 
 
 class Packer:
@@ -147,7 +147,7 @@ class Packer:
         mix: ArrivalMix | None = None,
         prices: Prices | None = None,
     ) -> None:
-        """`mix` counts what arrives; `prices` were learned from it earlier, by this packer or another.
+        """`mix` counts arrivals. `prices` were learned from it earlier, by this packer or another.
 
         Raises Refused for an unknown score or a weight below zero.
         """
@@ -166,7 +166,7 @@ class Packer:
 
     @property
     def prices(self) -> Prices | None:
-        """What free capacity is estimated to be worth, None where no score uses it. Equal prices give equal choices."""
+        """The estimated worth of free capacity; None if no score uses it. Equal prices give equal choices."""
         return None if self._scoring.value is None else self._scoring.value.prices
 
     def use(self, prices: Prices) -> None:
@@ -175,11 +175,11 @@ class Packer:
             self._scoring.value.use(prices)
 
     def learn(self) -> bool:
-        """One bounded step of learning, between decisions; False when there is nothing to do."""
+        """Do one bounded step of learning. Return False if there is nothing to do."""
         learner = self._scoring.learner
         one_way = (
             len(self._scoring.names) < 2 and not self._mix.shared
-        )  # whole devices of one node: worth decides nothing
+        )  # on a single node with whole devices only, worth decides nothing
         if not self._learns or not learner.due or one_way:
             return False
         prices = learner.advance()
@@ -220,7 +220,7 @@ class Packer:
     def _whole_devices(
         self, draft: Draft, wanted: PlacementRequest, name: str, free: Sequence[int], count: int
     ) -> Sequence[int]:
-        """Those that a request for `count` whole devices would take of these free ones."""
+        """The slots that a request for `count` whole devices would take of the free ones."""
         whole = replace(wanted, request=Request(devices=count))
         return self._best_slots(draft, whole, self._scoring.columns.rows[name], tuple(free))
 
@@ -240,7 +240,7 @@ class Packer:
     def _verified(self, draft: Draft, wanted: PlacementRequest) -> Placement | Misfit:
         """A placement on the best ranked node whose open state fits, or the misfit of the nearest node.
 
-        A node on which no borrowed device has to be taken goes first.
+        A node that needs no borrowed device comes before all others.
         """
         misfits: list[Misfit] = []
         best: tuple[int, int, tuple[int, ...]] | None = None
@@ -264,7 +264,7 @@ class Packer:
     def _best_slots(self, draft: Draft, wanted: PlacementRequest, row: int, able: tuple[int, ...]) -> tuple[int, ...]:
         """The slots to take out of `able`: not borrowed if possible, then the best by score and by their links.
 
-        Then the most available; of equals the lowest, or the last for a share that may be split.
+        Then the most available come first. Among equals, it is the lowest slot, or the last for a splittable share.
         """
         request, name = wanted.request, self._scoring.names[row]
         if len(able) <= request.devices:
@@ -277,7 +277,7 @@ class Packer:
         return tuple(sorted(self._placer.best_of(request, row, able)))
 
     def _follow_draft(self, draft: Draft) -> None:
-        """Update the columns to what is free in this draft."""
+        """Update the columns to the free capacity of this draft."""
         by_turns = "round-robin" in self._names
         if draft is self._draft:
             row = self._update(draft, draft.changed)
@@ -300,7 +300,7 @@ class Packer:
             self._scoring.read()
 
     def _update(self, draft: Draft, names: Iterable[str]) -> int | None:
-        """Write the states of these nodes into the columns where they changed; returns the last changed row."""
+        """Write the changed states of these nodes into the columns. Return the last changed row, or None."""
         scoring, last = self._scoring, None
         for name in names:
             row = scoring.columns.rows[name]
@@ -312,7 +312,7 @@ class Packer:
         return last
 
     def _new_scoring(self, prices: Prices | None) -> tuple[ScoringState, Placer, int]:
-        """A scoring state for the current nodes, a placer over it, and the position in the capacity's changes."""
+        """A new scoring state for the current nodes, its placer, and the position in the capacity's changes."""
         scoring, parts = ScoringState(self._capacity, self._mix), []
         for name, weight in self._weights:
             factor, make = self._scores[name]

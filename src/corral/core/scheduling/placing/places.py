@@ -1,4 +1,4 @@
-"""Where a job could go in one cycle: on what is open to it now, on what is free, on the cluster if nothing ran."""
+"""Finds places for a job in one cycle: in what is open to it now, in what is free, or in an empty cluster."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,12 +15,12 @@ from corral.core.scheduling.state.draft import Choose, Draft, PlacementRequest
 from corral.core.scheduling.turn import Turn
 
 _FitKey = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
-"""What decides whether a job fits into what is free: its request, its speeds, and the pools closed to it."""
+"""The inputs that decide whether a job fits into free capacity: its request, its speeds, the pools closed to it."""
 
 
 @dataclass(slots=True)
 class Places:
-    """The places of one cycle, and what was found out about them.
+    """The places of one cycle, with cached results of searches.
 
     `chooser` makes the function that chooses a placement by the scores of a policy.
     """
@@ -34,22 +34,22 @@ class Places:
     _empty: Draft | None = None
 
     def request(self, job: Job, until: float) -> PlacementRequest:
-        """The job's request for a place, on devices on which it stays within its quotas."""
+        """The job's request for a place, limited to devices on which it stays within its quotas."""
         wanted, request = self.pools.placement_request(job, until), self.admission.request_within(job)
         return wanted if request is job.spec.request else replace(wanted, request=request)
 
     def find(self, wanted: PlacementRequest, policy: Policy) -> Placement | Misfit:
-        """A place on what is open to the job, without a search where too little is known to be free."""
+        """A place in what is open to the job. Makes no search if too little is known to be free."""
         return self._nothing_free.get(_fit_key(wanted)) or self.search(wanted, policy)
 
     def search(self, wanted: PlacementRequest, policy: Policy) -> Placement | Misfit:
-        """A place on what is open to the job now, chosen as its policy says; the misfit of the nearest node if none."""
+        """A place in what is open to the job now, chosen by its policy; the misfit of the nearest node if none."""
         if policy.ranking:
             return self.chooser(policy.ranking)(self.draft, wanted)
         return choose(self.draft, wanted, policy.prefer)
 
     def passing(self, turn: Turn, wanted: PlacementRequest) -> Placement | None:
-        """A place for a job with a short time limit on what is set aside for jobs whose start nobody can predict."""
+        """A place for a job with a short time limit, in capacity set aside for jobs whose start cannot be predicted."""
         if not self.admission.limits.may_pass(turn.job.spec.time_limit_s) or not self.draft.aside.may_be_passed:
             return None
         if _fit_key(wanted) in self._nothing_free:
@@ -58,9 +58,10 @@ class Places:
         return found if isinstance(found, Placement) else None
 
     def ignoring_promises(self, wanted: PlacementRequest, policy: Policy, misfit: Misfit) -> Placement | Misfit:
-        """The place of a job, which is a `misfit` now, if nothing were kept for others; a misfit if too little is free.
+        """The place of a job that is a `misfit` now, if nothing were kept for others; a misfit if too little is free.
 
-        Free capacity only shrinks in a cycle. So a misfit is remembered, and later jobs like this one are not tried.
+        Free capacity only shrinks in a cycle. A misfit is therefore cached, and later jobs of the same kind are not
+        tried.
         """
         found: Placement | Misfit | None = self._nothing_free.get(_fit_key(wanted))
         if found is None:
@@ -70,14 +71,14 @@ class Places:
         return found
 
     def kept_for(self, job: Job, placement: Placement) -> str | None:
-        """The first job for which something in the placement is set aside and not open to this job; None if none is."""
+        """The first job for which part of the placement is set aside and closed to this job; None if there is none."""
         passes = self.admission.limits.may_pass(job.spec.time_limit_s)
         return self.draft.aside.first_hurt(placement, self.draft.free, passes=passes)
 
     def exist(self, wanted: PlacementRequest) -> bool:
-        """Whether the job would fit if nothing were allocated, so that others may have to wait for it.
+        """Whether the job would fit if nothing were allocated. If yes, others may have to wait for it.
 
-        A job that fits only on devices which pools lend delays nobody: it could wait for these for ever.
+        A job that fits only on devices lent by pools delays no other job: it could wait for these devices for ever.
         """
         if not wanted.closed_pools:
             return True

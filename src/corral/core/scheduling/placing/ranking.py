@@ -1,7 +1,7 @@
-"""Ranking nodes by a score: the best score of every row, cached by request and computed anew only for changed rows.
+"""Ranks nodes by a score: the best score of every row, cached by request and computed anew only for changed rows.
 
 The best row is found by bounds: rows are in blocks, and no row of a block scores more than its bound. A better score
-raises the bound; a bound that proves too high is only lowered when the search comes upon its block.
+raises the bound. A bound that is too high is lowered only when the search reaches its block.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,21 +23,21 @@ SHAPES_KEPT = 512
 """The most requests whose rankings are cached; the least recently used one is dropped first."""
 
 MISFITS_KEPT = 16_384
-"""The most misfits that are cached: a request that does not fit now often does not fit next time either."""
+"""The most misfits that are cached. A request that does not fit now often does not fit next time."""
 
 PREFERENCE = 1e6
-"""What a preferred label adds to a score: more than scores can differ otherwise."""
+"""The amount that a preferred label adds to a score: more than scores can differ otherwise."""
 
 BLOCK_BITS = 7
-"""Blocks of 128 rows: of a hundred nodes as of a million, the search looks at few bounds and few rows."""
+"""Blocks of 128 rows. The search looks at few bounds and few rows, with a hundred nodes as well as a million."""
 
 _RowKey = tuple[int, int, int | None, bytes, bytes, bytes]
-"""A row, its kind, how many more members it takes, and the amounts that are free on it."""
+"""A row, its kind, the members that it can still take, and the amounts that are free on it."""
 
 
 @dataclass(slots=True)
 class _Ranking:
-    """The best score of every row for one request, -inf where it does not fit, and a bound of each block of rows."""
+    """The best score of every row for one request, -inf if it does not fit, and a bound for each block of rows."""
 
     shape: Shape
     scores: Floats
@@ -49,17 +49,17 @@ class _Ranking:
         self.bounds = np.full(-(-len(self.scores) >> BLOCK_BITS), -np.inf)
 
     def forget(self) -> None:
-        """No row has a score."""
+        """Clear the scores of all rows."""
         self.scores.fill(-np.inf)
         self.bounds.fill(-np.inf)
 
     def note(self, rows: Rows, scores: Floats) -> None:
-        """The scores of rows that had none; of several for one row the best counts."""
+        """Set the scores of rows without a score. If a row appears several times, its best score counts."""
         np.maximum.at(self.scores, rows, scores)
         np.maximum.at(self.bounds, rows >> BLOCK_BITS, scores)
 
     def best_row(self) -> int | None:
-        """The row with the best score, of equals the first; None where no row has one."""
+        """The row with the best score, among equals the first; None if no row has a score."""
         bounds = self.bounds
         while len(bounds):
             block = int(bounds.argmax())
@@ -77,9 +77,9 @@ class _Ranking:
 
 @dataclass(slots=True)
 class Placer:
-    """Finds the best placement of columnar requests by a score. Of equal scores the earlier row, then the lower slot.
+    """Finds the best placement of columnar requests by a score. Among equal scores, the earlier row and lower slot win.
 
-    For a share that may be split, the last of equal slots instead.
+    A share that may be split takes the last of equal slots instead.
     """
 
     columns: Columns
@@ -98,11 +98,11 @@ class Placer:
         return self._each is not None
 
     def scores(self, request: Request) -> Floats:
-        """float64[rows]: the best score of every row for one member, -inf where it does not fit. Do not modify it."""
+        """float64[rows]: the best score of every row for one member, -inf if it does not fit. Do not modify it."""
         return self._ranking(request).scores
 
     def best(self, request: Request, *, excluded: Collection[int] = ()) -> RowGrant | None:
-        """The best placement of one member outside the excluded rows, None when it fits nowhere."""
+        """The best placement of one member outside the excluded rows; None if it fits nowhere."""
         ranking = self._ranking(request)
         if not excluded:
             row = ranking.best_row()
@@ -113,7 +113,7 @@ class Placer:
         return None if scores[row] == -np.inf else self._grant(ranking, row)
 
     def on(self, request: Request, row: int) -> RowGrant | None:
-        """The best placement of one member on this row, None when it does not fit there."""
+        """The best placement of one member on this row; None if it does not fit there."""
         ranking = self._ranking(request)
         return None if ranking.scores[row] == -np.inf else self._grant(ranking, row)
 
@@ -124,7 +124,7 @@ class Placer:
         return [int(row) for row in fitting[np.argsort(-scores[fitting], kind="stable")]]
 
     def best_of(self, request: Request, row: int, able: Sequence[int]) -> tuple[int, ...]:
-        """The best slots for one member out of `able` on this row; of equals those that come first in `able`."""
+        """The best slots for one member out of `able` on this row; among equals, those that come first in `able`."""
         columns = self.columns
         known = columns.layouts[row] if request.whole else None
         rows = np.full(len(able), row, dtype=np.intp)
@@ -142,7 +142,7 @@ class Placer:
         return tuple(able[: request.devices])
 
     def in_order(self, row: int, slots: Sequence[int]) -> list[int]:
-        """These slots of the row, best device first, where the score compares devices; equals keep their order."""
+        """The slots of the row, best device first if the score compares devices. Equals keep their order."""
         if self._each is None:
             return list(slots)
         among = np.asarray(slots, dtype=np.intp)
@@ -150,7 +150,7 @@ class Placer:
         return [slots[at] for at in np.argsort(-scores, kind="stable")]
 
     def place(self, request: Request) -> tuple[RowGrant, ...] | None:
-        """A placement of every member, each seeing what those before it take; None when there is none.
+        """A placement of every member, which sees what earlier members take; None if there is none.
 
         Leaves the columns unchanged.
         """
@@ -166,7 +166,7 @@ class Placer:
             self.columns.rollback(mark)
 
     def why_not(self, request: Request) -> Misfit:
-        """Why a member fits nowhere once those before it are placed: the misfit of the nearest node."""
+        """The reason why a member fits nowhere after the members before it: the misfit of the nearest node."""
         mark = self.columns.mark()
         try:
             if request.gang_size > 1:
@@ -178,7 +178,7 @@ class Placer:
         return nearest_misfit(request, misfits)
 
     def _gang(self, request: Request) -> tuple[RowGrant, ...] | None:
-        """Place one member after the other in the columns, as far as they fit; the caller rolls that back."""
+        """Place the members in the columns one after another, as long as they fit. The caller rolls this back."""
         members: list[RowGrant] = []
         used: list[int] = []
         member = member_of(request)
@@ -231,7 +231,7 @@ class Placer:
             self._rank(ranking, some)
 
     def _rank(self, ranking: _Ranking, rows: Rows) -> None:
-        """Note the scores of these rows, which have none."""
+        """Set the scores of these rows, which have none yet."""
         columns, shape = self.columns, ranking.shape
         request = shape.request
         rows = shape.serving(columns, rows)
@@ -259,8 +259,8 @@ class Placer:
     def _slot_sets(self, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
         """intp[devices, n]: the slots that a member would take of each row, out of `able` (bool[n, slots]).
 
-        The slots with the least free, of equals the lower; where the score compares devices, the best by it. For whole
-        devices on a row with a layout, the best connected set.
+        They are the slots with the least free, among equals the lower; if the score compares devices, the best by
+        score. For whole devices on a row with a layout, they are the best connected set.
         """
         columns = self.columns
         if self._each is None or not request.devices or not len(rows):
@@ -296,7 +296,7 @@ class Placer:
         return shape.taking(columns, row, (able[best],))
 
     def _nearest_rows(self, request: Request) -> list[int]:
-        """One row of each kind: the one with the most slots that can serve now, of equals the earliest."""
+        """One row of each kind: the row with the most slots that can serve now, among equals the earliest."""
         columns, size = self.columns, len(self.columns)
         shape, nearness = self._ranking(request).shape, np.arange(size - 1, -1, -1, dtype=np.intp)
         rows = shape.serving(columns, np.arange(size, dtype=np.intp))
@@ -328,7 +328,7 @@ class Placer:
 
 
 def _firsts(at: Rows, which: Rows) -> tuple[Rows, Rows]:
-    """Those of the pairs whose `at` is not that of the pair before."""
+    """The pairs whose `at` differs from that of the pair before."""
     if len(at) < 2:
         return at, which
     first = np.empty(len(at), dtype=np.bool_)
@@ -338,12 +338,12 @@ def _firsts(at: Rows, which: Rows) -> tuple[Rows, Rows]:
 
 
 def _last_of_best(scores: NDArray[Any]) -> Any:
-    """The index of the last of the largest values along the last axis; splittable shares go there."""
+    """The index of the last of the largest values along the last axis. Splittable shares use it."""
     return scores.shape[-1] - 1 - scores[..., ::-1].argmax(axis=-1)
 
 
 def least_free(columns: Columns, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
-    """intp[devices, n]: the slots of each row with the least free, out of `able`; of equals the lower."""
+    """intp[devices, n]: the slots of each row with the least free, out of `able`; among equals, the lower."""
     devices = request.devices
     if not devices or not len(rows):
         return np.zeros((devices, len(rows)), dtype=np.intp)

@@ -1,6 +1,6 @@
 """Scores: how good it is to place one member of a request on given slots, computed from the columns; higher is better.
 
-A policy ranks nodes by a weighted sum of scores. Each score takes all options at once, as arrays.
+A policy ranks nodes by a weighted sum of scores. Each score handles all options at once, as arrays.
 """
 
 from abc import ABC, abstractmethod
@@ -19,9 +19,9 @@ Floats = NDArray[np.float64]
 
 
 class Granularity(IntEnum):
-    """What a score can tell apart: only nodes, also the shares free on devices, or each device.
+    """The differences that a score can see: between nodes, between the shares free on devices, or between devices.
 
-    Between slots that a score cannot tell apart, the one with the least free is taken, then the lowest.
+    Among slots that a score cannot tell apart, the placement takes the one with the least free, then the lowest.
     """
 
     NODES = 0
@@ -41,16 +41,16 @@ class PlacementOptions(NamedTuple):
 
 
 class Score(Protocol):
-    """A score. `version` grows when earlier results no longer hold although the rows have not changed."""
+    """A score. `version` grows if earlier results no longer hold although the rows have not changed."""
 
     @property
     def granularity(self) -> Granularity:
-        """What it can tell apart."""
+        """The differences that the score can see."""
         ...
 
     @property
     def version(self) -> int:
-        """Grows when every row has to be scored anew."""
+        """A number that grows when every row must be scored anew."""
         ...
 
     def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
@@ -59,11 +59,11 @@ class Score(Protocol):
 
 
 DeviceScorer = Callable[[Columns, Rows, Rows], Floats]
-"""float64[n]: how good the device in slot `slots[i]` of row `rows[i]` is, whatever the request."""
+"""float64[n]: how good the device in slot `slots[i]` of row `rows[i]` is, independent of the request."""
 
 
 class DeviceScore(ABC):
-    """A score of single devices; for a set of devices it is their mean."""
+    """A score of single devices. The score of a set of devices is their mean."""
 
     __slots__ = ()
 
@@ -113,7 +113,7 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """The part of the node's GPU capacity that would be allocated: full nodes first, so that empty ones stay empty."""
+    """The fraction of the node's GPU capacity that would be allocated: full nodes come first, empty ones stay empty."""
 
     sign: float = 1.0
     granularity: Granularity = Granularity.NODES
@@ -127,7 +127,7 @@ class Pack:
 
 
 def spread() -> Pack:
-    """The opposite of packing: emptier nodes first, so that jobs share nodes with as few others as possible."""
+    """The opposite of packing: emptier nodes first. Jobs then share nodes with as few others as possible."""
     return Pack(sign=-1.0)
 
 
@@ -136,7 +136,7 @@ class BestFit:
     """Best fit: least CPU and GPU left on the node, both weighted equally, relative to the largest node.
 
     int(100 x (1 - 0.5 x CPU left / largest CPU - 0.5 x GPU left / most GPU)), as in the simulator of Weng et al.
-    ("Beware of Fragmentation", USENIX ATC'23). Rounding makes near equals equal, so that earlier nodes fill first.
+    ("Beware of Fragmentation", USENIX ATC'23). Rounding makes near equals equal: earlier nodes then fill first.
     """
 
     largest_cpu_milli: int
@@ -179,9 +179,9 @@ class RoundRobin(DeviceScore):
         self.version += 1
 
     def handed_out(self, columns: Columns, row: int, slots: Collection[int]) -> None:
-        """Note that these slots of the row were allocated last.
+        """Record that these slots of the row were allocated last.
 
-        The next slot is the one after them, cyclically: after the slot that is followed by the most other slots.
+        The next slot follows them, cyclically: it comes after the slot that is followed by the most other slots.
         """
         count, given = len(columns.uuids[row]), sorted(slots)
         stretches = [(after - slot) % count for slot, after in zip(given, (*given[1:], given[0]), strict=True)]
@@ -220,7 +220,7 @@ class Readings:
         self.utilization_pct = np.full(shape, UNREAD_PCT)
 
     def observe(self, row: int, slot: int, availability: float, utilization_pct: int | None) -> None:
-        """Set the values of a slot; `availability` is that of `corral.core.model.devices.device.availability_score`."""
+        """Set the values of a slot. `availability` comes from `corral.core.model.devices.device.availability_score`."""
         self.availability[slot, row] = availability
         self.utilization_pct[slot, row] = UNREAD_PCT if utilization_pct is None else float(utilization_pct)
         self.columns.changed_rows.add(row)
@@ -232,7 +232,7 @@ UNREAD_PCT = 102.0
 
 @dataclass(frozen=True, slots=True)
 class Availability(DeviceScore):
-    """The mean availability score of the devices that would be taken: free memory and idle time, as the site weighs."""
+    """The mean availability score of the devices: free memory and idle time, with the weight that the site sets."""
 
     readings: Readings
     version: int = 0
@@ -244,10 +244,10 @@ class Availability(DeviceScore):
 
 @dataclass(frozen=True, slots=True)
 class LeastLoaded(DeviceScore):
-    """The least utilised devices: minus their mean utilisation, as a fraction.
+    """A score that prefers the least utilised devices: minus their mean utilisation, as a fraction.
 
-    Of equals those with the least allocated, which counts less than one percent: a job that has just started does not
-    show in the samples yet.
+    Among equals, it prefers those with the least allocated: a job that has just started does not show in the samples
+    yet. This part counts less than one percent.
     """
 
     readings: Readings
@@ -260,7 +260,7 @@ class LeastLoaded(DeviceScore):
 
 
 def weighted(parts: Sequence[tuple[float, Score]]) -> Score:
-    """The weighted sum of the scores; a single one of weight 1 is returned as it is. Raises ValueError below zero."""
+    """The weighted sum of the scores; a single score of weight 1 is returned itself. Raises ValueError below zero."""
     if any(weight < 0 for weight, _ in parts):
         raise ValueError("a score's weight is at least 0")
     if len(parts) == 1 and parts[0][0] == 1.0:
@@ -269,7 +269,7 @@ def weighted(parts: Sequence[tuple[float, Score]]) -> Score:
 
 
 def each_of(score: Score) -> DeviceScorer | None:
-    """The part of a score that differs between the devices of a node; None where there is none."""
+    """The part of a score that differs between the devices of a node; None if there is none."""
     if score.granularity < Granularity.SLOTS:
         return None
     assert isinstance(score, DeviceScore | Weighted), "a score of granularity SLOTS scores single devices"

@@ -1,7 +1,7 @@
-"""Which devices of a node are well connected: by NVLink, then by one PCIe switch, then within one NUMA node.
+"""Finds well connected devices of a node: by NVLink, then by one PCIe switch, then within one NUMA node.
 
-What counts is the *set* of devices that a job gets: four GPUs of one NVLink group are better than two pairs.
-Of equally well connected sets, the one that has the fewest fast links to devices that stay free.
+The *set* of devices that a job gets counts: four GPUs of one NVLink group are better than two pairs.
+Among equally well connected sets, the best has the fewest fast links to devices that stay free.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from corral.core.scheduling.placing.scores import Floats, Granularity, Placement
 from corral.core.scheduling.state.columns import Columns
 
 _NVLINK, _PCIE, _NUMA = 1 << 20, 1 << 10, 1
-"""How close two devices are. One closer pair outweighs all pairs of the next kind, for up to 45 devices a node."""
+"""The closeness of two devices. One closer pair outweighs all pairs of the next kind, up to 45 devices a node."""
 
 SETS_TRIED = 5_000
-"""With more possible sets than this, a set is built greedily, device by device, instead of trying all."""
+"""If there are more possible sets than this, a set is built greedily, device by device, instead of trying all."""
 
 Layout = tuple[tuple[int, ...], ...]
-"""How close each two devices of a node are, by slot; 0 on the diagonal and where no connection is known."""
+"""The closeness of every two devices of a node, by slot; 0 on the diagonal and for unknown connections."""
 
 
 def layout(node: Node) -> Layout | None:
-    """The layout of a node; None when all its devices are equally close, so that no set is better than another."""
+    """The layout of a node; None if all its devices are equally close: then no set is better than another."""
     links = [{link.peer_uuid: link.kind for link in device.links} for device in node.devices]
     closeness = tuple(
         tuple(_closeness(a, b, links[i], links[j]) if i != j else 0 for j, b in enumerate(node.devices))
@@ -47,16 +47,16 @@ def _closeness(a: Device, b: Device, from_a: dict[str, str], from_b: dict[str, s
 
 
 def set_score(layout: Layout, slots: Sequence[int]) -> float:
-    """How close the slots are, from 0 (no fast link) to 1 (NVLink between every two); 1 for a single slot."""
+    """The closeness of the slots, from 0 (no fast link) to 1 (NVLink between every two); 1 for a single slot."""
     pairs = len(slots) * (len(slots) - 1) // 2
     return _within(layout, slots) / (pairs * _NVLINK) if pairs else 1.0
 
 
 @lru_cache(maxsize=16_384)
 def best_set(layout: Layout, able: tuple[int, ...], devices: int) -> tuple[int, ...]:
-    """The best set of `devices` slots out of `able`, in slot order; of equal sets the one with the lowest slots.
+    """The best set of `devices` slots out of `able`, in slot order; among equal sets, the one with the lowest slots.
 
-    `able` must have at least so many.
+    `able` must have at least `devices` slots.
     """
     if comb(len(able), devices) > SETS_TRIED:
         return _grown(layout, able, devices)
@@ -64,12 +64,12 @@ def best_set(layout: Layout, able: tuple[int, ...], devices: int) -> tuple[int, 
 
 
 def least_cut(layout: Layout, among: Sequence[int], able: Sequence[int]) -> int:
-    """The slot out of `among` with the fewest fast links to the other able slots; the first of equals."""
+    """The slot out of `among` with the fewest fast links to the other able slots; among equals, the first."""
     return min(among, key=lambda slot: _cut(layout, (slot,), able))
 
 
 def _grown(layout: Layout, able: tuple[int, ...], devices: int) -> tuple[int, ...]:
-    """The best of the sets built from each slot by adding the closest slot until they are large enough."""
+    """The best of the sets that grow from each slot by adding the closest slot until they are large enough."""
     best: tuple[int, ...] = ()
     for start in able:
         chosen = [start]
@@ -91,7 +91,7 @@ def _cut(layout: Layout, chosen: Sequence[int], able: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """The score of how close the devices that would be taken are; 1 where the node has no layout."""
+    """The score of the closeness of the devices that would be taken; 1 if the node has no layout."""
 
     granularity: Granularity = Granularity.NODES
     version: int = 0

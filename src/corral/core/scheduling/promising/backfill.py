@@ -1,4 +1,4 @@
-"""The promise to a job that does not fit now: where and when it will start at the latest."""
+"""Finds the promise to a job that does not fit now: where and when it will start at the latest."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,19 +16,19 @@ from corral.core.scheduling.state.draft import Draft, PlacementRequest
 from corral.core.scheduling.state.timeline import Timeline, changed
 
 NODES_LOOKED_AT = 256
-"""The most nodes on which a promise is looked for, those with most of what is asked for first."""
+"""The most nodes that a search for a promise considers: those with most of the requested amounts."""
 
 MOMENT_S = 1.0
-"""Start times that differ by less count as the same promise."""
+"""Start times that differ by less than this count as the same promise."""
 
 TIMES_LOOKED_AT = 256
-"""The most times at which devices become free that are tried for a gang."""
+"""The most times at which devices become free that the search for a gang tries."""
 
 
 def promise(
     draft: Draft, timeline: Timeline, job_id: str, wanted: PlacementRequest, duration_s: float, *, before: float = inf
 ) -> Promise | None:
-    """The earliest start that the request can be promised; None if there is none before `before`, or none is known."""
+    """The earliest start that can be promised to the request; None if none is known, or none is before `before`."""
     names = _candidates(draft, wanted)
     if wanted.request.gang_size == 1:
         found = _earliest_member(draft, timeline, wanted, duration_s, names, before=before)
@@ -44,7 +44,7 @@ def promise(
 
 
 def certainty(view: View, promise: Promise, now: float) -> Certainty:
-    """Whether a promised start is certain: only if all that it waits for ends by a time limit, or is stopping.
+    """Whether a promised start is certain: only if all jobs it waits for end by a time limit, or are stopping.
 
     A job without a time limit, or one that is expected to end before its limit, may run longer than estimated.
     """
@@ -77,9 +77,9 @@ def still_there(
 
 
 def promises_changed(before: Mapping[str, Promise], promises: Sequence[Promise]) -> bool:
-    """Whether these promises differ from those before by more than MOMENT_S, so that the view should be told.
+    """Whether these promises differ from `before`, or start earlier by more than MOMENT_S: the view must then change.
 
-    A promise that is late moves with the clock. To record that each time would make the server plan without end.
+    A late promise moves with the clock and does not count. Recording each move would make the server plan without end.
     """
     if [one.job_id for one in promises] != list(before):
         return True
@@ -87,9 +87,10 @@ def promises_changed(before: Mapping[str, Promise], promises: Sequence[Promise])
 
 
 def _candidates(draft: Draft, wanted: PlacementRequest) -> list[str]:
-    """Nodes on which the request could ever fit; where there are too many, those with most of what it asks for.
+    """The nodes on which the request could ever fit; if there are too many, those with most of what it asks for.
 
-    Nodes that what runs there rules out are left out: a timeline knows what is released, not by which job.
+    Nodes that are excluded because of the jobs that run there are left out. A timeline knows what is released, but not
+    by which job.
     """
     ignoring_promises = wanted.ignoring_promises()
     answers = [(name, draft.fit(name, ignoring_promises)) for name in draft.capacity.names]
@@ -125,7 +126,7 @@ def _earliest_member(
 
 
 def _tester(draft: Draft, wanted: PlacementRequest, name: str) -> Callable[[NodeState], bool]:
-    """A test whether a member fits on the node in a given state; fast for a series of similar states."""
+    """A test whether a member fits on the node in a given state. It is fast for a series of similar states."""
     request = wanted.request
     cpu_milli, memory_mib, disk_mib = request.cpu_milli, request.host_memory_mib, request.disk_mib
     enough: tuple[Slot, ...] | None = None
@@ -149,7 +150,7 @@ def _tester(draft: Draft, wanted: PlacementRequest, name: str) -> Callable[[Node
 
 
 def _able(draft: Draft, wanted: PlacementRequest, name: str, state: NodeState) -> Fit | None:
-    """The slots that can serve one member on a node with this state open; None when there are too few."""
+    """The slots that can serve one member on a node, if `state` is open to it; None if there are too few."""
     named = draft.capacity.named(name, wanted.request.device_uuids)
     answer = draft.memo(wanted.request, state, named)
     if isinstance(answer, Misfit):

@@ -1,4 +1,4 @@
-"""The promises of one cycle: those of earlier cycles that still hold, and those that it makes."""
+"""The promises of one cycle: promises of earlier cycles that still hold, and new ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,13 +18,13 @@ from corral.core.scheduling.turn import Turn
 
 @dataclass(slots=True)
 class Promises:
-    """What is kept free for waiting jobs.
+    """The capacity that is kept free for waiting jobs.
 
     Attributes:
-        ends_soon: whether a running job is expected to end at about this moment.
-        made: those that this cycle made, in order; `evicted_for` are those of them for which jobs are evicted.
-        renewed: jobs with a promise of an earlier cycle whose turn has not come.
-        first_blocked: the first job of each queue that waits for room, by queue.
+        ends_soon: returns whether a running job is expected to end at about this moment.
+        made: the promises that this cycle made, in order; `evicted_for` are those for which jobs are evicted.
+        renewed: the ids of jobs with a promise of an earlier cycle whose turn has not come.
+        first_blocked: for each queue, its first job that waits for room.
     """
 
     draft: Draft
@@ -42,7 +42,7 @@ class Promises:
     def renew(self, promises: Mapping[str, Promise], run_s: Callable[[Job], float]) -> None:
         """Keep the promises of earlier cycles, as long as their nodes and devices exist.
 
-        The needs of promises that are due count to their quotas too: otherwise an evicted job could take them again.
+        A promise that is due counts against its quotas. Otherwise an evicted job could take the quota again.
         """
         now = self.timeline.now
         for job_id, promised in sorted(promises.items()):
@@ -57,20 +57,20 @@ class Promises:
                     self._due[job_id] = promised.placement
 
     def hold(self, promised: Promise, duration_s: float) -> None:
-        """Keep free what is promised."""
+        """Keep the promised capacity free."""
         self._held[promised.job_id] = (promised, duration_s)
         for member in promised.placement.members:
             self.timeline.promise(member, promised.start_at, promised.start_at + duration_s)
 
     def release_due(self, job_id: str) -> bool:
-        """Whether the job's promise is due. If so, the quota that was counted for it is free for it to use."""
+        """Whether the job's promise is due. If it is, the quota counted for the promise is released to the job."""
         placement = self._due.pop(job_id, None)
         if placement is not None:
             self.admission.started(self.jobs[job_id], placement, -1)
         return placement is not None
 
     def withdraw(self, job_id: str) -> Promise | None:
-        """Withdraw the job's promise while it is looked at, as it may now start sooner; returns the promise."""
+        """Withdraw and return the job's promise for the time of its turn: the job may now start sooner."""
         self.release_due(job_id)
         self.renewed.discard(job_id)
         promised, duration_s = self._held.pop(job_id, (None, 0.0))
@@ -80,9 +80,9 @@ class Promises:
         return promised
 
     def withdraw_less_urgent(self, job: Job) -> bool:
-        """Withdraw the promises of earlier cycles to less urgent jobs than this one; returns whether there were any.
+        """Withdraw the promises of earlier cycles to less urgent jobs. Return whether there were any.
 
-        They are promised another start when their turn comes.
+        These jobs are promised another start when their turn comes.
         """
         made = {promised.job_id for promised in self.made}
         less_urgent = [
@@ -93,27 +93,27 @@ class Promises:
         return bool(less_urgent)
 
     def is_due(self, wanted: PlacementRequest, promised: Promise) -> bool:
-        """Whether the promised start is now, and its devices are free."""
+        """Whether the promised start is now and its devices are free."""
         return promised.start_at <= self.timeline.now and still_there(
             self.draft, wanted, promised.placement, self.draft.free
         )
 
     def ahead_of(self, queue: str) -> str | None:
-        """The job for which free devices are kept, as the jobs of this queue are told; None if there is none."""
+        """The job for which free devices are kept, as named to the jobs of this queue; None if there is none."""
         first = (self.first_blocked.get(queue), *self.first_blocked.values(), *self._held)
         return next((ahead for ahead in first if ahead is not None), None)
 
     def after_evictions(self, turn: Turn, placement: Placement) -> None:
-        """Promise the job the place that evictions make, and count it to its quotas, so that no other job gets it."""
+        """Promise the job the place that evictions free, and count it in its quotas, to keep other jobs out."""
         promised = Promise(turn.job.id, placement, self.timeline.now)
         self._make(promised, turn.run_s)
         self.evicted_for.append(promised)
         self.admission.started(turn.job, placement)
 
     def protect(self, turn: Turn, wanted: PlacementRequest, misfit: Misfit, earlier: Promise | None) -> Promise | None:
-        """Keep the jobs behind this one from delaying it, as the backfill of its queue says; returns its promise.
+        """Keep the jobs behind this one from delaying it, by the backfill of its queue. Return its promise, if any.
 
-        It is promised the earliest start, or all that it could use is set aside for it.
+        The job is promised the earliest start, or all that it could use is set aside for it.
         """
         backfill = turn.policy.backfill
         if backfill is Backfill.CONSERVATIVE or (backfill is Backfill.EASY and turn.first):
@@ -129,10 +129,10 @@ class Promises:
         self.made.append(promised)
 
     def _promise(self, turn: Turn, wanted: PlacementRequest, misfit: Misfit, earlier: Promise | None) -> Promise | None:
-        """Promise the earliest start, or set aside the best node where the start cannot be predicted.
+        """Promise the earliest start, or set aside the best node if the start cannot be predicted.
 
-        An earlier promise is kept if it is still possible and nothing sooner is found: the search is greedy for each
-        member of a gang, and may miss it.
+        An earlier promise is kept if it is still possible and the search finds no earlier start. The search is greedy
+        for each member of a gang, and may miss the earlier promise.
         """
         promised = promise(self.draft, self.timeline, turn.job.id, wanted, turn.run_s)
         if earlier is not None and (promised is None or promised.start_at > earlier.start_at):
@@ -148,8 +148,8 @@ class Promises:
     def _hold_imminent(self, turn: Turn, wanted: PlacementRequest) -> None:
         """Keep free for the job what becomes free within SAME_MOMENT_S, if running jobs are expected to end now.
 
-        Jobs that are planned to end together in fact end one after another. A job that is looked at in between must not
-        take the devices that were meant for a job ahead of it.
+        Jobs that are planned to end together in fact end one after another. In between, a later job must not take the
+        devices that are meant for a job ahead of it.
         """
         if not self.ends_soon():
             return

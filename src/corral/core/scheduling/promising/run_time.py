@@ -1,4 +1,4 @@
-"""How long a job is expected to run: by its time limit, and by earlier runs of its user's jobs of that name."""
+"""Estimates how long a job runs: by its time limit, and by earlier runs of its user's jobs of the same name."""
 
 from collections.abc import Mapping
 from math import inf
@@ -13,7 +13,7 @@ Durations = Mapping[tuple[str, str], tuple[float, ...]]
 def run_estimate_s(job: Job, durations: Durations) -> float | None:
     """The expected run time in seconds: the longest recent run of that name, at most the time limit; None: unknown.
 
-    The longest, because a job that runs longer than estimated may delay a job ahead of it.
+    It is the longest run, because a job that runs longer than estimated may delay a job ahead of it.
     """
     limit = job.spec.time_limit_s
     runs = durations.get((job.spec.user, job.spec.name)) if job.spec.name else None
@@ -24,10 +24,10 @@ def run_estimate_s(job: Job, durations: Durations) -> float | None:
 
 
 def expected_end(job: Job, allocation: Allocation, now: float, durations: Durations) -> float:
-    """When the job is expected to release its devices, in Unix seconds; infinity where that is not known.
+    """The time at which the job is expected to release its devices, in Unix seconds; infinity if it is not known.
 
-    A stopping job releases them now, or at the end of the time it has to save its work. A job that has run longer than
-    its estimate is expected to run twice as long, then twice that, but never beyond its time limit.
+    A stopping job releases them now, or at the end of the time that it has to save its work. If a job has run longer
+    than its estimate, the estimate doubles until it is long enough, but never exceeds the time limit.
     """
     if job.phase is Phase.STOPPING:
         eviction = job.evicted

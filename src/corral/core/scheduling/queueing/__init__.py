@@ -1,5 +1,6 @@
-"""Who is next: which jobs may start at all, and in which order a cycle looks at them.
+"""Decides which jobs may start at all, and in which order a cycle looks at them.
 
-Start with `waiting`, the queues of jobs. `order` ranks jobs in a queue, `fair_share` is what some orders rank by,
-`admission` checks limits and quotas, and `pools` tells which devices a job may use.
+`waiting` has the queues of jobs, and `order` ranks jobs in a queue. Some orders rank by `fair_share`. `admission`
+checks limits and quotas, and `pools` says which devices a job may use.
+Start with `waiting`.
 """

@@ -1,4 +1,4 @@
-"""Whether a job may start at all now, whatever devices are free: holds, dependencies, backoff, limits and quotas."""
+"""Decides whether a job may start at all, whatever is free: holds, dependencies, backoff, limits and quotas."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -29,13 +29,13 @@ from corral.core.scheduling.queueing.demand import Demands
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Why a job may not start yet.
+    """The reason why a job may not start yet.
 
     Attributes:
-        until: when this ends by itself, in Unix seconds.
-        scope: whose quota is exceeded, where several jobs share it.
-        counted: whose running jobs count against it, where the end of some of them would lift it.
-        excess: by how much the quota would be exceeded; this much has to be released first.
+        until: the time at which the barrier ends by itself, in Unix seconds.
+        scope: the scope whose quota is exceeded, if several jobs share it.
+        counted: the scope whose running jobs count against the quota, if the end of some would lift the barrier.
+        excess: the amount by which the quota would be exceeded; jobs must release it first.
         behind: the job for which the rest of the quota is set aside.
     """
 
@@ -49,9 +49,9 @@ class Barrier:
 
 
 def ineligible(job: Job, now: float) -> Barrier | None:
-    """Why the job is not in its queue yet: a hold, a dependency, a begin time, or the backoff after a failed launch.
+    """The barrier that keeps a job out of its queue: a hold, a dependency, a begin time, or a backoff after failure.
 
-    None when it is eligible to be scheduled.
+    None if the job is eligible to be scheduled.
     """
     if job.held:
         return Barrier(WaitReason.HELD, "it is on hold")
@@ -67,7 +67,7 @@ def ineligible(job: Job, now: float) -> Barrier | None:
 class KeptQuotas(dict[Scope, tuple[str, float, bool]]):
     """Shared quotas that are set aside, each for the first job that exceeds it: small jobs would starve it otherwise.
 
-    By scope: the job, when enough will be released for it (Unix seconds), and whether others may pass it.
+    By scope: the job, the time at which enough will be released for it (Unix seconds), and whether others may pass it.
     """
 
     def keep(
@@ -75,8 +75,9 @@ class KeptQuotas(dict[Scope, tuple[str, float, bool]]):
     ) -> None:
         """Set the quota aside, if it is shared and not set aside yet.
 
-        `ends` are the expected ends of the running jobs, each with what it then releases. Jobs that end before enough
-        is released may still start; if that time is not known, only those that pass, while the job `may_be_passed`.
+        `ends` are the expected ends of the running jobs, each with the use that it releases. Jobs that end before
+        enough is released may still start. If that time is unknown, only jobs that may pass start, and only while the
+        job `may_be_passed`.
         """
         if barrier.scope is not None and barrier.scope not in self:
             missing, at = barrier.excess, now
@@ -87,7 +88,7 @@ class KeptQuotas(dict[Scope, tuple[str, float, bool]]):
             self[barrier.scope] = (job.id, at, False) if at < inf else (job.id, now, may_be_passed)
 
     def barrier(self, scopes: Iterable[Scope], until: float, *, passes: bool) -> Barrier | None:
-        """The quota of these scopes that is set aside for another job than one that runs `until` then; None if none."""
+        """The barrier of a job that would run `until` then, if a quota of these scopes is set aside; None if not."""
         for scope in scopes:
             ahead, at, passed = self.get(scope, ("", inf, False))
             if until > at and not (passed and passes):
@@ -100,9 +101,9 @@ UsedSeconds = Callable[[Scope, float], float]
 
 
 class Admission:
-    """Checks limits and quotas against what is counted, including the jobs started in this cycle.
+    """Checks limits and quotas against the current use, including the jobs started in this cycle.
 
-    `demands` say what a job counts as; `kept` are the quotas that are set aside in this cycle.
+    `demands` gives the use of a job. `kept` are the quotas that are set aside in this cycle.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Admission:
         self.kept = KeptQuotas()
 
     def without(self, allocations: Iterable[tuple[Job, Placement]]) -> "Admission":
-        """A copy in which these jobs do not count, to see what would then be allowed."""
+        """A copy in which these jobs do not count: it shows what would then be allowed."""
         copy = Admission(self._use, self.demands, self.limits, self._projects, self._used_s)
         copy._since.used.update(self._since.used)
         for job, placement in allocations:
@@ -125,18 +126,18 @@ class Admission:
         return copy
 
     def started(self, job: Job, placement: Placement, sign: int = 1) -> None:
-        """Count a job that starts in this cycle; with `sign` -1, take that back."""
+        """Count a job that starts in this cycle. With `sign` -1, undo the count."""
         self._since.count(job, self.demands.of(job, placement), sign)
 
     def used(self, scope: Scope) -> Used:
-        """What is counted in the scope's name, the starts of this cycle included."""
+        """The use that counts against the scope, including the starts of this cycle."""
         before, since = self._use.used.get(scope, NOTHING), self._since.used.get(scope)
         return before if since is None else before.plus(since)
 
     def barrier(self, job: Job, until: float = inf, *, due: bool = False) -> Barrier | None:
-        """The limit or quota that the job would exceed, with the numbers; None when it may start and run `until` then.
+        """The limit or quota that the job would exceed, with numbers; None if it may start now and run `until` then.
 
-        A job whose promise is `due` may use what is set aside for others.
+        A job whose promise is `due` may use quotas that are set aside for other jobs.
         """
         if self.kept and job.spec.request.devices and not due:
             passes = self.limits.may_pass(job.spec.time_limit_s)
@@ -153,11 +154,11 @@ class Admission:
         return self._exceeded(job, self.demands.least(job))
 
     def exceeded(self, job: Job, placement: Placement) -> Barrier | None:
-        """The quota that the job would exceed with this placement; None when it may start there."""
+        """The quota that the job would exceed with this placement; None if it may start there."""
         return self._exceeded(job, self.demands.of(job, placement))
 
     def exceeded_only_there(self, job: Job, placement: Placement) -> Barrier | None:
-        """As `exceeded`, for a job that passed `barrier`: that has checked the least that the job can count as."""
+        """Like `exceeded`, for a job that passed `barrier`, which has already checked the minimum use of the job."""
         return None if self.demands.of(job, placement) == self.demands.least(job) else self.exceeded(job, placement)
 
     def _exceeded(self, job: Job, more: Used) -> Barrier | None:
@@ -170,9 +171,9 @@ class Admission:
         return None
 
     def shortfall(self, job: Job) -> dict[Scope, Used] | None:
-        """How much must be released by jobs of each scope before no limit keeps the job from starting.
+        """The amount, by scope, that running jobs must release before no limit blocks the job.
 
-        None where that would not help: GPU-hours are used up, or its array is to run no more elements.
+        None if no release helps: its GPU-hours are used up, or the limit of its array is reached.
         """
         more = self.demands.least(job)
         found: dict[Scope, Used] = {}
@@ -186,18 +187,18 @@ class Admission:
             if more.devices and self._hours_used(scope, quota) is not None:
                 return None
             running, devices, milli, mib = excess(self.used(scope).plus(more), quota, lent_milli)
-            # What the job takes none of is no limit for it, even where it is exceeded.
+            # A limit on an amount that the job does not use does not block it, even if it is exceeded.
             missing = Used(running, devices * bool(more.devices), milli * bool(more.milli), mib * bool(more.memory_mib))
             if missing != NOTHING:
                 found[scope] = missing
         return found
 
     def scopes_of(self, job: Job) -> tuple[Scope, ...]:
-        """Everybody whose use the job counts to."""
+        """Every scope in which the use of the job counts."""
         return tuple(scopes_of(job, self._use.queues))
 
     def limited(self, job: Job) -> bool:
-        """Whether any limit or quota applies to the job, whether or not it is exceeded now."""
+        """Whether any limit or quota applies to the job, even if it is not exceeded now."""
         if job.array_limit is not None or self.limits.max_running_jobs is not None:
             return True
         return any(quota != UNLIMITED for _, quota, _ in self._quotas(job))
@@ -224,7 +225,7 @@ class Admission:
         return replace(request, min_memory_mib=max(request.min_memory_mib or 0, least_mib))
 
     def loan_milli(self, job: Job, placement: Placement) -> int:
-        """How far above its own quota the job's queue is once the job has started there, in milli-GPU."""
+        """The milli-GPU by which the job's queue will exceed its own quota once the job has started there."""
         queue = self._use.queues.get(job.spec.queue)
         if queue is None or queue.quota.share_milli is None:
             return 0
@@ -232,7 +233,7 @@ class Admission:
         return max(0, used - queue.quota.share_milli)
 
     def left_milli(self, *, user: str, project: str, queue: str) -> int | None:
-        """How many milli-GPU one more job of this user, project and queue may have, in whole quanta; None: no limit."""
+        """The milli-GPU that one more job of this user, project and queue may have, in whole quanta; None: no limit."""
         device_mib = self.demands.device_mib()
         rooms = [
             0
@@ -243,7 +244,7 @@ class Admission:
         return min((room for room in rooms if room is not None), default=None)
 
     def _quotas(self, job: Job) -> Iterator[tuple[Scope, Quota, int]]:
-        """Every quota that applies to the job, and how many milli-GPU may be borrowed above it now."""
+        """Every quota that applies to the job, each with the milli-GPU that may be borrowed above it now."""
         return self._quotas_of(job.spec.user, job.spec.project, job.spec.queue)
 
     def _quotas_of(self, user: str, project: str, queue: str) -> Iterator[tuple[Scope, Quota, int]]:
@@ -278,7 +279,7 @@ class Admission:
         return None
 
     def _hours_used(self, scope: Scope, quota: Quota) -> float | None:
-        """The GPU-hours that were used, where they are all that the quota allows; else None."""
+        """The GPU-hours used, if they reach or exceed the quota; else None."""
         if quota.gpu_hours is None or quota.period_s is None:
             return None
         used_h = self._used_s(scope, quota.period_s) / HOUR_S
@@ -290,7 +291,7 @@ def _over(who: str, used: str, more: str, most: str) -> str:
 
 
 def weighted_usage(admission: Admission, queues: Mapping[str, Queue]) -> Callable[[str], float]:
-    """GPUs per weight that a queue uses now; the queue with the lowest number goes first."""
+    """A function that returns the GPUs per weight in use by a queue. The queue with the lowest number goes first."""
 
     def holding(name: str) -> float:
         queue = queues.get(name)

@@ -1,4 +1,4 @@
-"""What jobs count as, in quotas and fair shares: once placed what they are granted, before that the least possible."""
+"""The use of jobs in quotas and fair shares: once placed, the amounts granted; before that, the possible minimum."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ REQUESTS_REMEMBERED = 4096
 
 
 def least_use(request: Request, devices: Iterable[Device]) -> Used:
-    """The least that the request can count as on any device that could serve it, all members together."""
+    """The minimum use of the request on any device that could serve it, summed over all members."""
     if not request.devices:
         return Used()
     named = request.device_uuids
@@ -30,12 +30,12 @@ def least_use(request: Request, devices: Iterable[Device]) -> Used:
 
 
 def _least_devices(request: Request) -> int:
-    """The devices of one member; for a share that may be split, the fewest it can take."""
+    """The devices of one member. For a share that may be split, the fewest devices that it can take."""
     return request.devices if request.split_milli is None else -(-request.split_milli // MILLI_PER_DEVICE)
 
 
 def _least_milli(request: Request, slot: Slot) -> int:
-    """The least milli-GPU that one member counts as on such devices; how a split share is divided is not known yet."""
+    """The minimum milli-GPU that one member uses on such a device; the division of a split share is not known yet."""
     split_milli = request.split_milli
     by_name = request.memory_mib is not None or request.memory_percent is not None
     each_milli = counted_milli(
@@ -49,14 +49,14 @@ def _least_milli(request: Request, slot: Slot) -> int:
 
 
 def _least_mib(request: Request, slot: Slot) -> int:
-    """The MiB that one member is granted on such devices; all of the memory of a device that it has whole."""
+    """The MiB that one member is granted on such devices, which is all memory of a device that it has whole."""
     if request.split_milli is not None and request.memory_mib is None and request.memory_percent is None:
         return (slot.memory_mib or 0) * request.split_milli // MILLI_PER_DEVICE
     return _least_devices(request) * (grant_memory_mib(request, slot) or slot.memory_mib or 0)
 
 
 class Demands:
-    """What jobs count as on the devices of a capacity. It is given the same deltas as the capacity."""
+    """The use of jobs on the devices of a capacity. It receives the same deltas as the capacity."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -72,7 +72,7 @@ class Demands:
             self._last = None
 
     def least(self, job: Job) -> Used:
-        """The least that the job will count as once it runs."""
+        """The minimum use of the job once it runs."""
         request = job.spec.request
         found = self._least.get(request)
         if found is None:
@@ -82,14 +82,14 @@ class Demands:
         return found if job.spec.kind is JobKind.RUN else found._replace(running=0)
 
     def device_mib(self) -> int:
-        """The least memory that a whole device counts as."""
+        """The minimum memory that a whole device counts as, in MiB."""
         whole = Request()
         return least_use(whole, self._devices_for(whole)).memory_mib
 
     def of(self, job: Job, placement: Placement) -> Used:
-        """What the job counts as with this placement."""
+        """The use of the job with this placement."""
         last = self._last
-        # Each start is looked up three times in a row: when checked, when started, and when recorded.
+        # Each start asks three times in a row: when it is checked, started, and recorded.
         if last is not None and last[0] is job.spec and last[1] is placement:
             return last[2]
         grants = placement.grants
@@ -100,11 +100,11 @@ class Demands:
         return used
 
     def gpus(self, job: Job) -> float:
-        """How many GPUs the job counts as, at least; for a job without GPUs its number of CPUs."""
+        """The GPUs that the job counts as, at least; for a job without GPUs, its number of CPUs."""
         request = job.spec.request
         if not request.devices:
             return asked_gpus(job)
-        # A fast path for whole devices: a cycle may rank ten thousand jobs, and most are of this sort.
+        # A fast path for whole devices: a cycle may rank ten thousand jobs, and most ask for whole devices.
         if request.share_milli == MILLI_PER_DEVICE and request.split_milli is None and request.mig_profile is None:
             return request.gang_size * request.devices
         return self.least(job).milli / MILLI_PER_DEVICE
@@ -118,7 +118,7 @@ class Demands:
         return self._capacity.node(name).devices[slot]
 
     def _devices_for(self, request: Request) -> list[Device]:
-        """The devices that the request names, otherwise one of each kind in the cluster."""
+        """The devices that the request names; if it names none, one device of each kind in the cluster."""
         if request.device_uuids:
             places = (self._capacity.slot(uuid) for uuid in request.device_uuids)
             return [self._device_at(place) for place in places if place is not None]

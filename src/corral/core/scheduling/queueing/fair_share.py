@@ -1,4 +1,4 @@
-"""Fair share: how much each project, and each user in it, has used in relation to its weight."""
+"""Fair share: the use of each project, and of each user in it, in relation to its weight."""
 
 from collections.abc import Mapping
 
@@ -9,14 +9,14 @@ from corral.core.model.view import View
 from corral.core.scheduling.queueing.order import HOUR_S, Rank
 
 HORIZON_S = HOUR_S
-"""Every allocation counts as if it lasted this much longer, so that the first user does not get everything at once."""
+"""Every allocation counts as if it lasted this much longer. Otherwise the first user would get everything at once."""
 
 
 class FairShare:
     """Use in GPU-seconds by project and user: past use decayed to `now`, allocations counted until HORIZON_S from now.
 
-    With one project, equal weights and no decay it orders users by what they have used: those below the average before
-    those above. Nothing is computed before the first `over_use`.
+    With one project, equal weights and no decay, users below the average use come before users above it. Nothing is
+    computed before the first `over_use`.
     """
 
     def __init__(self, view: View, now: float) -> None:
@@ -29,18 +29,18 @@ class FairShare:
         }
 
     def over_use(self, job: Job) -> Rank:
-        """GPU-seconds per weight that the job's project has used, and its user within the project."""
+        """GPU-seconds per weight used by the job's project, and by its user within the project."""
         projects = self._read()
         project, user = job.spec.project, job.spec.user
         had = projects.get(project, 0.0) / self.weight_of_project(project)
         return had, self._of_user.get((project, user), 0.0) / self.weight_of_user(project, user)
 
     def of_projects(self) -> Mapping[str, float]:
-        """GPU-seconds that each project has used, as `over_use` counts them, not yet by weight."""
+        """GPU-seconds used by each project, counted as in `over_use` but not divided by weight."""
         return self._read()
 
     def of_users(self) -> Mapping[tuple[str, str], float]:
-        """The same of each user in a project."""
+        """The same for each user in a project."""
         self._read()
         return self._of_user
 
@@ -49,7 +49,7 @@ class FairShare:
         return self._weight_of_user.get((project, user), 1.0)
 
     def weight_of_project(self, project: str) -> float:
-        """A project's weight, 1 of one that the settings do not have."""
+        """A project's weight; 1 if the settings do not contain the project."""
         known = self._view.projects.get(project)
         return 1.0 if known is None else known.weight
 

@@ -1,7 +1,7 @@
 """A merge of sorted groups of jobs that compares only their heads: groups of a user, users of a project, projects.
 
-A start changes the ranks of all jobs of its user and project, but never the order of jobs of one user among themselves.
-So groups are merged by user, users by project, and projects by queue, and a start costs a few comparisons.
+A start changes the ranks of all jobs of its user and project, but never the order among the jobs of one user. A start
+costs only a few comparisons, because groups are merged by user, users by project, and projects by queue.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ Place = tuple[Rank, str]
 
 
 class HasHead(Protocol):
-    """Anything that has a first job."""
+    """An object that has a first job."""
 
     def head(self) -> Place | None:
-        """The rank and id of the first job, as when it joined its queue; None when there is none left."""
+        """The rank and id of the first job, with the rank it had when it joined its queue; None if no job is left."""
         ...
 
     def cursor(self) -> "GroupCursor":
@@ -27,7 +27,7 @@ class HasHead(Protocol):
 
 
 class GroupCursor:
-    """A position in one group of similar jobs, in their order."""
+    """A position in one sorted group of similar jobs."""
 
     __slots__ = ("_cursor", "_ranked")
 
@@ -36,26 +36,26 @@ class GroupCursor:
         self._cursor = 0
 
     def head(self) -> Place | None:
-        """The first job that has not been looked at, None when all have."""
+        """The first job that has not been looked at; None if all have."""
         return self._ranked[self._cursor] if self._cursor < len(self._ranked) else None
 
     def cursor(self) -> "GroupCursor":
-        """This one."""
+        """This cursor."""
         return self
 
     def advance(self) -> None:
-        """The first job has been looked at."""
+        """Move past the first job, which has been looked at."""
         self._cursor += 1
 
     def close(self) -> None:
-        """No other job of the group needs to be looked at."""
+        """Skip the rest of the group."""
         self._cursor = len(self._ranked)
 
 
 class LazyMerge:
-    """Merged lanes: the head is the best of their heads by `place_now`.
+    """A merge of several parts: the head is the best of their heads by `place_now`.
 
-    Places may only get worse meanwhile. `ranks_change`: those of jobs that stay the heads of their lanes do so, too.
+    A place may only get worse during the merge. `ranks_change` says that this may happen to heads that stay heads.
     """
 
     __slots__ = ("_heap", "_parts", "_place_now", "_ranks_change")
@@ -69,7 +69,7 @@ class LazyMerge:
         heapify(self._heap)
 
     def head(self) -> Place | None:
-        """The rank and id of the best job, as when it joined its queue; None when there is none left."""
+        """The rank and id of the best job, with the rank it had when it joined its queue; None if no job is left."""
         while self._heap:
             place, index = self._heap[0]
             head = self._parts[index].head()

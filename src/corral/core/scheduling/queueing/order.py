@@ -1,8 +1,8 @@
-"""Orders of a queue: each gives a job a rank, and the lowest rank goes first; of equal ranks, the first submitted.
+"""Orders of a queue. An order gives each job a rank. The lowest rank goes first; of equal ranks, the first submitted.
 
-An order is *settled* when the rank of a job never changes while it waits; its jobs are then kept sorted. The ranks of
-other orders are computed anew in each cycle: only for the first job of each group if the order is *alike* within groups
-(similar jobs of one user keep their order among themselves), else for every job.
+An order is *settled* if the rank of a job never changes while it waits; its jobs are kept sorted. The ranks of other
+orders are computed anew in each cycle. If similar jobs of one user never change their order among themselves (`alike`),
+only the first job of each group is ranked anew, else every job.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 
 AGE_LIMIT_S = 8 * DAY_S
-"""Under `corral`, a job that has waited this long goes before all that have not, so that no job starves."""
+"""Under `corral`, a job that has waited this long goes before all jobs that have not. It keeps jobs from starving."""
 
 SHORTEST_S = 10.0
 """Shorter runs count as this long: the threshold of bounded slowdown (Feitelson et al., JSSPP 1997)."""
@@ -38,14 +38,14 @@ def asked_gpus(job: Job) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OrderContext:
-    """What an order may use besides the job itself.
+    """The inputs of an order besides the job itself.
 
     Attributes:
         now: Unix seconds.
-        estimate_s: the expected run time of a job in seconds, None where it is not known.
-        served_s: GPU-seconds that a job has had so far.
-        gpus: how many GPUs a job will count as, at least; for a CPU job its number of CPUs.
-        over_use: GPU-seconds per weight that the job's project has used, then its user within the project.
+        estimate_s: returns the expected run time of a job in seconds; None if it is not known.
+        served_s: returns the GPU-seconds that a job has had so far.
+        gpus: returns the GPUs that a job will count as, at least; for a CPU job its number of CPUs.
+        over_use: returns the GPU-seconds per weight used by the job's project, then by its user within the project.
     """
 
     now: float
@@ -71,12 +71,12 @@ def fcfs(_job: Job, _context: OrderContext) -> Rank:
 
 
 def priority(job: Job, _context: OrderContext) -> Rank:
-    """The lower priority number first; among equals, first come."""
+    """The lowest priority number first; among equals, first come."""
     return (job.spec.priority,)
 
 
 def ageing_priority(step_s: float) -> Callable[[Job, OrderContext], Rank]:
-    """Priority, where each `step_s` of waiting counts as one step of priority. Settled, since all jobs age alike."""
+    """Priority with ageing: `step_s` of waiting counts as one priority step. Settled: all jobs age at the same rate."""
 
     def rank(job: Job, _context: OrderContext) -> Rank:
         return (job.spec.priority * step_s + job.submitted_at,)
@@ -117,8 +117,8 @@ def service_level(served_s: float) -> int:
 def corral(job: Job, context: OrderContext) -> Rank:
     """`slowdown` with ageing: the rank falls to 0 as the wait nears AGE_LIMIT_S; beyond that, first come, first served.
 
-    A job without an estimate is expected to need as much again as it has had, in levels (discretised as in Tiresias,
-    Gu et al., NSDI 2019): the longer a job has run, the longer it is likely to go on.
+    The longer a job has run, the longer it is likely to go on. A job without an estimate is therefore expected to need
+    as much again as it has had. The amounts are in levels (discretised as in Tiresias, Gu et al., NSDI 2019).
     """
     age = (context.now - job.submitted_at) / AGE_LIMIT_S
     if age >= 1:
@@ -157,7 +157,7 @@ class Ranking:
     """An order as one queue uses it. If it raises or returns an invalid rank, first come, first served replaces it.
 
     `urgent_first` ranks by priority first. It is for queues that preempt: otherwise an evicted job could come before
-    the more urgent one that it was evicted for. `fault` says what went wrong, None while nothing has.
+    the more urgent job that it was evicted for. `fault` describes the failure; None if nothing has failed.
     """
 
     def __init__(self, order: Order, *, urgent_first: bool = False) -> None:
@@ -166,7 +166,7 @@ class Ranking:
         self.fault: str | None = None
 
     def rank(self, job: Job, context: OrderContext) -> Rank:
-        """The job's rank, ending in its sequence number; without the order's own part once that has failed."""
+        """The job's rank, ending in its sequence number. After a failure of the order, its own part is left out."""
         if self.fault is None:
             try:
                 rank = self.order.rank(job, context)

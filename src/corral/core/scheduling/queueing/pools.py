@@ -9,9 +9,9 @@ from corral.core.scheduling.state.draft import PlacementRequest
 
 
 class Pools:
-    """Which pools a job may use.
+    """The pools that each job may use.
 
-    `owners` are waiting jobs that may start. A pool that belongs to one of them lends nothing in this cycle: otherwise
+    `owners` are waiting jobs that may start. A pool that belongs to one of them lends nothing in this cycle. Otherwise
     a job evicted for the owner would get the device back before the owner has all it needs. `closing` are the ids of
     these owners.
     """
@@ -56,13 +56,13 @@ class Pools:
 
 
 def closed_pools_of(view: View, user: str, project: str) -> tuple[str, ...]:
-    """The pools of others that do not lend: no job of this user in this project ever gets their devices."""
+    """The pools of others that do not lend. No job of this user in this project ever gets their devices."""
     pools = sorted(view.pools.items())
     return tuple(name for name, pool in pools if not pool.lends and not pool.owned_by(user, project))
 
 
 def set_apart_from(view: View, user: str, project: str, placement: Placement) -> str | None:
-    """The pool of others that does not lend and has a device of this placement; None where there is none."""
+    """The first pool of others that does not lend and has a device of this placement; None if there is none."""
     for name in closed_pools_of(view, user, project) if view.pools else ():
         apart = view.set_apart[name]
         if any(grant.uuid in apart.get(one.node, ()) for one in placement.members for grant in one.grants):

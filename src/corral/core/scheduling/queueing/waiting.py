@@ -1,4 +1,4 @@
-"""The waiting jobs by queue, in groups of similar ones, and the order in which a cycle looks at them."""
+"""The waiting jobs by queue, in groups of similar jobs, and the order in which a cycle looks at them."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Mapping
@@ -13,20 +13,20 @@ from corral.core.scheduling.queueing.lazy_merge import GroupCursor, LazyMerge, P
 from corral.core.scheduling.queueing.order import OrderContext, Ranking
 
 GroupKey = tuple[Group, str | None]
-"""A group; with a job id where the order is not `alike`, so that each job is a group of its own."""
+"""A group, and a job id if the order is not `alike`: each job is then a group of its own."""
 
 _KeyedGroup = tuple[GroupKey, list[Place]]
 
 
 ALIKE = OrderContext(now=0.0, estimate_s=lambda _: None)
-"""The context for ranking jobs within a group: they have equal estimates, so these are left out."""
+"""The context for ranking jobs within a group. Their estimates are equal and therefore left out."""
 
 
 @dataclass(slots=True)
 class WaitingQueue:
     """The waiting jobs of one queue: groups, each sorted by a rank that does not change while the jobs wait.
 
-    With an order that is not settled, that rank holds only within a group; `Turns` ranks the groups' heads anew.
+    If the order is not settled, that rank holds only within a group, and `Turns` ranks the heads of groups anew.
     `places` has the rank and id of every job, sorted.
     """
 
@@ -84,7 +84,8 @@ class WaitingQueue:
 class WaitingJobs:
     """The waiting jobs of all queues.
 
-    A job that is on hold or has unmet dependencies is in no queue; one with a backoff or begin time, only after that.
+    A job on hold or with unmet dependencies is in no queue. A job with a backoff or begin time joins its queue when
+    that time is over.
     """
 
     ranking_of: Callable[[str], Ranking]
@@ -95,7 +96,7 @@ class WaitingJobs:
     _queue_of: dict[str, str] = field(default_factory=dict)
 
     def follow(self, job: Job, context: OrderContext) -> None:
-        """Take in the current state of a job."""
+        """Apply the current state of a job."""
         self.queue_named(job.spec.queue)
         self._leave(job.id)
         before = self._later.pop(job.id, None)
@@ -116,7 +117,7 @@ class WaitingJobs:
         return self.queues[name]
 
     def wake(self, context: OrderContext) -> None:
-        """Add the jobs whose begin time or backoff is over. Where the clock went back, remove those that wait again."""
+        """Add jobs whose begin time or backoff is over. If the clock went back, remove those that must wait again."""
         before, self._awake_at = self._awake_at, context.now
         first, last = (bisect_right(self._times, at, key=itemgetter(0)) for at in sorted((before, context.now)))
         for _, job_id in self._times[first:last]:
@@ -131,7 +132,7 @@ class WaitingJobs:
         self.queue_named(job.spec.queue).join(job, context)
 
     def _leave(self, job_id: str) -> None:
-        """Remove a job from the queue that it is in, which may no longer be the one that it names."""
+        """Remove a job from its current queue, which may differ from the queue in its spec."""
         queue = self._queue_of.pop(job_id, None)
         if queue is not None:
             self.queues[queue].leave(job_id)
@@ -142,11 +143,11 @@ def _time_of(job: Job) -> tuple[float, str]:
 
 
 MayGoFirst = Callable[[Mapping[str, Job]], list[str]]
-"""Of the queues with a waiting job, those that may go first, whatever they hold now."""
+"""Returns the queues that may go first, of those with a waiting job, regardless of their use."""
 
 
 class Turns:
-    """Whose turn it is: of the queues that may go first the one that uses least for its weight, and its lowest rank."""
+    """The next turn goes to the queue with least use for its weight, of those that may go first: to its lowest rank."""
 
     def __init__(
         self,
@@ -163,7 +164,7 @@ class Turns:
         self._current: QueueTurns | None = None
 
     def head(self) -> str | None:
-        """The id of the job whose turn it is, None when there is none left."""
+        """The id of the job whose turn it is; None if no job is left."""
         if self._current is None:
             heads = {name: self._jobs[job_id] for name, one in self._queues.items() if (job_id := one.head())}
             if not heads:
@@ -175,38 +176,38 @@ class Turns:
         return self._current.head()
 
     def waiting(self) -> list[str]:
-        """The queues in which a job has not had its turn."""
+        """The queues that contain a job without a turn yet."""
         return [name for name, one in self._queues.items() if one.head() is not None]
 
     def position(self) -> int:
-        """The head's position in its queue, from 1, jobs that start in this cycle not counted."""
+        """The head's position in its queue, from 1, without the jobs that start in this cycle."""
         assert self._current is not None, "there is no head"
         return self._current.position()
 
     def head_started(self) -> None:
-        """The head starts: the next of its group takes its place."""
+        """Record that the head starts. The next job of its group takes its place."""
         self._had_its_turn().head_started()
 
     def skip_head(self) -> None:
-        """The head alone has been seen to: the next of its group has its turn."""
+        """Skip only the head. The next job of its group has its turn."""
         self._had_its_turn().skip_head()
 
     def skip_group(self) -> None:
-        """The head has no place, and none that is like it has."""
+        """Skip the head and the rest of its group: similar jobs have no place either."""
         self._had_its_turn().skip_group()
 
     def skip_queue(self, *, but: Collection[str] = ()) -> None:
-        """No other job of the head's queue has a turn in this cycle, except these."""
+        """Skip all other jobs of the head's queue in this cycle, except the jobs in `but`."""
         self._had_its_turn().close(but)
 
     def _had_its_turn(self) -> "QueueTurns":
-        """The queue of the head. From here on another queue may go first."""
+        """The queue of the head. After this call, another queue may go first."""
         assert self._current is not None, "there is no head"
         current, self._current = self._current, None
         return current
 
     def shortest_first(self, queue: str) -> None:
-        """From here on, the queue's jobs take turns by estimated run time."""
+        """Order the remaining turns of the queue by estimated run time."""
         self._queues[queue].shortest_first()
 
 
@@ -223,47 +224,47 @@ class QueueTurns:
         self._started = self._closed = 0
         self._by_estimate = False
         self._heads = self._merged()
-        if queue.ranking.fault is not None:  # a fault half-way changes the order: merge again
+        if queue.ranking.fault is not None:  # a fault during the merge changes the order: merge again
             self._heads = self._merged()
 
     def head(self) -> str | None:
-        """Id of the job whose turn it is, None when there is none left."""
+        """The id of the job whose turn it is; None if no job is left."""
         head = self._heads.head()
         return None if head is None else head[1]
 
     def position(self) -> int:
-        """The head's position without the jobs that start now: exact in a settled order, else among the groups."""
+        """The head's position without the jobs that start now: exact in a settled order, else counted in groups."""
         head = self._heads.head() if self._settled else None
         return self._closed + 1 if head is None else self._queue.position(head[1]) - self._started
 
     def head_started(self) -> None:
-        """The head starts: the next of its group takes its place."""
+        """Record that the head starts. The next job of its group takes its place."""
         self._started += 1
         self._heads.cursor().advance()
 
     def skip_head(self) -> None:
-        """The head alone has been seen to: the next of its group has its turn."""
+        """Skip only the head. The next job of its group has its turn."""
         self._closed += 1
         self._heads.cursor().advance()
 
     def skip_group(self) -> None:
-        """The head has no place, and none that is like it has."""
+        """Skip the head and the rest of its group: similar jobs have no place either."""
         self._closed += 1
         self._heads.cursor().close()
 
     def close(self, but: Collection[str]) -> None:
-        """No job has another turn, except these."""
+        """End the turns of all jobs, except the jobs in `but`."""
         self._cursors = [GroupCursor([place]) for place in self._queue.places if place[1] in but] if but else []
         self._heads = self._merged()
 
     def shortest_first(self) -> None:
-        """From here on, turns go by estimated run time; jobs without an estimate come last."""
+        """Order the remaining turns by estimated run time; jobs without an estimate come last."""
         if not self._by_estimate:
             self._by_estimate = True
             self._heads = self._merged()
 
     def _merged(self) -> LazyMerge:
-        """All groups, merged. Where ranks change with starts (fair share), by user, then project, then all projects."""
+        """All groups, merged. If starts change ranks (fair share): by user, then by project, then all projects."""
         if not self._ranks_change:
             return LazyMerge(self._cursors, self._place_in(self._context), ranks_change=False)
         users: dict[tuple[str, str], list[GroupCursor]] = {}

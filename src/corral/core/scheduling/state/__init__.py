@@ -1,5 +1,6 @@
 """Free capacity now and later: kept current by deltas, and copied for each decision.
 
-Start with `capacity`, from which each decision starts, then `draft`, its working copy.
-`columns` has the same amounts in arrays, for ranking a fleet; `timeline` has what becomes free when.
+Each decision works on a `draft`, a working copy of `capacity`. `columns` has the same amounts in arrays, for ranking a
+fleet. `timeline` says what becomes free when.
+Start with `capacity`.
 """

@@ -1,4 +1,4 @@
-"""What is free on every node, kept current by deltas instead of being computed anew from each view."""
+"""The free capacity of every node, kept current by deltas instead of being computed anew from each view."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -33,7 +33,7 @@ _NONE: frozenset[int] = frozenset()
 
 @dataclass(slots=True)
 class _Host:
-    """A node with the current state of its slots; `state` is None when it has to be computed again."""
+    """A node with the current state of its slots. `state` is None if it must be computed again."""
 
     node: Node
     slots: list[Slot]
@@ -43,9 +43,9 @@ class _Host:
 
 @dataclass(slots=True)
 class _Used:
-    """What is allocated of one device (milli-GPU and MiB) or of one host (milli-CPU, MiB, MiB of its disk, members).
+    """The allocated amounts of a device (milli-GPU and MiB) or of a host (milli-CPU, MiB, MiB of its disk, members).
 
-    `tenants` is the milli-GPU by user, on a device that serves one user at a time.
+    `tenants` has the milli-GPU by user, on a device that serves one user at a time.
     """
 
     milli: int = 0
@@ -55,7 +55,7 @@ class _Used:
     tenants: dict[str, int] = field(default_factory=dict)
 
     def serve(self, tenant: str, milli: int) -> None:
-        """Add milli-GPU to a tenant; a negative number is what it releases."""
+        """Add milli-GPU to a tenant; a negative number releases them."""
         self.tenants[tenant] = self.tenants.get(tenant, 0) + milli
         if not self.tenants[tenant]:
             del self.tenants[tenant]
@@ -63,7 +63,7 @@ class _Used:
 
 @dataclass(slots=True)
 class NodeChanges:
-    """The names of nodes whose state changed, in order. A reader remembers its position and asks what came after it.
+    """The names of nodes whose state changed, in order. A reader remembers its position and asks for later changes.
 
     At least the newest `limit` names are kept.
     """
@@ -84,16 +84,16 @@ class NodeChanges:
         self._names.append(name)
 
     def since(self, place: int) -> list[str] | None:
-        """Nodes that changed after the position, some perhaps more than once; None if those are no longer kept."""
+        """The nodes that changed after the position, with possible duplicates; None if the names are no longer kept."""
         return None if place < self._start else self._names[place - self._start :]
 
 
 @dataclass(slots=True)
 class Capacity:
-    """Free capacity by node. Equal views give equal capacities, whichever deltas led to them.
+    """Free capacity by node. Equal views give equal capacities, by whatever deltas they came about.
 
-    `changes` lists the nodes whose state changed. `repelling` has what runs and keeps others off its node, by ids that
-    only this class reads; while it is empty no request need be tested against what runs.
+    `changes` lists the nodes whose state changed. `repelling` identifies everything that runs and keeps others off its
+    node, by ids that only this class reads. While it is empty, requests need no test against running jobs.
     """
 
     source: ViewDraft
@@ -123,13 +123,13 @@ class Capacity:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every node, in the order in which ties between nodes are broken."""
+        """Every node name, in the order that breaks ties between nodes."""
         if self._order is None:
             self._order = tuple(sorted(self._hosts))
         return self._order
 
     def state(self, name: str) -> NodeState:
-        """The state of a node, equal to `corral.core.model.placing.state.node_state` of the view."""
+        """The state of a node, equal to `corral.core.model.placing.state.node_state` for the view."""
         host = self._hosts[name]
         if host.state is None:
             used = self._machines.get(name) or _Used()
@@ -152,13 +152,13 @@ class Capacity:
         return self._hosts[name].node
 
     def named(self, name: str, uuids: Collection[str]) -> tuple[int, ...] | None:
-        """The slots of the node whose devices are among `uuids`, None when no device is named at all."""
+        """The slots of the node whose devices are among `uuids`; None if `uuids` is empty."""
         if not uuids:
             return None
         return tuple(i for i, device in enumerate(self._hosts[name].node.devices) if device.uuid in uuids)
 
     def slot(self, uuid: str) -> tuple[str, int] | None:
-        """Where a device is: its node and slot, None when it is not in the cluster now."""
+        """The node and slot of a device; None if it is not in the cluster now."""
         return self._where.get(uuid)
 
     def slots_of(self, member: Member) -> tuple[int, ...]:
@@ -181,7 +181,7 @@ class Capacity:
         return found
 
     def repels(self, *, tagged: bool) -> bool:
-        """Whether anything that runs somewhere may keep others off its node: those with tags, or all."""
+        """Whether anything that runs may keep others off its node: others with tags if `tagged`, else all others."""
         return bool(self.repelling if tagged else self._repelling_all)
 
     def allocations_on(self, name: str) -> tuple[Allocation, ...]:
@@ -197,7 +197,7 @@ class Capacity:
         """Apply one delta that the view has already applied."""
         match delta:
             case JobSubmitted() | JobChanged():
-                return  # the most frequent, so that they are not compared with all of these
+                return  # these are the most frequent: this saves comparing them with all other cases
             case AllocationMade(allocation=allocation):
                 self._allocations[allocation.id] = allocation
                 self._count(allocation, 1)

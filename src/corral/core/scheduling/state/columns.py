@@ -1,8 +1,8 @@
-"""Free capacity in arrays: a row for each node, in the order in which ties are broken, a column for each amount.
+"""Free capacity in arrays: a row for each node, in the order that breaks ties, and a column for each amount.
 
-The amounts that placements change (CPU, memory, milli-GPU and MiB of each slot) are in arrays, the slots of a node
-side by side, since most reads are of a few nodes among very many. The rest of a node's state is its *kind*. Equal kinds
-share an index, so that whether a request suits a kind is computed once.
+The amounts that placements change (CPU, memory, milli-GPU and MiB of each slot) are in arrays. The slots of a node are
+side by side, because most reads are of a few nodes among very many. The rest of a node's state is its *kind*. Equal
+kinds share an index: whether a request suits a kind is computed once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,21 +24,21 @@ CPU, MEMORY = 0, 1
 """Rows of `Columns.free_host` and `Columns.host`."""
 
 NO_SLOT = -1
-"""Free milli-GPU where a node has no such slot."""
+"""The free milli-GPU of a slot that a node does not have."""
 
 _BOUNDLESS = 1 << 50
 
 
 PART = 512
-"""The most rows that one array operation computes something for, so that its memory is bounded on any fleet."""
+"""The most rows that one array operation processes. It bounds the memory of an operation on any fleet."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCapacity:
-    """What the columns need of a node: its name, the UUIDs of its slots in order, and its state.
+    """The input of the columns for a node: its name, the UUIDs of its slots in order, and its state.
 
-    `layout` is that of `placing.topology.layout`; None where no set of slots is better than another.
-    `host` is the total CPU (milli) and memory (MiB) of the node; None where all of it is free.
+    `layout` comes from `placing.topology.layout`; None if no set of slots is better than another.
+    `host` is the total CPU (milli) and memory (MiB) of the node; None if all of it is free.
     """
 
     name: str
@@ -50,7 +50,7 @@ class NodeCapacity:
 
 @dataclass(frozen=True, slots=True)
 class RowGrant:
-    """What one member takes from one row: slots, milli-GPU of each slot, MiB of each slot, and CPU and memory."""
+    """The amounts that one member takes from a row: slots, milli-GPU and MiB of each slot, and CPU and memory."""
 
     row: int
     slots: tuple[int, ...]
@@ -62,7 +62,7 @@ class RowGrant:
 
 @dataclass(slots=True)
 class RowChanges:
-    """Rows in the order in which they changed. A reader remembers its position and asks what came after it."""
+    """Rows in the order in which they changed. A reader remembers its position and asks for later changes."""
 
     limit: int
     _rows: Rows = field(init=False)
@@ -87,9 +87,9 @@ class RowChanges:
         self._end += 1
 
     def since(self, place: int) -> Rows | None:
-        """Rows changed after the position, some perhaps more than once; None if those are no longer kept.
+        """The rows that changed after the position, with possible duplicates; None if they are no longer kept.
 
-        What is returned is valid until the next change.
+        The result is valid until the next change.
         """
         if self._end - place > self.limit or place < self._start:
             return None
@@ -97,7 +97,7 @@ class RowChanges:
 
 
 def in_parts(rows: Rows) -> Iterator[Rows]:
-    """The rows in parts of at most PART; none where there are no rows."""
+    """The rows in parts of at most PART rows; no part if there are no rows."""
     return (rows[start : start + PART] for start in range(0, len(rows), PART))
 
 
@@ -105,16 +105,16 @@ class Columns:
     """Free capacity of every node. `take` and `give` change it, `put` replaces it, `rollback` undoes up to a `mark`.
 
     Attributes:
-        names, uuids, layouts: one entry a row; `laid_out` says whether any row has a layout.
+        names, uuids, layouts: one entry for each row; `laid_out` says whether any row has a layout.
         rows: the row of each name.
         free_host: int64[2, rows], free CPU and MEMORY of each node.
-        free_milli: int64[rows, slots], free milli-GPU, NO_SLOT where there is no slot.
-        members_left: int64[rows], how many more members each node takes; None while no node has a bound.
+        free_milli: int64[rows, slots], free milli-GPU; NO_SLOT if there is no slot.
+        members_left: int64[rows], the members that each node can still take; None while no node has a bound.
         host: int64[2, rows], total CPU and MEMORY of each node.
-        free_mib: int64[rows, slots]; 0 where a slot's memory is not known (its kind says so).
+        free_mib: int64[rows, slots]; 0 if a slot's memory is not known (its kind says whether it is).
         kind: intp[rows], an index into `kinds`.
         kinds: node states with everything free, one for each kind of node.
-        touched: rows in the order they changed.
+        changed_rows: rows in the order in which they changed.
     """
 
     def __init__(self, nodes: Sequence[NodeCapacity]) -> None:
@@ -149,17 +149,17 @@ class Columns:
 
     @property
     def crowded(self) -> bool:
-        """Whether most of `kinds` are no longer in use, so that it is better to build the columns anew."""
+        """Whether most of `kinds` are no longer in use. Then it is better to build the columns anew."""
         return len(self.kinds) > 4 * len(self.names) + 64
 
     def put(self, name: str, state: NodeState) -> None:
-        """Set what is free on a node. It must not have more slots than when the columns were built."""
+        """Set the free state of a node. It must not have more slots than when the columns were built."""
         row = self.rows[name]
         self._write(row, state)
         self.changed_rows.add(row)
 
     def state(self, row: int) -> NodeState:
-        """The state of a node, as `core.model.placing.state.node_state` has it, but for the disk, which is 0 here."""
+        """The state of a node, as in `core.model.placing.state.node_state`, but with a disk of 0."""
         kind = self.kinds[int(self.kind[row])]
         cpu_milli, memory_mib = self.free_host[:, row].tolist()
         free_milli: list[int] = self.free_milli[row].tolist()
@@ -176,13 +176,13 @@ class Columns:
         return total
 
     def members_left_on(self, row: int) -> int | None:
-        """How many more members a node takes, None is any number."""
+        """The members that a node can still take; None means any number."""
         if self.members_left is None or self.kinds[int(self.kind[row])].members_left is None:
             return None
         return int(self.members_left[row])
 
     def take(self, taking: RowGrant) -> None:
-        """Take a grant off. The caller has checked that it fits, so that nothing becomes negative."""
+        """Subtract a grant. The caller has checked that it fits: nothing becomes negative."""
         self._change(taking, -1)
 
     def give(self, taking: RowGrant) -> None:
@@ -249,10 +249,10 @@ def _emptied(slot: Slot) -> Slot:
 
 
 def columnar(request: Request) -> bool:
-    """Whether the columns can tell where the request fits.
+    """Whether the columns can find out where the request fits.
 
-    They cannot where it names devices or nodes, must be split over several devices, gets a share that depends on a
-    device's memory, asks for disk, or has rules on what runs beside it.
+    They cannot if it names devices or nodes, must be split over several devices, or gets a share that depends on a
+    device's memory. They cannot either if it asks for disk, or has rules on what else runs on the node.
     """
     unsplit = (request.split_milli or 0) <= MILLI_PER_DEVICE
     named = bool(request.device_uuids) or request.tells_nodes_apart
@@ -261,19 +261,19 @@ def columnar(request: Request) -> bool:
 
 
 def member_of(request: Request) -> Request:
-    """One member of a columnar request, with only the fields that its fit on a node depends on; never split."""
+    """One member of a columnar request, with only the fields that decide its fit on a node; never split."""
     return replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=(), cores_percent=None)
 
 
 class Shape:
-    """One member of a request, prepared for the columns: what it needs, and what it gets on each kind of node.
+    """One member of a request, prepared for the columns: its needs, and its grants on each kind of node.
 
     Attributes:
         request: the request with one member.
-        known: how many kinds have been looked at so far.
+        known: the number of kinds that have been examined so far.
         able: bool[kinds, slots], the slots that could serve it on an empty node of that kind.
-        grants_mib: int64[kinds, slots], what it would be granted of each slot's memory.
-        preferred: int64[kinds], how much it prefers a node of that kind; `prefers` says whether that differs from 0.
+        grants_mib: int64[kinds, slots], the MiB of each slot's memory that it would be granted.
+        preferred: int64[kinds], its preference for nodes of that kind; `prefers` says whether any differs from 0.
     """
 
     def __init__(self, request: Request, columns: Columns) -> None:
@@ -289,10 +289,10 @@ class Shape:
         self._any_memory = True
 
     def serving(self, columns: Columns, rows: Rows) -> Rows:
-        """Those of the rows whose hosts can serve a member, whatever their slots.
+        """The rows whose hosts can serve a member, whatever their slots.
 
-        A member fits on those of them that also have enough of `able_slots`: just where `placing.fit.fit` finds
-        room in a row's state, with no devices named and no share split.
+        A member fits on those of these rows that have enough `able_slots`. The result agrees with `placing.fit.fit`
+        on a row's state, with no devices named and no share split.
         """
         if self.known < len(columns.kinds):
             self._learn(columns)
@@ -305,7 +305,7 @@ class Shape:
         return rows.compress(hosts)
 
     def able_slots_on(self, columns: Columns, row: int) -> list[int]:
-        """The slots of one row that can serve now, if its host can; the same as `able_slots`."""
+        """The slots of one row that can serve a member now, if its host can; the same as `able_slots`."""
         share_milli = self.request.share_milli
         free_milli: list[int] = columns.free_milli[row].tolist()
         slots = [slot for slot, milli in enumerate(free_milli) if milli >= share_milli]
@@ -315,7 +315,7 @@ class Shape:
         return [slot for slot in slots if able[slot]]
 
     def able_slots(self, columns: Columns, rows: Rows) -> NDArray[np.bool_]:
-        """bool[n, slots]: the slots of each row that can serve now, if its host can."""
+        """bool[n, slots]: the slots of each row that can serve a member now, if its host can."""
         if self.known < len(columns.kinds):
             self._learn(columns)
         slots: NDArray[np.bool_] = columns.free_milli.take(rows, axis=0) >= self.request.share_milli
@@ -327,7 +327,7 @@ class Shape:
         return slots
 
     def taking(self, columns: Columns, row: int, slots: tuple[int, ...]) -> RowGrant:
-        """What a member takes from a row if it gets these slots."""
+        """The amounts that a member takes from a row if it gets these slots."""
         if self.known < len(columns.kinds):
             self._learn(columns)
         kind = int(columns.kind[row])

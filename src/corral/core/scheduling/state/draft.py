@@ -1,8 +1,8 @@
 """A working copy of the free capacity for one scheduling cycle: what is left after the starts decided so far.
 
 A node has two states here. Its *free* state is what is not allocated. Its *open* state, for a job that would run until
-some time, is the part of the free state that the job may take without delaying jobs ahead of it: the free state minus
-what the timeline promises to them by then, minus what is set aside for blocked jobs whose start nobody can predict.
+some time, is the part that the job may take without delaying jobs ahead of it. It is the free state minus what the
+timeline promises to those jobs by then, minus what is set aside for blocked jobs of unpredictable start.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,16 +24,16 @@ from corral.core.scheduling.state.timeline import Release, Timeline, changed
 
 @dataclass(frozen=True, slots=True)
 class PlacementRequest:
-    """A request with what else decides where it may be placed.
+    """A request with everything else that decides where it may be placed.
 
     Attributes:
         request: what the job asks for.
-        until: when the job is expected to end, Unix seconds; infinity where that is not known.
+        until: the time at which the job is expected to end, Unix seconds; infinity if it is not known.
         speeds: relative speed of the job by device model, as in `JobSpec`; 0 means that it does not run there.
         respects_promises: False ignores what is promised to or set aside for other jobs.
-        passes: the job may take what is set aside for jobs that may be passed.
+        passes: whether the job may take what is set aside for jobs that may be passed.
         closed_pools: pools whose devices the job may not use.
-        lending_pools: pools of others that lend to the job; their devices are taken last, since they may be reclaimed.
+        lending_pools: pools of others that lend to the job. Their devices are taken last, since they may be reclaimed.
     """
 
     request: Request
@@ -45,18 +45,18 @@ class PlacementRequest:
     passes: bool = False
 
     def ignoring_promises(self) -> "PlacementRequest":
-        """The same request as if nothing were promised to or set aside for other jobs."""
-        # Not by `replace`, which takes five times as long: it is asked for at every job that waits.
+        """The same request, as if nothing were promised to or set aside for other jobs."""
+        # Not by `replace`, which takes five times as long: this runs for every job that waits.
         return PlacementRequest(self.request, self.until, self.speeds, False, self.closed_pools, self.lending_pools)
 
     def without_lent(self) -> "PlacementRequest":
-        """The same request without borrowed devices: the pools that would lend to it are closed to it too."""
+        """The same request without borrowed devices. Pools that would lend to it are closed to it too."""
         closed_pools = tuple(sorted((*self.closed_pools, *self.lending_pools)))
         return replace(self, closed_pools=closed_pools, lending_pools=(), passes=False)
 
 
 Choose = Callable[["Draft", PlacementRequest], Placement | Misfit]
-"""Finds a place for every member of a request, or says why there is none. Does not change the draft."""
+"""Finds a place for every member of a request, or returns why there is none. Does not change the draft."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Draft:
     """Free and open capacity, changed by `take`, the promises of the timeline, and what is set `aside`.
 
     Attributes:
-        started: by node, what was taken in this cycle and until when.
+        started: by node, the members that were taken in this cycle, each with its end.
         changed: the free states of the nodes on which this draft has taken or given back something.
     """
 
@@ -82,16 +82,16 @@ class Draft:
         self._neighbours = neighbours_in(self.capacity.view)
 
     def free(self, name: str) -> NodeState:
-        """What is not allocated on the node, the starts of this cycle counted as allocated."""
+        """The free state of the node. The starts of this cycle count as allocated."""
         return self.changed.get(name) or self.capacity.state(name)
 
     @property
     def all_open(self) -> bool:
-        """Whether nothing is promised or set aside, so that everything free is open."""
+        """Whether nothing is promised or set aside. Then everything free is open."""
         return not self.aside.jobs and (self.timeline is None or not self.timeline.promised)
 
     def state(self, name: str, wanted: PlacementRequest) -> NodeState:
-        """What the request may use of the node: its open state without the devices of closed pools."""
+        """The part of the node that the request may use: its open state without the devices of closed pools."""
         state = self._before_closing(name, wanted)
         if not self.capacity.slots_in_pools(name, wanted.closed_pools):
             return state
@@ -101,7 +101,7 @@ class Draft:
         return found[1]
 
     def open_of(self, name: str, wanted: PlacementRequest, state: NodeState) -> NodeState:
-        """What the request may use of the node if `state` were free there, as it will be at some later time."""
+        """The part of the node that the request may use if `state` is free there, for example at a later time."""
         if self.aside.jobs:
             state = self.aside.rest_later(name, state, passes=wanted.passes)
         return self._less_closed(name, wanted, state)
@@ -134,7 +134,7 @@ class Draft:
         return self.memo(request, self.state(name, wanted), self.capacity.named(name, request.device_uuids))
 
     def repels(self, request: Request) -> bool:
-        """Whether something that runs may keep the request off its node, although it may have no such rules itself."""
+        """Whether something that runs may keep the request off its node, even if the request has no rules itself."""
         if self._neighbours.repels or not self.capacity.repelling:
             return self._neighbours.repels
         return self.capacity.repels(tagged=request.rules is not None and bool(request.rules.tags))
@@ -145,7 +145,7 @@ class Draft:
         return None
 
     def preference(self, request: Request, name: str) -> int:
-        """How much the request prefers the node, for what it is and for what runs there."""
+        """The preference of the request for the node, by the node itself and by what runs there."""
         if not request.prefers and request.rules is None and not self.capacity.node(name).taints:
             return 0
         liked = preference(request, self.capacity.state(name), name)
@@ -169,7 +169,7 @@ class Draft:
         return empty
 
     def branch(self) -> "Draft":
-        """A copy to try things on, such as the members of a gang one after another; this draft does not change."""
+        """A copy for trials, for example of the members of a gang one after another. This draft does not change."""
         timeline = None if self.timeline is None else self.timeline.branch()
         draft = Draft(self.capacity, self.memo, timeline, changed=dict(self.changed))
         draft.aside = self.aside.branch()
@@ -177,7 +177,7 @@ class Draft:
         return draft
 
     def take(self, members: Sequence[Member], until: float = inf, resident: Resident | None = None) -> None:
-        """Allocate what the members get, until some time; each is on its node the `resident` that rules know it as."""
+        """Allocate the grants of the members until `until`. On each node, rules see the job as `resident`."""
         for member in members:
             if self.timeline is not None:
                 self.timeline.take(member, until)
@@ -188,7 +188,7 @@ class Draft:
                 self._neighbours.arrive(member.node, resident)
 
     def give(self, members: Sequence[Member]) -> None:
-        """Free what the members hold, to see what could then be placed."""
+        """Free the grants of the members, to see what could then be placed."""
         for member in members:
             if self.timeline is not None:
                 self.timeline.give(member)
@@ -197,5 +197,5 @@ class Draft:
 
 
 def draft_of(view: View) -> Draft:
-    """A new draft of a view: free is what is not allocated in it."""
+    """A new draft of a view, in which everything not allocated is free."""
     return Draft(Capacity(ViewDraft(view)), fit_memo())

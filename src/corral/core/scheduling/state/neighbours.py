@@ -1,4 +1,4 @@
-"""What the rules of jobs say about each other: whether one may come to a node, by what runs there and elsewhere."""
+"""Applies the rules of jobs about each other: whether a job may run on a node, by what runs there and elsewhere."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from corral.core.model.view import View
 
 
 def resident_of(job: Job) -> Resident:
-    """What the rules of others know of a job."""
+    """The properties of a job that the rules of other jobs see."""
     rules = job.spec.request.rules
     named = ((NAME_TAG, job.spec.name),)
     return Resident(named) if rules is None else Resident((*named, *rules.tags), rules.apart)
@@ -36,19 +36,19 @@ def keeps_apart(request: Request, job: Job) -> bool:
 
 
 def member_resident(request: Request) -> Resident | None:
-    """What the other members of a gang know of one; None where there is nothing to know."""
+    """The properties of one member of a gang that rules of the other members see; None if there are none."""
     rules = request.rules
     return None if rules is None or not (rules.tags or rules.apart) else Resident(rules.tags, rules.apart)
 
 
 def residents_on(view: View, name: str) -> tuple[Resident, ...]:
-    """What runs on the node of that name, jobs and others."""
+    """The residents of the node of that name: jobs, and others that Corral did not start."""
     held = (view.jobs.get(view.allocations[one].job_id) for one in view.residents.get(name, ()))
     return (*view.nodes[name].others, *(resident_of(job) for job in held if job is not None))
 
 
 def anything_repels(view: View, name: str) -> bool:
-    """Whether something that runs on the node keeps others off it; only that concerns a request without rules."""
+    """Whether something that runs on the node keeps others off it. A request without rules needs no other check."""
     for other in view.nodes[name].others:
         if other.apart:
             return True
@@ -61,10 +61,10 @@ def anything_repels(view: View, name: str) -> bool:
 
 @dataclass(slots=True)
 class Neighbours:
-    """Who runs where, for requests and residents with rules. The same test decides and, at the commit, verifies.
+    """The residents of each node, for requests and residents with rules. Decision and commit use the same test.
 
-    `residents` has what runs on a node but for what has arrived since; `nodes` are those of the cluster. `repels` says
-    whether anything that has arrived keeps others off its node.
+    `residents` returns what runs on a node, without later arrivals. `nodes` returns the nodes of the cluster.
+    `repels` says whether anything that has arrived keeps others off its node.
     """
 
     nodes: Callable[[], Iterable[Node]]
@@ -75,12 +75,12 @@ class Neighbours:
     _fewest: dict[tuple[PlacementRules | None, Labels, Spread], int] = field(default_factory=dict)
 
     def branch(self) -> "Neighbours":
-        """A copy to try things on."""
+        """A copy for trials."""
         counts = {selectors: dict(count) for selectors, count in self._counts.items()}
         return Neighbours(self.nodes, self.residents, self.repels, dict(self._arrived), counts, dict(self._fewest))
 
     def arrive(self, name: str, resident: Resident) -> None:
-        """Something runs on the node from here on."""
+        """Record that the resident runs on the node from now on."""
         self._arrived[name] = (*self._arrived.get(name, ()), resident)
         if resident.apart:
             self.repels = True
@@ -91,10 +91,10 @@ class Neighbours:
         for selectors, count in self._counts.items():
             if all(meets(one, tags) for one in selectors):
                 count[name] = count.get(name, 0) + 1
-        self._fewest.clear()  # made of counts alone
+        self._fewest.clear()  # it is computed only from counts
 
     def misfit(self, request: Request, name: str) -> Misfit | None:
-        """Why one member of the request may not join what runs on the node, None when it may."""
+        """The reason why one member of the request may not join what runs on the node; None if it may."""
         here = (*self.residents(name), *self._arrived.get(name, ()))
         avoided = [*_names_met(request, here), *_repelled(request.rules, here)]
         if avoided:
@@ -113,7 +113,7 @@ class Neighbours:
         return None
 
     def preference(self, request: Request, name: str) -> int:
-        """How much the request prefers the node for what runs there, in the weights of its rules."""
+        """The preference of the request for the node by what runs there, in the weights of its rules."""
         rules = request.rules
         if rules is None:
             return 0
@@ -128,7 +128,7 @@ class Neighbours:
         return not any(count.values()) and all(meets(one, own) for one in rules.near)
 
     def _skew(self, request: Request, spread: Spread, name: str) -> int:
-        """How many more of the selected jobs the node would run than the node with the fewest, the request there."""
+        """The selected jobs on the node, with the request there, minus those on the node with the fewest."""
         own = request.rules is not None and meets(spread.selector, labels_of(request.rules.tags))
         key = (request.rules, request.labels, spread)
         if key not in self._fewest:
@@ -141,7 +141,7 @@ class Neighbours:
         return min(able) if len(able) >= max(1, spread.min_nodes) else 0
 
     def _count(self, selectors: tuple[Selector, ...]) -> dict[str, int]:
-        """How many on each node meet all the selectors; a node with none may be missing."""
+        """The number of residents on each node that meet all the selectors. Nodes with none may be missing."""
         found = self._counts.get(selectors)
         if found is None:
             found = self._counts[selectors] = {}
@@ -154,12 +154,12 @@ class Neighbours:
 
 
 def neighbours_in(view: View) -> Neighbours:
-    """Who runs where in a view."""
+    """The residents of each node in a view."""
     return Neighbours(view.nodes.values, lambda name: residents_on(view, name))
 
 
 def _could_serve(request: Request, node: Node) -> bool:
-    """Whether a node counts when jobs are spread: by its labels alone, as Kubernetes has it."""
+    """Whether a node counts when jobs are spread: decided by its labels alone, as in Kubernetes."""
     if not set(request.labels) <= set(node.labels) or not request.allows_node(node.name):
         return False
     return request.rules is None or allows(request.rules, node.labels, node.name)
@@ -173,7 +173,7 @@ def _names_met(request: Request, here: Iterable[Resident]) -> list[Resident]:
 
 
 def _repelled(rules: PlacementRules | None, here: Iterable[Resident]) -> list[Resident]:
-    """Those of these that the rules keep apart from, or that keep the request with these rules off."""
+    """The residents that these rules keep away from, or that keep a request with these rules off the node."""
     own, apart = ({}, ()) if rules is None else (labels_of(rules.tags), rules.apart)
     return [
         each

@@ -1,4 +1,4 @@
-"""Capacity that is set aside for blocked jobs whose start nobody can predict, so that jobs behind do not take it."""
+"""Capacity set aside for blocked jobs whose start cannot be predicted. Jobs behind them must not take it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ class BlockedJob:
     """A job that could not start, for which capacity is set aside.
 
     Attributes:
-        host: it lacks CPU or memory of the host, so that these are set aside too.
-        nodes: where capacity is set aside; None for every node that could serve the job.
-        closed_pools: pools whose devices it may not use anyway, and which stay open to others.
-        may_be_passed: what is set aside stays open to jobs that pass.
+        host: whether it lacks CPU or memory of the host; these are then set aside too.
+        nodes: the nodes where capacity is set aside; None for every node that could serve the job.
+        closed_pools: pools whose devices the job may not use; they stay open to others.
+        may_be_passed: whether the capacity stays open to jobs that may pass.
     """
 
     job_id: str
@@ -33,7 +33,7 @@ class BlockedJob:
 
 @dataclass(slots=True)
 class _Open:
-    """A node's state less what is set aside for the first `applied` blocked jobs; valid while the node is in `base`."""
+    """A node's state less what is set aside for the first `applied` blocked jobs; valid while its state is `base`."""
 
     base: NodeState
     state: NodeState
@@ -42,7 +42,7 @@ class _Open:
 
 @dataclass(slots=True)
 class SetAside:
-    """The blocked `jobs` for which something is set aside, in order."""
+    """The blocked `jobs` for which capacity is set aside, in order."""
 
     capacity: Capacity
     memo: FitMemo
@@ -51,22 +51,22 @@ class SetAside:
     _open: dict[tuple[str, bool], _Open] = field(default_factory=dict)
 
     def branch(self) -> "SetAside":
-        """A copy to try things on."""
+        """A copy for trials."""
         return SetAside(self.capacity, self.memo, list(self.jobs), dict(self._shapes))
 
     def add(self, blocked: BlockedJob) -> None:
-        """From here on, nothing that the blocked job could use is open to others, except to those that may pass it."""
+        """Close everything that the blocked job could use to others, except to jobs that may pass it."""
         shape = (blocked.request, blocked.host, blocked.nodes, blocked.may_be_passed)
         if self._shapes.setdefault(shape, blocked.job_id) == blocked.job_id:
             self.jobs.append(blocked)
 
     @property
     def may_be_passed(self) -> bool:
-        """Whether something is set aside that jobs which pass may take."""
+        """Whether some of the capacity is open to jobs that may pass."""
         return any(blocked.may_be_passed for blocked in self.jobs)
 
     def rest(self, name: str, base: NodeState, *, passes: bool) -> NodeState:
-        """The part of the node's state that is not set aside. It is remembered as long as the state is the same."""
+        """The part of the node's state that is not set aside. It is cached as long as the state is the same."""
         found = self._open.get((name, passes))
         if found is None or found.base is not base:
             found = self._open[name, passes] = _Open(base, base, 0)
@@ -76,13 +76,13 @@ class SetAside:
         return found.state
 
     def rest_later(self, name: str, state: NodeState, *, passes: bool) -> NodeState:
-        """The same of a state at some later time, which is not remembered."""
+        """The same for a state at some later time, which is not cached."""
         return self._less_all(self.jobs, name, state, passes=passes)
 
     def first_hurt(self, placement: Placement, free: Callable[[str], NodeState], *, passes: bool) -> str | None:
-        """The first blocked job for which something in the placement is set aside; None if there is none.
+        """The first blocked job that has something in the placement set aside for it; None if there is none.
 
-        With `passes`, those that may be passed do not count.
+        With `passes`, jobs that may be passed do not count.
         """
         for blocked in self.jobs:
             if passes and blocked.may_be_passed:
@@ -102,7 +102,7 @@ class SetAside:
         return state
 
     def _less(self, blocked: BlockedJob, name: str, state: NodeState) -> NodeState:
-        """The state without what the blocked job could use of it; the same object where it could never run there."""
+        """The state without what the blocked job could use of it; the same object if it could never run there."""
         if (blocked.nodes is not None and name not in blocked.nodes) or not blocked.request.allows_node(name):
             return state
         named = self.capacity.named(name, blocked.request.device_uuids)
@@ -132,5 +132,5 @@ def _closed_to_others(request: Request, slot: Slot) -> Slot:
 
 
 def reserved(slot: Slot) -> Slot:
-    """The slot, closed to the job that asks."""
+    """The slot, marked as reserved for another job."""
     return slot._replace(blocked=DeviceState.RESERVED)

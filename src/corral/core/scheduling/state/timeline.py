@@ -1,7 +1,7 @@
 """Free capacity over time: when devices become free, and what is promised to waiting jobs.
 
-For each node, what is free is a step function of time from now on: it rises where a running job is expected to end, and
-falls where a promise begins. A job may start now if it fits into every step that its run would overlap.
+The free capacity of a node is a step function of time from now on. It rises when a running job is expected to end, and
+falls when a promise begins. A job may start now if it fits into every step that its run would overlap.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,14 +14,14 @@ from corral.core.model.placing.state import NodeState, Slot, with_amounts
 from corral.core.model.units import MILLI_PER_DEVICE
 
 SAME_MOMENT_S = 0.5
-"""Times that differ by less count as equal: every job starts and ends a little later than planned."""
+"""Times that differ by less than this count as equal: every job starts and ends a little later than planned."""
 
 SlotsOf = Callable[[Member], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What a running job holds on one node, and when it is expected to release it (Unix seconds)."""
+    """The grants of a running job on one node, and the time of their expected release (Unix seconds)."""
 
     at: float
     member: Member
@@ -36,7 +36,7 @@ class Steps:
     least: list[NodeState] = field(default_factory=list)
 
     def until(self, end: float) -> NodeState:
-        """The minimum of what is free from the first step until `end`."""
+        """The minimum of the free capacity from the first step until `end`."""
         if not self.least:
             self.least.append(self.states[0])
         last = max(0, bisect_left(self.times, end) - 1)
@@ -45,7 +45,7 @@ class Steps:
         return self.least[last]
 
     def split(self, at: float) -> int:
-        """The index of the step that begins at `at`, inserted if there was none; 0 if that is before the first step."""
+        """The index of the step that begins at `at`, inserted if it is missing; 0 if `at` is before the first step."""
         index = bisect_right(self.times, at) - 1
         if index < 0 or self.times[index] == at:
             return max(index, 0)
@@ -54,7 +54,7 @@ class Steps:
         return index + 1
 
     def change(self, start: float, end: float, member: Member, slots: Sequence[int], sign: int) -> None:
-        """Add (`sign` 1) or subtract (-1) what the member holds, from `start` until `end`."""
+        """Add (`sign` 1) or subtract (-1) the grants of the member, from `start` until `end`."""
         first = self.split(start)
         last = self.split(end) if end < inf else len(self.states)
         for index in range(first, last):
@@ -63,9 +63,9 @@ class Steps:
 
 
 class Timeline:
-    """Free capacity from `now` on, by node. A node's steps are computed when they are first asked for.
+    """Free capacity from `now` on, by node. The steps of a node are computed on first use.
 
-    `promised` are the nodes on which anything is promised to a job. On all others everything free is open.
+    `promised` are the nodes on which anything is promised to a job. On all other nodes everything free is open.
     """
 
     def __init__(
@@ -88,29 +88,29 @@ class Timeline:
         self.promised: dict[str, None] = {}
 
     def branch(self) -> "Timeline":
-        """A copy to try the members of a gang on."""
+        """A copy for trying out the members of a gang."""
         copy = Timeline(self.now, self._free, self._releases, self._slots_of, overlap_s=self.overlap_s)
         copy._steps = {name: Steps(list(s.times), list(s.states)) for name, s in self._steps.items()}
         copy.promised = self.promised.copy()
         return copy
 
     def until(self, name: str, end: float) -> NodeState:
-        """What a job that starts now and ends at `end` may use of the node without delaying a promise."""
+        """The part of the node that a job from now until `end` may use without delaying a promise."""
         return self.steps(name).until(end - self.overlap_s)
 
     def take(self, member: Member, end: float) -> None:
-        """A job starts now and holds this until `end`. Call it before the draft's free capacity changes."""
+        """Subtract a job that starts now and ends at `end`. Call it before the draft's free capacity changes."""
         if member.node in self._steps:
             self._steps[member.node].change(self.now, max(end, self._soon), member, self._slots_of(member), -1)
 
     def give(self, member: Member) -> None:
-        """A running job releases this now instead of at its expected end. Call it before the free capacity changes."""
+        """Release a running job now instead of at its expected end. Call it before the free capacity changes."""
         if member.node in self._steps:
             ends = (max(one.at, self._soon) for one in self._releases(member.node) if one.member is member)
             self._steps[member.node].change(self.now, next(ends, inf), member, self._slots_of(member), 1)
 
     def promise(self, member: Member, start: float, end: float) -> None:
-        """Promise this from `start` until `end`."""
+        """Promise the member its grants from `start` until `end`."""
         self.steps(member.node).change(start, end, member, self._slots_of(member), -1)
         self.promised[member.node] = None
 
@@ -123,7 +123,7 @@ class Timeline:
         return sorted({at for name in names for at in self.steps(name).times})
 
     def window(self, name: str, start: float, end: float) -> NodeState:
-        """The minimum of what is free on the node from `start` until `end`."""
+        """The minimum of the node's free capacity from `start` until `end`."""
         steps = self.steps(name)
         first = max(0, bisect_right(steps.times, start) - 1)
         least = steps.states[first]
@@ -134,9 +134,9 @@ class Timeline:
         return least
 
     def free_since(self, name: str, at: float, slots: Sequence[int], share_milli: int) -> dict[int, float]:
-        """For each of these slots, since when the share is free without interruption until `at`.
+        """The time for each of these slots since when the share is free without interruption until `at`.
 
-        A promise should take the slots that become free last: those free earlier stay available for backfill.
+        A promise should take the slots that become free last: the others stay available for backfill.
         """
         steps = self.steps(name)
         last = max(0, bisect_right(steps.times, at) - 1)
@@ -150,7 +150,7 @@ class Timeline:
     def earliest(
         self, name: str, duration_s: float, fits: Callable[[NodeState], bool], before: float = inf
     ) -> float | None:
-        """The first time before `before` from which the state `fits` for `duration_s` on; None if there is none."""
+        """The first time before `before` from which the state `fits` for `duration_s`; None if there is none."""
         steps, index = self.steps(name), 0
         times, states = steps.times, steps.states
         count = len(times)
@@ -161,12 +161,12 @@ class Timeline:
             bad = self._first_bad(steps, index, times[index] + duration_s, fits)
             if bad is None:
                 return times[index]
-            # What does not fit into a step cannot start before that step and run into it.
+            # If the job does not fit into a step, it cannot start before that step and run into it.
             index = index + 1 if fits(states[bad]) else bad + 1
         return None
 
     def _first_bad(self, steps: Steps, first: int, end: float, fits: Callable[[NodeState], bool]) -> int | None:
-        """The first step before `end` into which what fits the step `first` does not fit; None if there is none."""
+        """The first step before `end` that breaks a fit which starts at step `first`; None if there is none."""
         times, states = steps.times, steps.states
         least = states[first]
         for index in range(first + 1, bisect_left(times, end - self.overlap_s)):
@@ -190,7 +190,7 @@ class Timeline:
         return found
 
     def _give_back(self, steps: Steps, release: Release) -> None:
-        """Add one release. They come in order of time, so each adds a step at the end; an overdue one is still held."""
+        """Add one release, as a step at the end: releases come in order of time. An overdue one is still held."""
         state = changed(steps.states[-1], release.member, self._slots_of(release.member), 1)
         at = max(release.at, self._soon)
         if at > steps.times[-1]:
@@ -223,7 +223,7 @@ def changed(state: NodeState, member: Member, slots: Sequence[int], sign: int) -
 
 
 def _host_covers(state: NodeState, least: NodeState) -> bool:
-    """Whether as much is free of the host in `state` as in `least`."""
+    """Whether `state` has at least as much of the host free as `least`."""
     return (
         state.cpu_milli >= least.cpu_milli
         and state.memory_mib >= least.memory_mib
@@ -233,14 +233,14 @@ def _host_covers(state: NodeState, least: NodeState) -> bool:
 
 
 def _tenant(slot: Slot, grant: Grant, sign: int) -> str | None:
-    """The user of a device that serves one user at a time, after the change; None once nothing of it is allocated."""
+    """The user of a device that serves one user at a time, after the change; None if nothing is allocated any more."""
     if sign < 0 or grant.tenant is None:
         return grant.tenant or slot.tenant
     return None if slot.free_milli + grant.share_milli == MILLI_PER_DEVICE else slot.tenant
 
 
 def lesser(one: NodeState, other: NodeState) -> NodeState:
-    """The minimum of two states of a node, amount by amount; `one` itself where it is the smaller everywhere."""
+    """The minimum of two states of a node, amount by amount; `one` itself if no amount of `other` is smaller."""
     slots, cpu_milli, memory_mib, disk_mib = one.slots, one.cpu_milli, one.memory_mib, one.disk_mib
     if slots is not other.slots:
         slots = tuple(map(_lesser_slot, slots, other.slots))

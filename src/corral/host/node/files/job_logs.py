@@ -12,8 +12,8 @@ from pathlib import Path
 from corral.core.model.errors import BackendFailed, Refused
 from corral.core.model.home import log_name
 from corral.core.ports.node import LogChunk
-from corral.host.runtimes.process.output.joblog import append_lines, append_note
 from corral.host.runtimes.process.output.log_marks import mark_end, written_since
+from corral.host.runtimes.process.output.log_notes import append_lines, append_note
 from corral.host.runtimes.process.records.own_log import is_of_another, open_own_log
 
 log = logging.getLogger(__name__)

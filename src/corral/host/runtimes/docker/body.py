@@ -28,11 +28,6 @@ _WITHOUT_NAMES = (None, "default", "bridge", "none", "host")
 _IMAGES_DIRECTORY = "/"
 
 
-def container_name(tag: str, launch_id: str) -> str:
-    """Return the unique name of a launch's container on its host."""
-    return f"corral-{tag}-{launch_id}"
-
-
 def body_of(launch: Launch, tag: str, who: HostUser, *, log_max_bytes: int, max_processes: int) -> Json:
     """Return the body without the GPUs, for a job of this user. Raises Refused for requests that no container can
     satisfy.

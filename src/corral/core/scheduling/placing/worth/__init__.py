@@ -1,5 +1,6 @@
-"""What free capacity is worth to the requests that are expected; the `corral` policy places where least worth is lost.
+"""The worth of free capacity to expected requests. The `corral` policy places where the least worth is lost.
 
-Start with `values`, the score. `arrival_mix` counts what arrives, and `learner` works out prices from it by solving a
-linear program (`duals`, with `knapsack` as its inner step).
+`values` has the score. `arrival_mix` counts arrivals. `learner` computes prices from them by solving a linear program
+(`duals`, with `knapsack` as its inner step).
+Start with `values`.
 """

@@ -1,4 +1,4 @@
-"""Which requests to expect: those that have arrived, with older arrivals counting less."""
+"""The requests to expect: those that have arrived. Older arrivals count less."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -6,12 +6,12 @@ from typing import Any
 from corral.core.model.jobs.job import Request
 
 CLASSES = 256
-"""The most request classes that are kept apart, the most frequent ones."""
+"""The most request classes that are kept: the most frequent ones."""
 
 
 @dataclass(slots=True)
 class ArrivalMix:
-    """How often each request arrived; an arrival counts half after `half_life` further ones.
+    """The number of arrivals of each request. An arrival counts half after `half_life` further arrivals.
 
     `shared` says whether any request asked for less than whole devices.
     """

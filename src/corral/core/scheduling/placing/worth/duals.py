@@ -1,8 +1,9 @@
 """Prices as the dual variables of the problem "fill what is free now with the expected mix of requests".
 
-Maximise the GPUs served, with no request class served more than its part of the mix. The Lagrangian separates by node
-and by device: one iteration of the dual ascent is a knapsack over the remainders of a device, and a count of what its
-solution uses (`knapsack`). A temperature smooths hard choices. Iterations run between decisions, one at a time.
+The problem maximises the GPUs served, with no request class served more than its part of the mix. The Lagrangian
+separates by node and by device. One iteration of the dual ascent is a knapsack over the remainders of a device, and a
+count of what its solution uses (`knapsack`). A temperature smooths hard choices. Iterations run between decisions, one
+at a time.
 """
 
 from collections.abc import Mapping
@@ -27,12 +28,12 @@ STEP_SIZE = 0.5
 FLOOR_LIMIT = 1 / 30
 """The floor under the price of a core is at most this fraction of the highest price tried.
 
-Jobs without devices may ask for more cores than there are. Without this limit every device would then be worth nothing,
-and all placements equally good.
+Jobs without devices may ask for more cores than exist. Without this limit every device would then be worth nothing, and
+all placements would be equally good.
 """
 
 ROWS_SOLVED = 1536
-"""The most nodes that a solve looks at; an even sample where there are more."""
+"""The most nodes that a solve looks at. If there are more, it takes an even sample."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +49,8 @@ class Duals:
     """The result of an ascent, from which the next one starts.
 
     Attributes:
-        scarcity: by class, how many GPUs less than it asks for a request is worth, since too few of them arrive.
-        floor: how many GPUs a core is worth on every node, since jobs without devices need cores too.
+        scarcity: by class, the GPUs by which a request is worth less than it asks for, since too few arrive.
+        floor: the worth of a core in GPUs on every node, since jobs without devices need cores too.
     """
 
     scarcity: Mapping[Request, float]
@@ -57,7 +58,7 @@ class Duals:
 
 
 class _FreeCapacity:
-    """What is free on each node: cores, GiB, and the remainders of its devices.
+    """The free capacity of each node: cores, GiB, and the remainders of its devices.
 
     Device classes that the same requests may use form one *sort*. A remainder is a pair (sort, level).
     """
@@ -136,7 +137,7 @@ class Ascent:
         self._knapsack = Knapsack(self._steps, self._paid, self._free.sorts)
 
     def advance(self) -> bool:
-        """One iteration; True when it was the last."""
+        """Do one iteration. Return True if it was the last."""
         temperature = HOT + (COLD - HOT) * self._iteration / ITERATIONS
         self._move(self._used(temperature), temperature)
         self._iteration += 1
@@ -154,7 +155,7 @@ class Ascent:
         return Duals(dict(zip(self._requests, self._scarcity.tolist(), strict=True)), self._floor)
 
     def prices(self) -> Prices:
-        """What free capacity is worth now. Only requests for a single device count, unless there are none."""
+        """The current worth of free capacity. Only requests for a single device count, unless there are none."""
         single = self._units == 1
         if not single.any():
             single[:] = True
@@ -182,7 +183,7 @@ class Ascent:
         self._floor = min(max(0.0, self._floor + dearest * lacking / max(cores, 1.0)), FLOOR_LIMIT * dearest)
 
     def _gain(self) -> Floats:
-        """float[s]: what a unit of each class is worth before it pays for the host, above the floor."""
+        """float[s]: the worth of a unit of each class before it pays for the host, above the floor."""
         gain: Floats = (self._gpus - self._scarcity - self._floor * self._cores) / self._units
         return gain
 

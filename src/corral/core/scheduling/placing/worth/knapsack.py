@@ -1,4 +1,4 @@
-"""What the free part of a device is worth to classes of requests, and which of them would fill it."""
+"""The worth of the free part of a device to classes of requests, and the classes that would fill it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,10 +8,11 @@ from corral.core.scheduling.placing.worth.values import LEVELS
 
 
 class Knapsack:
-    """The worth of every remainder of a device when request classes pay for what they take of the host.
+    """The worth of every remainder of a device if request classes pay for the host resources that they take.
 
-    Classes that take equally many steps differ only in what they pay, so the knapsack runs over step counts. Arrays:
-    q sorts of device (those that the same classes may use), k price pairs, s classes, g step counts, LEVELS remainders.
+    Classes with equal numbers of steps differ only in what they pay: the knapsack therefore runs over step counts.
+    Arrays: q sorts of device (those that the same classes may use), k price pairs, s classes, g step counts, LEVELS
+    remainders.
     """
 
     def __init__(self, steps: NDArray[np.int64], paid: Floats, allowed: NDArray[np.bool_]) -> None:
@@ -56,7 +57,7 @@ class Knapsack:
     def use(self, devices: Floats) -> Floats:
         """float[s]: the units of each class that `devices`, float[LEVELS, q * k] by remainder, would serve.
 
-        For the gains and the temperature of the last call of `worth`.
+        It uses the gains and the temperature of the last call of `worth`.
         """
         left = devices.copy()
         used = np.zeros((len(self._sizes), self._width))

@@ -1,4 +1,4 @@
-"""Learning prices from arrivals: when they are due to be solved anew, and one bounded step of a solve at a time."""
+"""Learns prices from arrivals: decides when to solve anew, and does one bounded step of a solve at a time."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +12,15 @@ from corral.core.scheduling.placing.worth.values import Prices
 from corral.core.scheduling.state.columns import CPU, MEMORY, Columns
 
 FIRST_SOLVE, GROWTH = 32, 1.6
-"""The number of arrivals before the first solve; the next is due when there are GROWTH times as many."""
+"""The number of arrivals before the first solve. The next is due after GROWTH times as many arrivals."""
 
 CORE_GRID = (0.0, 0.1, 0.2, 0.35, 0.55, 0.85, 1.5, 3.0)
 GIB_GRID = (0.0, 0.2, 0.5)
-"""The prices tried, in GPUs for all the cores, or all the host memory, per device of the median node."""
+"""The prices tried: GPUs for all the cores, or all the host memory, per device of the median node."""
 
 PRIOR = ((1000, 8.0), (500, 4.0), (250, 4.0))
 PRIOR_HOST = 0.75
-"""What to expect before any arrival: (share, weight in arrivals), and how much of its part of the host each takes."""
+"""The expectation before any arrival: (share, weight in arrivals), and the part of its share of the host it takes."""
 
 
 class Learner:
@@ -44,11 +44,11 @@ class Learner:
         return self._solve is not None or self.mix.arrived >= self._due
 
     def observe(self, request: Request) -> None:
-        """Count a request that has arrived; call it once, whether or not the request can be placed."""
+        """Count a request that has arrived. Call it once, whether or not the request can be placed."""
         self.mix.observe(request)
 
     def advance(self) -> Prices | None:
-        """Do one step of the solve that is due, if any; returns the new prices when it was the last step."""
+        """Do one step of the solve that is due, if any. Return the new prices after the last step, else None."""
         if not self.due:
             return None
         if self._solve is None:
@@ -58,11 +58,11 @@ class Learner:
         return None
 
     def first(self) -> Prices:
-        """Prices to begin with, at which nothing is scarce; they cost one step of a solve."""
+        """The first prices, at which nothing is scarce. They cost one step of a solve."""
         return self._ascent().prices()
 
     def settle(self) -> Prices:
-        """Do all steps of a solve at once; returns the new prices."""
+        """Do all steps of a solve at once. Return the new prices."""
         self._solve = self._solve or self._begin()
         while not self._solve.advance():
             pass
@@ -84,7 +84,7 @@ class Learner:
 
 
 def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple[Request, float]]]:
-    """The price pairs, and the requests to expect at first, scaled to the median node's cores and GiB per device."""
+    """The price pairs and the first expected requests, scaled to the median node's cores and GiB per device."""
     devices = (columns.free_milli >= 0).sum(axis=1)
     hosts = np.flatnonzero(devices)
     counts = devices[hosts]
@@ -106,5 +106,5 @@ def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple
 
 
 def _median(amounts: Floats, counts: NDArray[np.intp]) -> float:
-    """The weighted median of amounts; 0 where there are none."""
+    """The weighted median of amounts; 0 if there are none."""
     return float(np.median(np.repeat(amounts, counts))) if len(amounts) else 0.0

@@ -1,10 +1,10 @@
-"""What a node's free capacity is worth, in GPUs, at given prices; the `corral` policy places where least worth is lost.
+"""The worth of a node's free capacity, in GPUs, at given prices. The `corral` policy places where least worth is lost.
 
 V(n) = min over price pairs (mu, nu) of  mu x free cores + nu x free GiB + sum over devices of v(remainder; mu, nu)
 
-v is the most GPU work that jobs of the expected mix can get from the free part of a device, if they pay mu per core and
-nu per GiB for what they take of the host. The minimum is a Lagrangian bound on what the node can still serve: cores
-without which GPUs could not be used cost something, and GPUs without cores for them are worth nothing.
+v is the most GPU work that jobs of the expected mix can get from the free part of a device. They pay mu per core and
+nu per GiB of the host that they take. The minimum is a Lagrangian bound on what the node can still serve. Cores that
+GPUs need to be usable have a price; GPUs without cores for them are worth nothing.
 See docs/decisions/0020-packing-by-value.md.
 """
 
@@ -26,24 +26,24 @@ LEVELS = STEPS + 1
 """Remainders (the free part of a device) are rounded down to steps of 10 milli-GPU, from 0 to the whole device."""
 
 NOTHING = -1
-"""The key of a slot that a node does not have; it is the last column of every table by key."""
+"""The key of a slot that a node does not have. It is the last column of every table by key."""
 
 GRAIN = 2.0**-40
-"""Worths are whole multiples of this, so that their sums are exact and the same in any order."""
+"""Worths are whole multiples of this: their sums are then exact and the same in any order."""
 
 EARLIER_FIRST, EARLIER_BY_ONE = 1.6, 0.01
-"""How much more worth, in GPUs, the last node must offer than the first to be taken, and the most per node.
+"""The extra worth, in GPUs, that the last node must offer over the first to be taken, and the most per node.
 
-Packing is equally good with any first number between 0.8 and 6.4; the second matters only below 160 nodes.
+Packing is equally good with any first number between 0.8 and 6.4. The second matters only below 160 nodes.
 """
 
 LOSSES_KEPT = 1024
 
 FEW = 48
-"""The worth of so few rows is computed when it is asked for. Of more it is kept, and computed for changed rows only."""
+"""The worth of up to this many rows is computed on demand. For more rows it is kept and renewed for changed rows."""
 
 DeviceClass = tuple[str, int | None, tuple[int, int] | None, str]
-"""(model, memory in MiB, compute capability, vendor): devices that are equal to every request."""
+"""(model, memory in MiB, compute capability, vendor): the devices of a class are equal for every request."""
 
 
 def class_of(slot: Slot) -> DeviceClass:
@@ -53,12 +53,12 @@ def class_of(slot: Slot) -> DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What free capacity is worth.
+    """The worth of free capacity.
 
     Attributes:
         core, gib: float64[k], price pairs in GPUs per core and per GiB of host memory.
         classes: the device classes that `worth` knows, in its order.
-        worth: float64[k, len(classes) * LEVELS], of a device of each class with so many steps left.
+        worth: float64[k, len(classes) * LEVELS], the worth of a device of each class by the steps left.
     """
 
     core: Floats
@@ -68,7 +68,7 @@ class Prices:
 
 
 class Remainders:
-    """The free part of every device in steps, as a key: class x LEVELS + steps, or NOTHING where there is no slot."""
+    """The free part of every device in steps, as a key: class x LEVELS + steps, or NOTHING if there is no slot."""
 
     def __init__(self, columns: Columns) -> None:
         self.classes: dict[DeviceClass, int] = {}
@@ -78,7 +78,7 @@ class Remainders:
         self._memory_mib = np.zeros((0, columns.width), dtype=np.int64)
 
     def keys(self, columns: Columns, rows: Rows) -> NDArray[np.int64]:
-        """int64[n, slots]."""
+        """int64[n, slots]: the key of each slot of the rows."""
         if self._known < len(columns.kinds):
             self._learn(columns)
         free_milli = free = columns.free_milli.take(rows, axis=0)
@@ -113,7 +113,8 @@ class Remainders:
 
 class WorthScore:
     """The score of the `corral` policy: V after the placement minus V before it, mildly preferring earlier nodes.
-    V alone is concave and would spread work over many half-filled nodes; EARLIER_FIRST keeps their number small.
+
+    V alone is concave and would spread work over many half-filled nodes. EARLIER_FIRST keeps their number small.
     """
 
     granularity = Granularity.SHARES
@@ -157,7 +158,7 @@ class WorthScore:
         return lost
 
     def _known(self, rows: Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """As `_computed`, from what is kept of every row."""
+        """The same as `_computed`, from values kept for every row."""
         columns = self._columns
         changed = columns.changed_rows.since(self._place)
         self._place = columns.changed_rows.place
@@ -180,7 +181,7 @@ class WorthScore:
         return keys, at_price, np.minimum.reduce(at_price, axis=1)
 
     def _widen(self) -> None:
-        """Arrange the worths by the classes of these columns; a class that the prices lack is worth its free part."""
+        """Arrange the worths by the classes of these columns. A class without prices is worth its free part."""
         plain = np.broadcast_to(np.arange(LEVELS) / STEPS, (len(self.prices.core), LEVELS))
         known = {name: at * LEVELS for at, name in enumerate(self.prices.classes)}
         parts = [
@@ -192,9 +193,9 @@ class WorthScore:
         self._losses.clear()
 
     def _loss(self, request: Request) -> Floats:
-        """float64[keys, k]: what a device of each key loses when it serves the request, its part of the host included.
+        """float64[keys, k]: the loss of a device of each key when it serves the request, with its part of the host.
 
-        For a request without devices float64[k], what the host loses.
+        For a request without devices, float64[k]: the loss of the host.
         """
         cost = self._core * request.cpu_milli + self._gib * request.host_memory_mib
         if not request.devices:
@@ -211,7 +212,7 @@ def _grained(numbers: Floats) -> Floats:
 
 
 def steps_taken(request: Request, device: DeviceClass) -> int:
-    """How many steps of a device of this class the request takes: by share or memory, the larger, rounded up."""
+    """The steps of a device of this class that the request takes: by share or memory, the larger, rounded up."""
     model, memory_mib, compute, vendor = device
     slot = Slot(model, memory_mib, compute, MILLI_PER_DEVICE, memory_mib, vendor=vendor)
     grant_mib = grant_memory_mib(request, slot) or 0

@@ -1,4 +1,4 @@
 """The output and the input of jobs.
 
-Start with `joblog`.
+Start with `log_notes`.
 """

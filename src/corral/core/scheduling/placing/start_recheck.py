@@ -1,4 +1,4 @@
-"""What a job could use, and whether a planned start still fits: with the fit test that decided it."""
+"""Finds what a job could use, and tests again whether a planned start still fits."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def useful_devices(view: View, request: Request) -> frozenset[str]:
 
 
 def verify(view: View, start: Start) -> Misfit | None:
-    """Why a planned start no longer fits in the view, None when it still does; uses the fit test that planned it."""
+    """The reason why a planned start no longer fits in the view, by the test that planned it; None if it still fits."""
     request = view.jobs[start.job_id].spec.request
     chosen = frozenset(start.placement.uuids)
     states: dict[str, NodeState] = {}

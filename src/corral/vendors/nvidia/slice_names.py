@@ -1,4 +1,4 @@
-"""MIG slices: how they are named, and what each is of its device."""
+"""MIG slices: their names, and the fraction of the device that each counts as."""
 
 import re
 
@@ -6,16 +6,16 @@ from corral.core.model.devices.device import Device
 from corral.core.model.units import MILLI_PER_DEVICE
 
 _PROFILE = re.compile(r"-(?=\d+g\b)")
-"""Before a slice's profile, 1g.10gb or 20g; models have hyphens, too."""
+"""The hyphen before a slice's profile, 1g.10gb or 20g. Models have hyphens, too."""
 
 _COMPUTE_SLICES = re.compile(r"(\d+)g\.")
 
 
 def slice_milli(profile: str, memory_mib: int | None, device: Device) -> int:
-    """What a slice counts as, in milli-GPU: the larger of its parts of compute (sevenths) and memory (eighths).
+    """The milli-GPU of a slice: the larger of its parts of compute (sevenths) and memory (eighths).
 
-    So NVIDIA divides its devices, except some with four slices, whose memory is in quarters. A profile that
-    tells neither counts as the whole device.
+    NVIDIA divides its devices this way, except some with four slices, whose memory is in quarters. A profile
+    without these parts counts as the whole device.
     """
     compute, memory_eighths = _COMPUTE_SLICES.match(profile), 0
     if memory_mib is not None and device.memory_mib:
@@ -26,7 +26,7 @@ def slice_milli(profile: str, memory_mib: int | None, device: Device) -> int:
 
 
 def slice_of(name: str) -> tuple[str, str]:
-    """The model and the profile in the name of a slice's model."""
+    """The model and the profile in the model name of a slice."""
     model, *profile = _PROFILE.split(name, maxsplit=1)
     if profile:
         return model, profile[0]
@@ -35,5 +35,5 @@ def slice_of(name: str) -> tuple[str, str]:
 
 
 def slice_id(uuid: str, row: int) -> str:
-    """What Backend.ai calls the slice that a row of a mock file describes."""
+    """The name in Backend.ai of the slice that a row of a mock file describes."""
     return f"MIG-{uuid}/{row}/0"

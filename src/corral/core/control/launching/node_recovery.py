@@ -1,7 +1,7 @@
-"""Bringing a node together with the ledger: after a boot, when it comes or returns, and when it is given up.
+"""Reconciles a node with the ledger: after a restart, when it joins or returns, and when it is given up.
 
-Nothing starts on a node before it was reconciled: what the ledger no longer knows is ended there first. Reports are
-known by the id of their launch, so that none of an old attempt is ever taken for one of a newer.
+No job starts on a node before the node was reconciled. Launches that the ledger does not know are ended first. Reports
+carry the id of their launch, so a report of an old attempt is never taken for one of a newer attempt.
 """
 
 import logging
@@ -26,16 +26,16 @@ from corral.core.ports.telemetry import NodeTelemetry
 log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
-"""A node that could not be reconciled is tried again this often."""
+"""The interval at which a failed reconciliation of a node is repeated."""
 
 _LEFT = "is not part of this cluster any more"
 
 
 class Recovery:
-    """What control does as nodes come, return and go. Every method but `wait` returns at once.
+    """Reacts to nodes that join, return and leave. Every method but `wait` returns at once.
 
     Attributes:
-        left_behind: attempts that were given up and may still run.
+        left_behind: warnings about given-up attempts that may still run.
     """
 
     def __init__(self, ledger: Ledger, nodes: Nodes, dispatcher: Dispatcher, telemetry: NodeTelemetry) -> None:
@@ -50,12 +50,12 @@ class Recovery:
         self._visits: dict[str, int] = {}
         self._waiting: set[str] = set()
         self._failed: dict[str, int] = {}
-        """Nodes that could not be reconciled, with the visit in which that was tried."""
+        """Nodes whose reconciliation failed, with the number of the connection in which it was tried."""
         self._left: dict[str, bool] = {}
-        """Nodes that have left and whose last reports are still to be read, and whether that was tried in vain."""
+        """Nodes that have left and whose last reports are still to be read, and whether reading them has failed."""
 
     def node_returned(self, node: str, visit: int) -> None:
-        """The node is there: reconcile it, take over what runs there, then let things start on it."""
+        """Reconcile a connected node, take over its running launches, then let jobs start on it."""
         with self._changed:
             self._visits[node] = visit
             self._waiting.add(node)
@@ -64,8 +64,8 @@ class Recovery:
             self._end_visit(node, visit, reconciled=False)
 
     def try_again(self) -> None:
-        """Do again what could not be done: reconcile nodes, unless they have left or come anew since, and ask what
-        became of the launches on those that have left.
+        """Repeat failed steps: reconcile nodes that have neither left nor reconnected since, and read the last
+        reports of nodes that have left.
         """
         with self._changed:
             failed, self._failed = self._failed, {}
@@ -79,21 +79,21 @@ class Recovery:
             self.node_left(node)
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until every node that returned so far was reconciled, or could not be; False when the time is up."""
+        """Wait until each connected node was reconciled, or its reconciliation failed. Return False on timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)
 
     def node_gone(self, node: str) -> None:
-        """Nobody will hear of the node: its launches are lost, and retried as their jobs ask.
+        """Record the launches of an unreachable node as lost. They are retried as their jobs ask.
 
-        The old attempts may still run there; when the node returns they are ended before anything starts on it.
+        The old attempts may still run there. When the node returns they are ended before any job starts on it.
         """
         self._give_up_soon(node, "does not answer any more")
 
     def node_left(self, node: str) -> None:
-        """The node is not part of the cluster any more: its launches are lost, but for those that have ended.
+        """Record the launches of a node that has left the cluster as lost, unless they have ended.
 
-        Their ends may be told later than that the node has left, so who speaks for it is asked for them first.
+        The report of an end may come after the node has left. So the agent that answers for the node is asked first.
         """
         if self._nodes.departed(node) is None:
             self._give_up_soon(node, _LEFT)
@@ -103,7 +103,7 @@ class Recovery:
         self._nodes.worker(node).put(partial(self._look_back, node))
 
     def give_up_absent_nodes(self) -> None:
-        """Give up what a former server had started on nodes that are not part of the cluster any more."""
+        """Give up launches of an earlier server on nodes that have left the cluster."""
         nodes = {launch.node for attempt in self._attempts.live() for launch in attempt.launches}
         for node in sorted(nodes - self._nodes.keys()):
             self.node_left(node)
@@ -117,14 +117,16 @@ class Recovery:
                 self._left[node] = True
 
     def _settle_what_left(self, node: str) -> None:
-        """Record the ends on a node that has left, and give up the rest; nothing where that was done before.
+        """Record the ends on a node that has left, and give up its other launches. Does nothing if that was done
+        before.
 
-        Raises CorralError where nobody can be asked now.
+        Raises CorralError if the agent for the node cannot be asked now.
         """
         agent = self._nodes.departed(node)
         if agent is None or node not in self._left:
             return
-        # After this commit the view has every launch on the node: none was committed since the ledger knew it has left.
+        # After this commit the view has every launch on the node: none was committed after the ledger knew that it has
+        # left.
         self._ledger.commit(lambda _: Decided((), None)).result()
         self._take_over(agent, [one for one in self._attempts.on(node) if not one[0].is_over(one[1].rank)])
         self._give_up(node, _LEFT)
@@ -132,7 +134,8 @@ class Recovery:
             self._left.pop(node, None)
 
     def _give_up_soon(self, node: str, what: str) -> None:
-        # After this commit the view has every launch on the node: none was committed since the ledger knew it is gone.
+        # After this commit the view has every launch on the node: none was committed after the ledger knew that it is
+        # gone.
         known = self._ledger.commit(lambda _: Decided((), None))
         known.add_done_callback(lambda done: None if done.exception() else self._give_up(node, what))
 
@@ -151,7 +154,7 @@ class Recovery:
             self._dispatcher.outcomes.settle(attempt, by=ServerPart.HUB)
 
     def _may_run(self, attempt: Attempt, launch: Launch) -> bool:
-        """Whether the node was asked to launch this, by this server or, it may be, by an earlier one."""
+        """Return whether this server asked the node to launch this, or an earlier server may have done so."""
         job = self._attempts.job_of(attempt)
         return launch.rank in attempt.asked_at or not attempt.asked_at or job is None or job.started_at is not None
 
@@ -167,7 +170,7 @@ class Recovery:
         self._end_visit(node, visit, reconciled=reconciled)
 
     def _end_visit(self, node: str, visit: int, *, reconciled: bool) -> None:
-        """Note the outcome for `wait`, and for `try_again` where the node is still to be reconciled."""
+        """Record the result for `wait`, and a failure for `try_again`."""
         with self._changed:
             if not reconciled:
                 self._failed[node] = visit
@@ -178,7 +181,7 @@ class Recovery:
         # The hub has just told the ledger of the node's devices. After this commit the view has them.
         self._ledger.commit(lambda _: Decided((), None)).result()
         self._attempts.renew(node)
-        # Launches that were given up are left out, so that the node ends them, even if the view still has them.
+        # Launches that were given up are left out. So the node ends them, even if the view still has them.
         launches = [one for one in self._attempts.on(node) if one[1].rank not in one[0].given_up]
         waiting = self._waiting_of(self._ledger.view())
         answer = self._nodes.agent(node).reconcile(tuple(without_script(launch) for _, launch in launches), waiting)
@@ -186,13 +189,15 @@ class Recovery:
             log.warning("node %s: %s", node, sentence)
         for launch_id in answer.unknown:
             log.warning("node %s: launch %s is there but not in the ledger: it is ended", node, launch_id)
-            # As in a ledger that was restored: no other job is to be known by this number.
+            # This happens after a ledger was restored. No other job may get this number.
             self._ledger.skip_ids(job_number(launch_id))
         self.left_behind.ended_on(node)
         self._take_over(self._nodes.agent(node), launches)
 
     def _waiting_of(self, view: View) -> tuple[str, ...]:
-        """The jobs that ran before and are to run again; found once for all nodes that come at the same time."""
+        """Return the ids of jobs that ran before and wait to run again. The result is cached for all nodes that
+        join together.
+        """
         jobs, found = self._waited
         if jobs is not view.jobs:
             found = tuple(job.id for job in view.jobs.values() if job.phase is Phase.PENDING and job.launches)
@@ -200,7 +205,7 @@ class Recovery:
         return found
 
     def _take_over(self, agent: NodeAgent, launches: list[tuple[Attempt, Launch]]) -> None:
-        """Adopt what runs, declare lost what nothing claimed, and record the ends that were missed."""
+        """Adopt running launches, declare unclaimed launches lost, and record ends that were missed."""
         attempts = self._dispatcher.read(agent, launches)
         for attempt, launch in launches:
             job = self._attempts.job_of(attempt)
