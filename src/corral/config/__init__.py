@@ -1,6 +1,7 @@
-"""Reads a site's settings, `config.yaml`, strictly into plain values.
+"""Read a site's settings, `config.yaml`, strictly into plain values.
 
-Start reading at `settings` (every setting with its default); `site` reads queues, projects and pools.
+`site` reads queues, projects and pools.
+Start with `settings`, which has every setting with its default.
 """
 
 from corral.config.settings import HOST, OnIsolation, Settings, load_settings

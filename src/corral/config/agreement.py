@@ -1,4 +1,4 @@
-"""Settings that must agree with each other."""
+"""Checks of settings that must agree with each other."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_agreement(path: Path, settings: "Settings", lines: Mapping[str, str]) -> None:
-    """Raises Refused, with file and line, for settings that contradict each other. `lines` has "line 7" by key."""
+    """Raise Refused, with file and line, for settings that contradict each other. `lines` has "line 7" by key."""
     wrong = Collecting()
     for check in (_nodes_agree, _samples_agree, _user_quota_agrees, _priorities_agree, _backoff_agrees):
         with wrong.at():

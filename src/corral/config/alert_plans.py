@@ -1,4 +1,4 @@
-"""Reads the rules of `alerts`. What a rule leaves out is as Corral's own rule of that name has it, or the default."""
+"""Read the rules of `alerts`. A missing value comes from Corral's own rule of that name, or is the default."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _DAY_S = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class AlertPlan:
-    """A rule as written in the settings. None is not said."""
+    """A rule as written in the settings. None means that the file does not say."""
 
     name: str
     when: When | None = None

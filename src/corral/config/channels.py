@@ -1,4 +1,4 @@
-"""Reads channels. No message has a URL in it, and nobody else may read the file that does."""
+"""Read channels. Their URLs are secrets: no message shows one, and other users must not be able to read the file."""
 
 import re
 from ipaddress import ip_network
@@ -21,7 +21,7 @@ _OTHERS_READ, _OTHERS_ENTER = 0o004, 0o001
 
 
 def read_channels(path: Path, node: "Node") -> tuple[Channel, ...]:
-    """Lines such as `ops: slack://...`. Raises Refused also where others than its owner and group can read the file."""
+    """Read lines such as `ops: slack://...`. Raises Refused also if every user of this machine can read the file."""
     from yaml.nodes import ScalarNode
 
     found: dict[str, Channel] = {}
@@ -47,7 +47,7 @@ def read_channels(path: Path, node: "Node") -> tuple[Channel, ...]:
 
 
 def kind(node: "ScalarNode") -> str:
-    """A kind of URL that channels of users may have."""
+    """Read a kind of URL that channels of users may have."""
     said = str(node.value).removesuffix("://").lower()
     if not _KIND.fullmatch(said):
         raise Refused(f"{node.value!r:.60} is not a kind of URL; write what comes before ://, such as slack")
@@ -57,7 +57,7 @@ def kind(node: "ScalarNode") -> str:
 
 
 def network(node: "ScalarNode") -> str:
-    """A network that channels of users may reach."""
+    """Read a network that channels of users may reach."""
     try:
         return str(ip_network(str(node.value)))
     except ValueError:
@@ -65,7 +65,7 @@ def network(node: "ScalarNode") -> str:
 
 
 def _read_by_others(path: Path) -> bool:
-    """Whether users of neither the file's owner nor its group reach it and may read it."""
+    """Whether users other than the file's owner and group can reach the file and read it."""
     try:
         return bool(path.stat().st_mode & _OTHERS_READ and path.resolve().parent.stat().st_mode & _OTHERS_ENTER)
     except OSError:

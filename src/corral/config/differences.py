@@ -1,4 +1,4 @@
-"""What differs between two readings of the settings, by the keys of the file and with values as it has them."""
+"""Compare two versions of the settings, by the keys of the file and with values as the file writes them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
@@ -17,13 +17,13 @@ from corral.core.model.version import dotted
 from corral.wire import to_plain
 
 UNTOLD = frozenset({"places", "unbuilt"})
-"""What is about the file itself."""
+"""Fields about the file itself, which are not compared."""
 
 _HOUR_S, _DAY_S = 3600.0, 86400.0
 
 
 class Difference(NamedTuple):
-    """A setting with its old and its new value; None is not set."""
+    """A setting with its old and its new value; None means not set."""
 
     setting: str
     old: str | None
@@ -31,15 +31,15 @@ class Difference(NamedTuple):
 
 
 def differences(before: Settings, after: Settings, names: frozenset[str]) -> tuple[Difference, ...]:
-    """The settings of these names (of `Settings`) that differ, in the order in which `Settings` has them."""
+    """The differing settings among these names of `Settings`, in the order of its fields."""
     old, new = told(before, names), told(after, names)
     return tuple(Difference(key, old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key))
 
 
 def told(settings: Settings, names: frozenset[str]) -> dict[str, str]:
-    """Each of these settings by its key, as the file would have it.
+    """The values of these settings by key, as the file would write them.
 
-    Of queues, projects, pools and quotas what is not as by default.
+    For queues, projects, pools and quotas, only values that differ from the default.
     """
     words: dict[str, str] = {}
     for field in fields(Settings):
@@ -76,7 +76,7 @@ def _of_group(at: str, group: Any, keys: Mapping[str, str]) -> dict[str, str]:
 
 
 def _text(name: str, value: Any) -> str:
-    """The value of a setting of this name, whose end is its unit."""
+    """The text of a setting's value. The end of the name is the unit."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Enum):

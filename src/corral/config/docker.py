@@ -1,4 +1,4 @@
-"""Reads what a site lets jobs' containers be, where its hosts run them with Docker."""
+"""Read the site's rules for containers of jobs, for hosts that run them with Docker."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DockerSettings:
-    """What jobs may ask for.
+    """The options that jobs may ask for.
 
     Attributes:
-        host_paths: directories of the hosts that they may see as volumes, with all that is below them.
-        networks: Docker's networks that they may name; `host` is the host's own.
-        any_user: they may be whom they like within their containers, root included.
-        max_processes: so many processes and threads a container may have.
+        host_paths: directories of the hosts that jobs may mount as volumes, with everything below them.
+        networks: Docker networks that jobs may name; `host` is the host's own.
+        any_user: jobs may run as any user within their containers, including root.
+        max_processes: the most processes and threads in a container.
     """
 
     host_paths: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class DockerSettings:
 
 
 def read_docker(path: Path, node: "Node") -> DockerSettings:
-    """The group `docker`. Raises Refused with file and line."""
+    """Read the group `docker`. Raises Refused with file and line."""
     return DockerSettings(**read_group(path, lines_of(node), _KEYS, "docker.").values)
 
 

@@ -1,4 +1,4 @@
-"""Reads groups of keys from YAML: known keys, their line numbers, and errors with file and line."""
+"""Read groups of keys from YAML: known keys, their line numbers, and errors with file and line."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
 NodeReader = Callable[[Path, "Node"], Any]
-"""Reads the value of a key. The path is the file's, for messages."""
+"""A function that reads the value of a key. The path is the file's, for messages."""
 
 
 class Key(NamedTuple):
-    """A key of a group: the name of the value it sets (None: known, but without effect yet), and its reader."""
+    """A key of a group: the name of the value that it sets (None: no effect yet), and its reader."""
 
     sets: str | None
     read: NodeReader
@@ -25,10 +25,10 @@ class Key(NamedTuple):
 
 @dataclass(slots=True)
 class KeyGroup:
-    """What was read from a group of keys.
+    """The result of reading a group of keys.
 
     Attributes:
-        values: what was read, by the name of the value it sets.
+        values: the values by the names that they set.
         lines: "line 7" by key.
         unbuilt: keys that were given but have no effect yet.
     """
@@ -69,7 +69,7 @@ def several(read: Reader) -> NodeReader:
 def read_group(path: Path, node: "MappingNode", keys: Mapping[str, Key], within: str = "") -> KeyGroup:
     """Read the keys of a group. `within` is the group's name with a dot, for messages.
 
-    Raises Refused with file and line for each unknown key, one that is given twice, or an invalid value.
+    Raises Refused with file and line for each unknown key, repeated key, and invalid value.
     """
     found, wrong = KeyGroup(), Collecting()
     for key_node, value_node in node.value:

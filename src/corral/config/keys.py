@@ -26,7 +26,7 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """An annotation: the field is read by `read`, for its type alone does not say how."""
+    """An annotation: `read` reads the field, because its type alone does not say how."""
 
     read: NodeReader
 
@@ -36,9 +36,9 @@ OF_THE_FILE = object()
 
 
 def keys_of(cls: type[Any], **instead: NodeReader) -> dict[str, Key]:
-    """The keys that set the fields of a class; one in a section is "SECTION.KEY".
+    """The keys that set the fields of a class; a key in a section is "SECTION.KEY".
 
-    `instead` has readers of fields whose type alone does not say how they are read.
+    `instead` has readers for fields whose type alone does not say how to read them.
     """
     found = {}
     for name, declared in declarations(cls).items():

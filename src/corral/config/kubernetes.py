@@ -1,4 +1,4 @@
-"""Reads what a site says of its Kubernetes cluster, for a server with `engine: kubernetes`."""
+"""Read the site's settings of its Kubernetes cluster, for a server with `engine: kubernetes`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesSettings:
-    """Which cluster, and how its jobs run.
+    """The cluster, and how its jobs run.
 
     Attributes:
-        kubeconfig, context: how the cluster is reached; None is as kubectl would: $KUBECONFIG, or ~/.kube/config, or
-            the service account of the pod that the server runs in.
-        namespace: where the pods of jobs are; None is that of the context.
-        prometheus_url: a Prometheus that has what dcgm-exporter measures; None is none.
-        exec_nvidia_smi: run nvidia-smi in pods that have GPUs, where nothing else measures these.
-        image: of jobs that name none.
-        host_paths: directories of nodes that jobs may see as volumes, with all that is below them.
-        service_accounts: as which jobs may speak to the cluster; without one their pods have no token.
-        scheduler_name: pods that others make and that name this scheduler are bound by Corral.
-        pod_users: whose these pods are: users by namespace, or by "NAMESPACE/SERVICEACCOUNT"; of any other namespace,
-            the user has its name.
+        kubeconfig, context: how to reach the cluster. None uses the defaults of kubectl: $KUBECONFIG, ~/.kube/config,
+            or the service account of the pod in which the server runs.
+        namespace: the namespace of the jobs' pods; None is that of the context.
+        prometheus_url: a Prometheus with the measurements of dcgm-exporter; None is none.
+        exec_nvidia_smi: run nvidia-smi in pods that have GPUs, if nothing else measures these GPUs.
+        image: for jobs that name none.
+        host_paths: directories of nodes that jobs may mount as volumes, with everything below them.
+        service_accounts: accounts that jobs may use to talk to the cluster; without one their pods have no token.
+        scheduler_name: Corral binds pods that others make and that name this scheduler.
+        pod_users: the users of these pods, by namespace or by "NAMESPACE/SERVICEACCOUNT". For any other namespace, the
+            user has the namespace's name.
         privileged_templates: pod templates of jobs may ask for power over their node, such as its network.
     """
 
@@ -47,7 +47,7 @@ class KubernetesSettings:
 
 
 def read_kubernetes(path: Path, node: "Node") -> KubernetesSettings:
-    """The group `kubernetes`. Raises Refused with file and line."""
+    """Read the group `kubernetes`. Raises Refused with file and line."""
     return KubernetesSettings(**read_group(path, lines_of(node), _KEYS, "kubernetes.").values)
 
 

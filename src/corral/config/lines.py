@@ -1,4 +1,4 @@
-"""Reads the settings that are lines of KEY: VALUE, or one value in place of these."""
+"""Read the settings that are lines of KEY: VALUE, or one value in place of these lines."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ _VGPU = {"layer": Key("layer", one(text)), "cuda": Key("cuda", one(version))}
 
 
 def read_priority_range(path: Path, node: "Node") -> tuple[int, int]:
-    """The least and the greatest, such as `[5, 10]`."""
+    """Read the lowest and the highest priority, such as `[5, 10]`."""
     ends = several(integer(-MAX_PRIORITY, MAX_PRIORITY))(path, node)
     if len(ends) != 2 or ends[0] > ends[1]:
         raise Refused("write the lowest and the highest priority, such as [5, 10]")
@@ -28,7 +28,7 @@ def read_priority_range(path: Path, node: "Node") -> tuple[int, int]:
 
 
 def read_sharing(_path: Path, node: "Node") -> tuple[tuple[str, Means], ...]:
-    """One means for all devices, or lines such as `0: mps`, `A100: timeslice`, `"*": exclusive`, in their order."""
+    """Read one means for all devices, or lines such as `0: mps`, `A100: timeslice`, `"*": exclusive`, in order."""
     from yaml.nodes import MappingNode, ScalarNode
 
     if isinstance(node, ScalarNode):
@@ -44,7 +44,7 @@ def read_sharing(_path: Path, node: "Node") -> tuple[tuple[str, Means], ...]:
 
 
 def read_layers(path: Path, node: "Node") -> tuple[tuple[str, VirtualLayer], ...]:
-    """A layer for all devices, `{layer: gpu-manager, cuda: 12.2}`, or lines of devices and their layers, in order."""
+    """Read one layer for all devices, `{layer: gpu-manager, cuda: 12.2}`, or lines of devices and layers, in order."""
     lines = lines_of(node).value
     if {str(key.value) for key, _ in lines} & _VGPU.keys():
         return (("*", _layer(path, node)),)
@@ -59,7 +59,7 @@ def _layer(path: Path, node: "Node") -> VirtualLayer:
 
 
 def read_labels(path: Path, node: "Node") -> tuple[tuple[str, str], ...]:
-    """Lines such as `zone: a`. The labels that the driver sets cannot be set here."""
+    """Read lines such as `zone: a`. The labels that the driver sets cannot be set here."""
     from yaml.nodes import ScalarNode
 
     labels: dict[str, str] = {}
@@ -81,7 +81,7 @@ def read_labels(path: Path, node: "Node") -> tuple[tuple[str, str], ...]:
 
 
 def read_placement(_path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
-    """The name of one score, or lines such as `pack: 1` and `topology: 0.5`."""
+    """Read the name of one score, or lines such as `pack: 1` and `topology: 0.5`."""
     from yaml.nodes import MappingNode, ScalarNode
 
     if isinstance(node, ScalarNode):

@@ -1,4 +1,4 @@
-"""Mistakes in settings: where they are, and all of them at once."""
+"""Mistakes in settings: their places, and how to report all of them at once."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from corral.config.readers import without_prefix
 from corral.core.model.errors import Refused
 
 MOST_TOLD = 20
-"""The most mistakes that are told at once."""
+"""The most mistakes that are reported at once."""
 
 
 class Placed(Refused):
@@ -15,7 +15,7 @@ class Placed(Refused):
 
 
 class Mistakes(Placed):
-    """Several mistakes, told together. `found` has each, at most MOST_TOLD."""
+    """Several mistakes, reported together. `found` has each of them, at most MOST_TOLD."""
 
     def __init__(self, found: Sequence[Refused]) -> None:
         self.found = tuple(found[:MOST_TOLD])
@@ -23,14 +23,14 @@ class Mistakes(Placed):
 
 
 class Collecting:
-    """Goes on after a mistake, so that a file's mistakes are told all at once, up to MOST_TOLD."""
+    """Collects mistakes, so that all mistakes of a file are reported at once, up to MOST_TOLD."""
 
     def __init__(self) -> None:
         self._found: list[Refused] = []
 
     @contextmanager
     def at(self, place: str = "", *, field: str | None = None) -> Iterator[None]:
-        """Take note of a mistake in the block; before one that does not name its file and line comes `place`."""
+        """Record a mistake in the block. `place` is put before a message that does not name file and line."""
         try:
             yield
         except Refused as refused:
@@ -43,7 +43,7 @@ class Collecting:
             self.tell()
 
     def tell(self) -> None:
-        """Raises what was found: Refused for one mistake, Mistakes for several."""
+        """Raise the collected mistakes: Refused for one, Mistakes for several."""
         if len(self._found) == 1:
             raise self._found[0]
         if self._found:
@@ -51,5 +51,5 @@ class Collecting:
 
 
 def mistakes_in(refused: Refused) -> tuple[Refused, ...]:
-    """Each of the mistakes that are told together."""
+    """The single mistakes in a report."""
     return refused.found if isinstance(refused, Mistakes) else (refused,)

@@ -1,4 +1,4 @@
-"""Reads what a GPU-hour costs, by model and from which day on."""
+"""Read the prices of a GPU-hour, by model and by the day on which they begin."""
 
 import re
 from datetime import datetime
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_PRICES = 1000
 _MOST_CHARACTERS = 200
 _MOST = 1_000_000
-"""The highest price: what is more was meant for something else than a GPU-hour."""
+"""The highest price: a higher number is probably not meant as the price of a GPU-hour."""
 
 _AMOUNT = re.compile(r"(\d{1,7})(?:\.(\d{1,6}))?", re.ASCII)
 _DAYS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M")
@@ -25,7 +25,7 @@ _EXAMPLE = "such as `- {model: H100, gpu_hour: 2.50, from: 2026-07-01}`"
 
 
 def code_of_currency(node: "ScalarNode") -> str:
-    """What stands behind amounts, such as EUR: a word, which nothing is calculated with."""
+    """Read the currency shown after amounts, such as EUR: a word that is not used in calculations."""
     word = str(node.value)
     if not word or len(word) > 12 or not word.isprintable() or " " in word or word[0] in "=+-@" or word[0].isdigit():
         raise Refused(f"{word!r:.60} is no currency; write a word of at most 12 characters, such as EUR")
@@ -33,7 +33,7 @@ def code_of_currency(node: "ScalarNode") -> str:
 
 
 def read_prices(path: Path, node: "Node") -> tuple[Price, ...]:
-    """The price of a GPU-hour, or a list of prices. Raises Refused, with file and line, for one that makes no sense."""
+    """Read the price of a GPU-hour, or a list of prices. Raises Refused, with file and line, for an invalid price."""
     from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
     if isinstance(node, ScalarNode):
@@ -66,7 +66,7 @@ def price_in_words(price: Price) -> str:
 
 
 def _amount(node: "ScalarNode") -> int:
-    """Millionths of the currency. Money is no binary fraction, so that it is read digit by digit."""
+    """Read an amount in millionths of the currency, digit by digit: a binary fraction would not be exact."""
     found = _AMOUNT.fullmatch(node.value)
     micro = int(found[1]) * MICRO + int((found[2] or "").ljust(6, "0")) if found else -1
     if not 0 <= micro <= _MOST * MICRO:
@@ -78,7 +78,7 @@ def _amount(node: "ScalarNode") -> int:
 
 
 def _begin(node: "ScalarNode") -> float:
-    """Midnight of a day, or a minute, of this machine's time zone, in Unix seconds."""
+    """Read midnight of a day, or a minute, in this machine's time zone; returns Unix seconds."""
     for form in _DAYS:
         try:
             return datetime.strptime(node.value, form).astimezone().timestamp()

@@ -26,11 +26,11 @@ _INTEGER = re.compile(rf"[+-]?{WHOLE}")
 _NUMBER = re.compile(rf"[+-]?{DECIMAL}")
 _LONGEST_NAME = 64
 _PREFIX = "value"
-"""The name that parsers of units give the value in messages. It is replaced by file, line and key."""
+"""The name of the value in messages of unit parsers. It is replaced by file, line and key."""
 
 
 def duration(least_s: float, most_s: float) -> Reader:
-    """Seconds, written with a unit."""
+    """A reader of seconds, written with a unit."""
 
     def read(node: "ScalarNode") -> float:
         seconds = 0.0 if node.value == "0s" else parse_duration_s(node.value, field=_PREFIX)
@@ -42,7 +42,7 @@ def duration(least_s: float, most_s: float) -> Reader:
 
 
 def memory(least_mib: int, most_mib: int) -> Reader:
-    """MiB, written with a unit."""
+    """A reader of MiB, written with a unit."""
 
     def read(node: "ScalarNode") -> int:
         mib = parse_memory_mib(node.value, field=_PREFIX)
@@ -54,7 +54,7 @@ def memory(least_mib: int, most_mib: int) -> Reader:
 
 
 def integer(least: int, most: int) -> Reader:
-    """A whole number."""
+    """A reader of a whole number."""
 
     def read(node: "ScalarNode") -> int:
         if not _INTEGER.fullmatch(node.value) or not least <= int(node.value) <= most:
@@ -65,7 +65,7 @@ def integer(least: int, most: int) -> Reader:
 
 
 def number(least: float, most: float, *, factor: float = 1.0) -> Reader:
-    """A number with or without a fraction, multiplied by `factor`."""
+    """A reader of a number with or without a fraction, multiplied by `factor`."""
 
     def read(node: "ScalarNode") -> float:
         if not _NUMBER.fullmatch(node.value) or not least <= float(node.value) <= most:
@@ -76,7 +76,7 @@ def number(least: float, most: float, *, factor: float = 1.0) -> Reader:
 
 
 def version(node: "ScalarNode") -> tuple[int, int]:
-    """A version of two parts, such as 12.2 or 8.0."""
+    """Read a version of two parts, such as 12.2 or 8.0."""
     major, dot, minor = node.value.partition(".")
     if not (dot and is_whole(major) and is_whole(minor)):
         raise Refused(f"{node.value!r:.60} is not a version; write two numbers with a dot, such as 8.0")
@@ -84,14 +84,14 @@ def version(node: "ScalarNode") -> tuple[int, int]:
 
 
 def above_zero(node: "ScalarNode") -> float:
-    """A weight."""
+    """Read a weight, a number above 0."""
     if not _NUMBER.fullmatch(node.value) or not float(node.value) > 0:
         raise Refused(f"{node.value!r:.60} is not allowed; write a number above 0")
     return float(node.value)
 
 
 def gpus(node: "ScalarNode") -> int:
-    """A number of GPUs, in hundredths, as milli-GPU."""
+    """Read a number of GPUs, in hundredths; returns milli-GPU."""
     milli = float(node.value) * MILLI_PER_DEVICE if _NUMBER.fullmatch(node.value) else -1.0
     if milli < 0 or milli > 1e9 or milli % SHARE_QUANTUM_MILLI:
         raise Refused(f"{node.value!r:.60} is not a number of GPUs; write one such as 8 or 0.5")
@@ -99,7 +99,7 @@ def gpus(node: "ScalarNode") -> int:
 
 
 def pool_gpu(node: "ScalarNode") -> str:
-    """GPUs that a pool has: a UUID, NODE:INDEX, NODE:*, a model, or on a single node an index."""
+    """Read a pool's word for GPUs: a UUID, NODE:INDEX, NODE:*, a model, or on a single node an index."""
     host, colon, which = text(node).rpartition(":")
     if is_whole(which) and bool(host) == bool(colon):
         return f"{host}{colon}{int(which)}"
@@ -109,14 +109,14 @@ def pool_gpu(node: "ScalarNode") -> str:
 
 
 def yes_or_no(node: "ScalarNode") -> bool:
-    """true or false."""
+    """Read true or false."""
     if node.value.lower() not in ("true", "false"):
         raise Refused(f"{node.value!r:.60} is not allowed; write true or false")
     return bool(node.value.lower() == "true")
 
 
 def one_of(kind: type[E]) -> Reader:
-    """A member of an enumeration, by its value."""
+    """A reader of a member of an enumeration, by its value."""
 
     def read(node: "ScalarNode") -> E:
         known = {str(member.value): member for member in kind}
@@ -128,14 +128,14 @@ def one_of(kind: type[E]) -> Reader:
 
 
 def text(node: "ScalarNode") -> str:
-    """A path or a name."""
+    """Read a path or a name, which must not be empty."""
     if not node.value:
         raise Refused("the value is empty; write a path or a name")
     return str(node.value)
 
 
 def site_name(node: "ScalarNode") -> str:
-    """What a site calls itself: it stands before messages and in titles."""
+    """Read the site's name, which is shown before messages and in titles."""
     name = text(node)
     if not name.isprintable() or name != name.strip() or len(name) > _LONGEST_NAME:
         raise Refused(
@@ -145,7 +145,7 @@ def site_name(node: "ScalarNode") -> str:
 
 
 def absolute_path(node: "ScalarNode") -> str:
-    """A path from the root on: who reads the file may be started anywhere."""
+    """Read an absolute path, because the reader of the file may be started in any directory."""
     path = text(node)
     if not path.startswith("/"):
         raise Refused(f"{path!r:.60} is not an absolute path; write it from / on")
@@ -153,5 +153,5 @@ def absolute_path(node: "ScalarNode") -> str:
 
 
 def without_prefix(message: str) -> str:
-    """A reader's message without the name that parsers of units give to the value."""
+    """A reader's message without the name that unit parsers give to the value."""
     return message.removeprefix(f"{_PREFIX}: ")

@@ -1,7 +1,7 @@
 """The site's settings, read from `config.yaml` in the server's home. Without the file every setting has its default.
 
-A mistake is Refused with file, line and what would be accepted. A server with half of its settings would allocate GPUs
-by rules that nobody chose, so it does not start.
+A mistake is Refused with file, line and the accepted values. A server with a mistake in its settings does not start: it
+would allocate GPUs by rules that nobody chose.
 """
 
 from collections.abc import Mapping
@@ -56,21 +56,21 @@ if TYPE_CHECKING:
 
 
 class OnIsolation(StrEnum):
-    """What becomes of the jobs of a node that has lost its server."""
+    """The fate of jobs on a node that has lost its server."""
 
     RUN = "run"
     STOP = "stop"
 
 
 class HostnameLabel(StrEnum):
-    """How the label is written in the metrics of devices that names their node."""
+    """The spelling of the label in device metrics that names the node."""
 
     HOSTNAME = "hostname"
     CAPITALIZED = "Hostname"
 
 
 class Numa(StrEnum):
-    """Whether jobs with whole devices are bound to the NUMA nodes of these."""
+    """Whether jobs with whole devices are bound to the NUMA nodes of these devices."""
 
     BIND = "bind"
     OFF = "off"
@@ -81,20 +81,20 @@ _MOST_BYTES = 4 * 1024 * 1024
 _SAMPLES_BEFORE_STALE = 3
 
 HOST = "host"
-"""The engine that is this machine alone."""
+"""The engine for this machine alone."""
 
 LEAST_URGENT = 10
-"""The highest number that users may choose as a priority unless the site says otherwise."""
+"""The highest priority number that users may choose, unless the site says otherwise."""
 
 MOST_RUNNING_ON_HOSTS = 512
-"""So many jobs run on hosts at a time, whose processes have only the memory and ids that their kernels give them."""
+"""The most jobs that run on hosts at a time: their processes have only the memory and ids of their kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of a site. In the file, units are in the value and not in the key: `stale_after: 30m`.
 
-    A setting is declared here alone. Its key is its name without the unit, if the declaration names no other.
+    Each setting is declared only here. Its key is its name without the unit, unless the declaration names another.
     """
 
     sample_interval_s: Annotated[float, Field(least=0.1, most=_HOUR_S, also="monitoring.interval_seconds")] = 1.0
@@ -315,20 +315,20 @@ class Settings:
 
     @property
     def most_running_jobs(self) -> int | None:
-        """How many jobs may run at a time. In a cluster its nodes alone limit that, unless the site does."""
+        """How many jobs may run at a time. In a cluster only its nodes limit that, unless the site does."""
         if self.max_running_jobs is None and self.engine == HOST:
             return MOST_RUNNING_ON_HOSTS
         return self.max_running_jobs
 
     @property
     def priorities_of_users(self) -> tuple[int, int]:
-        """The lowest and highest priority that users may choose: unless the site says so, none ahead of the default."""
+        """The lowest and highest priority that users may choose. By default, none is ahead of the default priority."""
         if self.priority_range is None:
             return self.default_priority, max(self.default_priority, LEAST_URGENT)
         return self.priority_range
 
     def sampled_at_most_each(self, interval_s: float) -> "Settings":
-        """The same where devices are not sampled more often than so: then samples count for longer, too."""
+        """The settings with devices sampled at most this often; then samples also stay valid longer."""
         if self.sample_interval_s >= interval_s:
             return self
         stale_s = max(self.stale_sample_s, _SAMPLES_BEFORE_STALE * interval_s)
@@ -336,9 +336,9 @@ class Settings:
 
 
 def load_settings(path: Path) -> Settings:
-    """The settings in the file, or the defaults when there is none.
+    """Read the settings in the file; without the file, return the defaults.
 
-    Raises Refused, naming file and line, for anything in it that is not a setting: one mistake, or several together.
+    Raises Refused, with file and line, for anything in it that is not a setting: one mistake, or several together.
     """
     try:
         text = read_whole(path, _MOST_BYTES)
@@ -346,7 +346,7 @@ def load_settings(path: Path) -> Settings:
         return Settings()
     except OSError as error:
         raise Refused(f"cannot read the settings in {path}: {error.strerror}") from None
-    # A server without a file of settings starts without the parser of one.
+    # Imported here, so that a server without a settings file starts without the parser.
     import yaml
 
     try:

@@ -1,6 +1,6 @@
-"""Reads queues, projects, pools and quotas, and the sections that cluster configuration files commonly have.
+"""Read queues, projects, pools and quotas, and the sections that cluster configuration files commonly have.
 
-Keys that have no effect yet are checked all the same, and listed as such.
+Keys that have no effect yet are also checked, and are listed as having none.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _DAY_S = 86400.0
 _HOUR_S = 3600.0
 _OF_THE_SITE = ""
-"""The policy of a queue that names none, until that of the site is known."""
+"""Placeholder for the policy of a queue that names none, until the site's policy is known."""
 
 
 class PoolStrategy(StrEnum):
-    """How pools keep GPUs: for themselves, not at all, or lending what is idle."""
+    """How pools keep GPUs: for themselves, not at all, or with idle GPUs lent out."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -51,7 +51,7 @@ class BackfillName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """A pool as written in the settings. `gpus` are as `pool_gpu` has them; () is the `reserved_ratio` of all GPUs.
+    """A pool as written in the settings. `gpus` are words of `pool_gpu`; () is the `reserved_ratio` of all GPUs.
 
     `lends` None follows the site's strategy.
     """
@@ -81,7 +81,7 @@ def _user_weights(path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
 
 
 def read_user_quota(path: Path, node: "Node") -> Quota:
-    """The quota of each user. Raises Refused, with file and line if a single line is wrong."""
+    """Read the quota of each user. Raises Refused, with file and line if a single line is wrong."""
     quota = _quota(path, node)
     if quota.borrow_milli is not None:
         raise Refused("a user cannot borrow; set borrow in the quota of a queue with a parent")
@@ -91,7 +91,7 @@ def read_user_quota(path: Path, node: "Node") -> Quota:
 
 
 def read_thresholds(path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
-    """The thresholds of device readings. Raises Refused with file and line."""
+    """Read the thresholds of device readings. Raises Refused with file and line."""
     found = read_group(path, lines_of(node), _THRESHOLDS, "monitoring.alert_thresholds.").values
     return tuple(sorted(found.items()))
 
@@ -104,37 +104,37 @@ _PROJECT = keys_of(Project, quota=_quota_of_project, user_weights=_user_weights)
 _POOL = keys_of(PoolPlan, gpus=several(pool_gpu))
 
 KEYS_OF_QUOTAS = words_of(_QUOTA)
-"""The key in the file of each field of a quota."""
+"""The key in the file for each field of a quota."""
 
 KEYS_OF_GROUPS = {
     name: words_of(keys)
     for name, keys in (("queues", _QUEUE), ("projects", _PROJECT), ("pools", _POOL), ("alerts", ALERT_KEYS))
 }
-"""The same of each queue, project, pool and alert rule."""
+"""The same for queues, projects, pools and alert rules."""
 
 
 def read_queues(path: Path, node: "Node") -> tuple[Queue, ...]:
-    """The list of queues; `with_policies` completes it. Raises Refused with file and line, as the next two do."""
+    """Read the list of queues; `with_policies` completes it. Raises Refused with file and line."""
     return tuple(_list_of(path, node, "queue", partial(Queue, policy=_OF_THE_SITE), _QUEUE))
 
 
 def with_policies(queues: tuple[Queue, ...], algorithm: str) -> tuple[Queue, ...]:
-    """The queues as read, those that name no policy with `scheduling.algorithm`."""
+    """The queues as read; those without a policy get `scheduling.algorithm`."""
     return tuple(replace(one, policy=algorithm) if one.policy == _OF_THE_SITE else one for one in queues)
 
 
 def read_projects(path: Path, node: "Node") -> tuple[Project, ...]:
-    """The list of projects."""
+    """Read the list of projects. Raises Refused with file and line."""
     return tuple(_list_of(path, node, "project", Project, _PROJECT))
 
 
 def read_pools(path: Path, node: "Node") -> tuple[PoolPlan, ...]:
-    """The list of pools."""
+    """Read the list of pools. Raises Refused with file and line."""
     return tuple(_list_of(path, node, "pool", PoolPlan, _POOL))
 
 
 def read_alerts(path: Path, node: "Node") -> tuple[AlertPlan, ...]:
-    """The list of alert rules."""
+    """Read the list of alert rules. Raises Refused with file and line."""
     rules = tuple(_list_of(path, node, "alert", AlertPlan, ALERT_KEYS))
     if len(rules) > MOST_RULES:
         raise Refused(f"{len(rules)} rules are too many; {MOST_RULES} are the most")
@@ -142,7 +142,7 @@ def read_alerts(path: Path, node: "Node") -> tuple[AlertPlan, ...]:
 
 
 def places_of(path: Path, root: "MappingNode") -> dict[str, str]:
-    """File and line of each queue, project, pool and alert of a valid file: {"queue night": "config.yaml, line 7"}."""
+    """File and line of each queue, project, pool and alert in a valid file: {"queue night": "config.yaml, line 7"}."""
     lists = {str(key.value): entries for key, entries in root.value}
     places = {}
     for kind in ("queue", "project", "pool", "alert"):

@@ -1,10 +1,10 @@
-"""The settings file that a site begins with: what a machine that people share needs, and what else is often wanted."""
+"""The settings file for a new site: the settings that a shared machine needs, and others that are often wanted."""
 
 from corral.config.differences import told
 from corral.config.settings import Settings
 
 _HOURS, _GPUS = 48, 4
-"""The longest time limit, and the GPUs of each user, for a site that has not said otherwise yet."""
+"""The longest time limit in hours, and the GPUs of each user, for a site that has not set them yet."""
 
 _BY_DEFAULT = (
     *("default_priority", "pass_unknown_limit_s", "pass_unknown_until_s", "stale_after_s", "max_temperature_c"),

@@ -2146,9 +2146,9 @@ export interface components {
         };
         /**
          * AlertList
-         * @description Alerts, those that fire first, the worst and newest before others.
+         * @description Alerts: firing ones first, then by severity and time, the worst and newest first.
          *
-         *     `left_out` counts, by rule, what would be listed, too, if a rule could fire for more subjects.
+         *     `left_out` counts, by rule, further alerts that would be listed if a rule could fire for more subjects.
          */
         AlertList: {
             /** Alerts */
@@ -2164,16 +2164,16 @@ export interface components {
          *
          *     Attributes:
          *         state: firing or resolved.
-         *         subject: what it is about, with its kind: "device GPU-1", "job 17", "node gpu-01".
-         *         since: when what it tells of began.
+         *         subject: the subject with its kind: "device GPU-1", "job 17", "node gpu-01".
+         *         since: when its cause began.
          *         value: the reading of `measure` when it fired.
          *         sentence: what happened, with the numbers, and what to do.
-         *         to: the channels in which it is told.
-         *         told_at: when they were told that it fires; null while it is silenced.
-         *         silenced: it is not told now, as a silence matches.
-         *         acknowledged_by: who has said that they take care of it.
+         *         to: the channels that report it.
+         *         told_at: when they got the message that it fires; null while it is silenced.
+         *         silenced: no messages are sent now, because a silence matches.
+         *         acknowledged_by: the user who has said that they take care of it.
          *         resolved_by: what ended it.
-         *         measure: the series that made it fire, the first if several did; null where words alone did.
+         *         measure: the series that made it fire, the first of several; null if the condition compares only labels.
          */
         AlertRow: {
             /** Acknowledged At */
@@ -2253,7 +2253,7 @@ export interface components {
          * AttemptEnd
          * @description How an attempt ended.
          *
-         *     PREEMPTED: it was stopped for others, REQUEUED: by a user, who had it run again. NOT_LAUNCHED: nothing of it ran.
+         *     PREEMPTED: it was stopped for other jobs. REQUEUED: a user had the job run again. NOT_LAUNCHED: nothing of it ran.
          *     The others are the phases of the same name.
          * @enum {string}
          */
@@ -2263,9 +2263,10 @@ export interface components {
          * @description One attempt to run a job.
          *
          *     Attributes:
-         *         attempt: counts those of which something ran, from 1; one that could not be launched has the number of the next.
+         *         attempt: numbers the attempts of which something ran, from 1; an attempt that could not be launched has the
+         *             number of the next.
          *         node: the node of rank 0; `nodes` are those of all members, each once.
-         *         allocated_at: when it was given its devices; `started_at` when it ran, None where nothing did.
+         *         allocated_at: when it got its devices; `started_at` is when it began to run, None if nothing ran.
          *         ended_as: succeeded, failed, cancelled, timed_out, lost, preempted, requeued, not_launched; None while it runs.
          *         reason: how and why it ended, for a person; None while it runs.
          *         log: the path of the log of rank 0 on its node, None where that is not known; attempts on a node share it.
@@ -2492,7 +2493,7 @@ export interface components {
         };
         /**
          * AutotunerTask
-         * @description A task with what it asks for, but for the variables of its servers.
+         * @description A task with its specification, without the variables of its servers.
          */
         AutotunerTask: {
             /** Base Runtime */
@@ -2635,16 +2636,16 @@ export interface components {
          * @description The traffic to measure under.
          *
          *     Attributes:
-         *         model_name: what requests call the model; "" is the name that it is served under.
-         *         task: what is served: "text-to-text", "text-to-embeddings" and others that genai-bench knows.
+         *         model_name: the name of the model in requests; "" is the name that it is served under.
+         *         task: the kind of service: "text-to-text", "text-to-embeddings" and others that genai-bench knows.
          *         model_tokenizer: where genai-bench finds the tokenizer: a directory, or a name at the hub; "": the model's own.
          *         traffic_scenarios: as genai-bench writes them: "D(100,100)", "N(480,240)/(300,150)", "U(50,100)/(200,250)".
-         *         num_concurrency: levels of load, each measured by itself; of embeddings and rerank, texts in a request.
-         *         max_time_per_iteration: minutes that a level of a scenario lasts at most; genai-bench takes whole ones.
-         *         max_requests_per_iteration: requests that a level of a scenario has at most.
-         *         additional_params: fields that each request has besides.
-         *         dataset_url: prompts in place of those that genai-bench has: a file, or a name at the hub.
-         *         generator: the load generator that must measure: "genai-bench" or "corral"; "" is the best that can.
+         *         num_concurrency: levels of load, each measured by itself. For embeddings and rerank: texts in a request.
+         *         max_time_per_iteration: the most minutes for a level of a scenario; genai-bench takes whole minutes.
+         *         max_requests_per_iteration: the most requests for a level of a scenario.
+         *         additional_params: additional fields of each request.
+         *         dataset_url: prompts in place of those of genai-bench: a file, or a name at the hub.
+         *         generator: the load generator to use: "genai-bench" or "corral"; "" is the best available one.
          */
         BenchmarkSpec: {
             /** Additional Params */
@@ -2709,25 +2710,25 @@ export interface components {
         };
         /**
          * Certainty
-         * @description What is known of a job's start.
+         * @description How certain the start of a job is.
          *
-         *     PROMISE: what the job needs is reserved from then on, all who hold it now have time limits that end before, and
-         *     nobody who waits now can pass it; only work of a better rank that comes later can still delay it.
-         *     EXPECTATION: what comes of everybody's estimates.
-         *     UNFORESEEN: no start is known: so many jobs go first that the forecast, which is bounded, did not reach it.
+         *     PROMISE: the resources for the job are reserved from then on, and all their present holders have time limits that
+         *     end before. No job that waits now can pass it; only a later job of a better rank can still delay it.
+         *     EXPECTATION: the result of estimates of all jobs.
+         *     UNFORESEEN: no start is known. Many jobs go first, and the forecast, which is bounded, did not reach this job.
          * @enum {string}
          */
         Certainty: "promise" | "expectation" | "unforeseen";
         /**
          * ChangedJobs
-         * @description What was changed of the jobs that were named or chosen, or would be.
+         * @description The result of a change of several jobs, or of its dry run.
          *
          *     Attributes:
          *         ids: of the jobs that were changed.
-         *         unchanged: those that were not, by the id that named them.
-         *         users: whose the changed jobs are.
+         *         unchanged: the jobs that were not changed, by the id that named them.
+         *         users: the users of the changed jobs.
          *         phases: how many of the changed jobs were in which phase before.
-         *         next: the `before` of a request for the rest, None where there is none.
+         *         next: the `before` of a request for the rest, None if there is none.
          */
         ChangedJobs: {
             /** Ids */
@@ -2765,12 +2766,12 @@ export interface components {
         };
         /**
          * ChannelRow
-         * @description A channel of the site, or (with `user`, and no name) of a user.
+         * @description A channel of the site, or of a user (with `user`, without a name).
          *
          *     Attributes:
-         *         kind: what its URL begins with; the rest is a secret.
-         *         delivered: whether the last try succeeded, null before the first since the server began.
-         *         why: why it did not.
+         *         kind: the scheme of its URL; the rest is a secret.
+         *         delivered: whether the last message was delivered, null before the first since the server's start.
+         *         why: why it was not delivered.
          */
         ChannelRow: {
             /** Delivered */
@@ -2786,7 +2787,7 @@ export interface components {
         };
         /**
          * ChannelTest
-         * @description What came of a message that was sent for a test, after so many seconds; `why` it was not delivered.
+         * @description The result of a test message, after `seconds`; `why` says why it was not delivered.
          */
         ChannelTest: {
             /** Channel */
@@ -2812,16 +2813,17 @@ export interface components {
         };
         /**
          * Container
-         * @description What a job's command runs in.
+         * @description The container of a job's command.
          *
          *     Attributes:
          *         image: as its registry names it; None is the site's default.
-         *         volumes: what it sees of the site's files.
-         *         service_account: as whom it speaks to the cluster; None is the namespace's default.
+         *         volumes: the files that it can see.
+         *         service_account: the account by which it talks to the cluster; None is the namespace's default.
          *         pod_template: JSON of a Kubernetes PodTemplateSpec (`metadata`, `spec`) for the rest of its pod; None is none.
          *         shm_size_mib: the size of its /dev/shm; None is Docker's default, 64 MiB.
          *         network: Docker's name of its network; None is Docker's default.
-         *         user: as whom it runs, as Docker has it: UID, UID:GID or a name within the image; None is the job's user.
+         *         user: the user that it runs as, in Docker's notation: UID, UID:GID or a name within the image; None is the job's
+         *             user.
          *         pull: when its image is fetched; None is when it is missing.
          */
         Container: {
@@ -2904,7 +2906,7 @@ export interface components {
         };
         /**
          * DeploymentMode
-         * @description How the inference server of an experiment is run.
+         * @description How the inference server of an experiment runs.
          * @enum {string}
          */
         DeploymentMode: "process" | "docker" | "ome" | "kserve";
@@ -2955,20 +2957,21 @@ export interface components {
          * @description One device with its last sample; a measurement that could not be read is None.
          *
          *     Attributes:
-         *         uuid: as the driver says it.
+         *         uuid: from the driver.
          *         index: in PCI bus order, as nvidia-smi counts.
          *         state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
-         *         state_reason: why that, for a person.
-         *         state_since: since when, where that is known: of what is unreadable, unhealthy, in_use or stale.
-         *         since: when strangers were first seen on it.
+         *         state_reason: the reason for that state, for a person.
+         *         state_since: since when; known only for unreadable, unhealthy, in_use or stale.
+         *         since: when processes outside Corral were first seen on it.
          *         means, held_as: how it is shared by its setting, and how its jobs hold it: exclusive, mps, mig or timeslice.
          *         availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
-         *         vgpu_layer, vgpu_cuda: what makes virtual GPUs of it, and the CUDA that this is built for, as the site says.
+         *         vgpu_layer, vgpu_cuda: the software that makes virtual GPUs of it, and the CUDA version it is built for, by the
+         *             site's settings.
          *         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
-         *         throttled_by: what holds its clocks down: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
+         *         throttled_by: why its clocks are reduced: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
          *         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
-         *         metered: whether anything reads it; of one that nothing reads only who was given it is known.
-         *         pod: a pod of somebody else that has it.
+         *         metered: whether anything measures it. If not, only its holder is known.
+         *         pod: a pod, none of Corral's, that has it.
          *         vendor: its maker: nvidia, amd.
          */
         DeviceRow: {
@@ -3051,9 +3054,9 @@ export interface components {
          * @description The container of an inference server.
          *
          *     Attributes:
-         *         image: in place of the engine's own.
-         *         network: one of Docker's that the site allows; None is Docker's default.
-         *         shm_size: of /dev/shm, through which the engine's processes talk; such as "16G".
+         *         image: replaces the engine's own image.
+         *         network: a Docker network that the site allows; None is Docker's default.
+         *         shm_size: the size of /dev/shm, through which the engine's processes communicate; such as "16G".
          */
         DockerOptions: {
             /**
@@ -3090,13 +3093,13 @@ export interface components {
         };
         /**
          * DryRun
-         * @description What would become of a submission: it would start now on `devices`, or wait for `reason`.
+         * @description The result of a dry run: the job would start now on `devices`, or wait for `reason`.
          *
-         *     Where it is not `possible` it can never start there, and would be refused.
+         *     If it is not `possible`, the job can never start there, and would be refused.
          *
          *     Attributes:
-         *         jobs: how many jobs it is; the other fields are of the first.
-         *         command, params: what the first job of a sweep runs, and its parameters.
+         *         jobs: the number of jobs; the other fields are of the first.
+         *         command, params: the command of the first job of a sweep, and its parameters.
          */
         DryRun: {
             /** Command */
@@ -3126,9 +3129,10 @@ export interface components {
         };
         /**
          * Enforcement
-         * @description What stands behind an allocation's memory and compute on devices, and its CPUs and memory of the host.
+         * @description How strictly an allocation is held to its memory and compute on devices, and to its CPUs and memory of the host.
          *
-         *     None where it has nothing of the kind, or asked for no amount of it. Only memory of devices is ever GUARDED.
+         *     A field is None if the allocation has none of that resource, or asked for no amount of it. Only device memory is
+         *     ever GUARDED.
          */
         Enforcement: {
             /** @default null */
@@ -3175,11 +3179,11 @@ export interface components {
          *     Attributes:
          *         topic: jobs, devices, alerts, tasks or metrics; or of the stream itself: hello, ping, reset, overflow.
          *         what: what happened, in one word, such as "submitted".
-         *         id: its place in the journal; a stream that is asked for `after` it goes on behind it. None where it has none.
+         *         id: its place in the journal; a stream with this number as `after` continues behind it. None if it has none.
          *         at: when, in Unix seconds.
-         *         by: who caused it, a user or a part of the server; None where nobody did.
-         *         rows: the fields of rows of listings that are new, with what tells which rows these are.
-         *         message: a sentence for a person, where there is something to say.
+         *         by: the user or the part of the server that caused it; None if nobody did.
+         *         rows: the changed fields of rows of listings, with the fields that identify the rows.
+         *         message: a sentence for a person, None if there is none.
          */
         Event: {
             /** At */
@@ -3221,14 +3225,14 @@ export interface components {
          * @description One launch of a job that was asked to stop for others.
          *
          *     Attributes:
-         *         for_job_id: the job that it was stopped for, None where that is nobody in particular.
-         *         lender: the queue or the pool that takes back.
-         *         reason: the same for a person.
+         *         for_job_id: the job that it was stopped for, None if there is no particular one.
+         *         lender: the queue or the pool that takes back capacity.
+         *         reason: the reason for a person.
          *         at: when it was asked to stop, Unix seconds.
          *         allocation_id: the launch that was stopped.
-         *         saves: it got its checkpoint signal first, so that what it did before need not be lost.
-         *         ran_s: how long the launch had run at its end, None before.
-         *         lost_s: how much of that is lost; where it `saves`, only what it ran after the signal.
+         *         saves: it got its checkpoint signal first, so earlier work need not be lost.
+         *         ran_s: the run time of the launch at its end, None before.
+         *         lost_s: how much of it is lost; if it `saves`, only the time after the signal.
          */
         Eviction: {
             /** Allocation Id */
@@ -3263,11 +3267,13 @@ export interface components {
         };
         /**
          * EvictionRule
-         * @description By which rule a job may be stopped for others.
+         * @description The rule by which a job is stopped for others.
          *
-         *     PRIORITY: its queue preempts. QUEUE_RECLAIM: a queue takes back what it had lent. POOL_RECLAIM: a pool does.
-         *     TIME_SLICE: the job that is stopped had its quantum. FASTER_GPUS: it moves itself. IDLE: it did not use its GPUs.
-         *     MEMORY: it took more memory than it was granted. DRAIN: its node is to be empty.
+         *     PRIORITY: its queue preempts. QUEUE_RECLAIM: a queue takes back capacity that it had lent. POOL_RECLAIM: a pool
+         *     does.
+         *     TIME_SLICE: the stopped job had used its quantum. FASTER_GPUS: it moves to faster GPUs. IDLE: it did not use its
+         *     GPUs.
+         *     MEMORY: it took more memory than it was granted. DRAIN: its node is being emptied.
          * @enum {string}
          */
         EvictionRule: "priority" | "queue-reclaim" | "pool-reclaim" | "time-slice" | "faster-gpus" | "idle" | "memory" | "drain";
@@ -3316,7 +3322,7 @@ export interface components {
         };
         /**
          * ExecutedCommand
-         * @description A command that somebody had run inside a job (`corral exec`).
+         * @description A command that a user ran inside a job (`corral exec`).
          *
          *     Attributes:
          *         command: its words, as for a shell, the first thousand characters; "" for a shell.
@@ -3334,7 +3340,7 @@ export interface components {
         };
         /**
          * ExperimentChange
-         * @description What is new of an experiment; None stays as it is.
+         * @description The new values of an experiment's fields; None leaves a value as it is.
          */
         ExperimentChange: {
             /**
@@ -3400,8 +3406,8 @@ export interface components {
          *
          *     Attributes:
          *         experiment_id: its number within the task.
-         *         search_state: what the strategy keeps of it.
-         *         metrics: what was measured; a list of experiments has them only if asked for.
+         *         search_state: the state of the search strategy.
+         *         metrics: the measurements; a list of experiments has them only if asked for.
          *         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
          */
         ExperimentRow: {
@@ -3449,7 +3455,7 @@ export interface components {
         };
         /**
          * ExperimentStatus
-         * @description Where an experiment is in its life.
+         * @description The state of an experiment.
          * @enum {string}
          */
         ExperimentStatus: "pending" | "deploying" | "benchmarking" | "success" | "failed";
@@ -3469,8 +3475,8 @@ export interface components {
          *         experiment_id: its number within the task.
          *         gpus, gpu_model: the GPUs that it had; None before it has any.
          *         monitored: whether its GPUs were read while it was measured.
-         *         figures: means over the levels by the names of `metrics` (seconds, tokens a second); those that were measured.
-         *         error_message: its end, where it is long.
+         *         figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
+         *         error_message: its end, if it is long.
          */
         ExperimentSummary: {
             /** Completed At */
@@ -3536,20 +3542,20 @@ export interface components {
          *
          *     Attributes:
          *         position: place among the waiting jobs, from 1; None when it does not wait.
-         *         expected_start: None when nobody can know; `reason` then says what it depends on. Of a job that is being stopped
-         *             to make room it is when it goes on.
+         *         expected_start: None if it cannot be known; `reason` then says why. For a job that is being stopped to make
+         *             room, it is when the job continues.
          *         expected_start_is: whether that is promised, None when no start can be expected.
-         *         starts_now_with: flags with which it would start at once, if there are such.
-         *         holds: what it has of devices and of the host, and what stands behind that.
+         *         starts_now_with: flags with which it would start at once, if there are any.
+         *         holds: its parts of devices and of the host, and how strictly they are enforced.
          *         enforcement: the same for programs; None when it holds neither.
          *         eviction: the last time it was stopped for others, with what it lost; None if it never was.
          *         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
          *         makes_room: ids of the jobs that are being stopped for it.
          *         obstacle: why nothing at all starts now (a full disk), None unless the job waits and that is so.
-         *         diagnosis: why it failed and what to do, read from the end of its log; None unless it failed, that is known, and
-         *             whoever asks may read the log.
-         *         log_missing_bytes: so much of its output is not in its log, which is limited (of a gang, in the logs of its
-         *             first eight members); None where nothing is missing, or that is not known.
+         *         diagnosis: why it failed and what to do, read from the end of its log; None if it did not fail, if the reason is
+         *             not known, or if the caller may not read the log.
+         *         log_missing_bytes: the bytes of output that are missing in its log, which is limited (for a gang, in the logs of
+         *             its first eight members); None if nothing is missing, or if that is not known.
          */
         Explanation: {
             /** Diagnosis */
@@ -3585,13 +3591,13 @@ export interface components {
         };
         /**
          * FairShareRow
-         * @description What a project, or a user in it, counts as having used, by which the policy `fair-share` orders jobs.
+         * @description The usage of a project, or of a user in it, by which the policy `fair-share` orders jobs.
          *
          *     Attributes:
-         *         user: None of the project as a whole.
+         *         user: None for the project as a whole.
          *         past_gpu_s: GPU-seconds of allocations that have ended, each worth half after a half-life.
-         *         held_gpu_s: GPU-seconds of those that last, an hour ahead.
-         *         weighed_gpu_s: both together by the weight: who has least is next.
+         *         held_gpu_s: GPU-seconds of active allocations, an hour ahead.
+         *         weighed_gpu_s: the sum of both divided by the weight: the least is next.
          */
         FairShareRow: {
             /** Held Gpu S */
@@ -3632,12 +3638,12 @@ export interface components {
         };
         /**
          * GpuMonitoring
-         * @description What was measured of a job's GPUs.
+         * @description The measurements of a job's GPUs.
          *
          *     Attributes:
-         *         monitoring_duration_seconds: the time that the samples stand for.
+         *         monitoring_duration_seconds: the time that the samples cover.
          *         sample_count: how often the GPUs were sampled.
-         *         gpu_stats: by the index of the GPU; of a job on several nodes by "NODE:INDEX".
+         *         gpu_stats: by the index of the GPU; for a job on several nodes by "NODE:INDEX".
          */
         GpuMonitoring: {
             /** Gpu Stats */
@@ -3651,7 +3657,9 @@ export interface components {
         };
         /**
          * GpuStats
-         * @description One GPU of a job while it had it; of a GPU that it shared, its own part. What was not measured is left out.
+         * @description The measurements of one GPU of a job while the job had it; for a shared GPU, the job's own part.
+         *
+         *     Values that were not measured are left out.
          */
         GpuStats: {
             memory_usage_percent?: components["schemas"]["MeasuredRange"] | null;
@@ -3664,7 +3672,7 @@ export interface components {
         };
         /**
          * GrantRow
-         * @description What a job has of a device: thousandths of it and MiB; memory None is all that goes with the share.
+         * @description A job's part of a device: thousandths of it and MiB; memory None is all that goes with the share.
          */
         GrantRow: {
             /** Memory Mib */
@@ -3676,10 +3684,10 @@ export interface components {
         };
         /**
          * GrantedDevice
-         * @description What a job has of one device, or had last.
+         * @description A job's part of one device, now or before its end.
          *
          *     Attributes:
-         *         index, name, mig_profile: None of a device that is not known any more.
+         *         index, name, mig_profile: None if the device is not known any more.
          *         rank: of the member that has it.
          *         share_milli: thousandths of it; `memory_mib` None is all that goes with the share.
          */
@@ -3730,9 +3738,9 @@ export interface components {
         };
         /**
          * GroupHistory
-         * @description What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one.
+         * @description The readings of the devices of a node, a user or a project, in the form of `DeviceHistory`.
          *
-         *     Memory, power and errors are sums; of the rest the readings of all devices are one distribution.
+         *     Memory, power and errors are sums; for the rest, the readings of all devices are one distribution.
          */
         GroupHistory: {
             /** From */
@@ -3761,9 +3769,9 @@ export interface components {
         };
         /**
          * HistoryPoint
-         * @description What the readings of one step were: `t` is its start (Unix seconds), `coverage` the part of it that had any.
+         * @description The readings of one step: `t` is its start (Unix seconds), `coverage` the part of it that has readings.
          *
-         *     `p95` is at most 1 % of itself away from the reading of that rank.
+         *     `p95` differs by at most 1 % from the reading of that rank.
          */
         HistoryPoint: {
             /** Coverage */
@@ -3847,7 +3855,7 @@ export interface components {
         };
         /**
          * InputState
-         * @description It waits for its start; it takes more; or it takes none any more, having all of it, or having ended.
+         * @description WAITING: the job has not started. OPEN: it takes more input. CLOSED: it has all its input, or has ended.
          * @enum {string}
          */
         InputState: "waiting" | "open" | "closed";
@@ -3861,16 +3869,16 @@ export interface components {
         };
         /**
          * JobChoice
-         * @description Jobs to change. Of those of `ids`, or else of all jobs, those to which all that is given besides applies.
+         * @description Jobs to change. These are the jobs of `ids`, or all jobs without ids, if they meet all other given conditions.
          *
          *     Attributes:
-         *         ids: an array's stands for all its elements, 17_[3-9] or 17_[1,3] for some of them.
-         *         user: whose jobs; "me" is the caller, and so is None without ids.
-         *         name: as `corral.core.model.jobs.name_pattern` reads it: * is any characters, and a comma separates several.
+         *         ids: the id of an array means all its elements, 17_[3-9] or 17_[1,3] some of them.
+         *         user: the user of the jobs; "me" is the caller, and so is None without ids.
+         *         name: a pattern of `corral.core.model.jobs.name_pattern`: * is any characters, and a comma separates several.
          *         array: the id of an array.
          *         phase: any of these; () are those in which the change makes sense.
          *         before: only jobs of a lower sequence number.
-         *         dry_run: only tell what would be changed.
+         *         dry_run: change nothing, and only report the changes.
          */
         JobChoice: {
             /**
@@ -3914,15 +3922,15 @@ export interface components {
          * @description A job with everything that is known of it.
          *
          *     Attributes:
-         *         spec: what was submitted, without the environment.
-         *         request: what it asks for, as `spec` has it; `needs` is the same in words.
+         *         spec: the submission, without the environment.
+         *         request: the request in `spec`; `needs` is the same in words.
          *         gpu_info: the record of the devices it got last.
          *         waits_for: jobs that it waits for, as its spec's `after` says.
          *         waited: how its wait was spent, before its last start or so far.
-         *         grant, members: what it has, or had at its end; () while it waits.
+         *         grant, members: its devices and members, also after its end; () while it waits.
          *         history: its attempts, oldest first, the newest 100 of them.
-         *         gpu_monitoring: what was measured of its GPUs in its last attempt; left out where that is nothing.
-         *         use: what it made of its GPUs, None where it never had any.
+         *         gpu_monitoring: the measurements of its GPUs in its last attempt; left out if there are none.
+         *         use: its GPU time, None if it never had a GPU.
          *         commands: that were run inside it, oldest first, the newest 100 of them.
          */
         JobDetail: {
@@ -4024,9 +4032,9 @@ export interface components {
         };
         /**
          * JobGpuHistory
-         * @description What one GPU of a job was like while its last attempt had it; `memory_mib` is all of its memory.
+         * @description The readings of one GPU of a job during its last attempt; `memory_mib` is all of the GPU's memory.
          *
-         *     `label` is what the GPU is called in `gpu_monitoring`. `series` is empty where there are too many GPUs.
+         *     `label` is the GPU's name in `gpu_monitoring`. `series` is empty if there are too many GPUs.
          */
         JobGpuHistory: {
             /** Label */
@@ -4042,9 +4050,9 @@ export interface components {
         };
         /**
          * JobGpusHistory
-         * @description What each GPU of a job's last attempt was like. Of more than 16, `series` has their spread instead.
+         * @description The readings of each GPU of a job's last attempt. With more than 16 GPUs, `series` has their spread instead.
          *
-         *     In `series`, a point has the least, the mean and the most that any of the GPUs read in its step.
+         *     A point of `series` has the least, the mean and the most of all GPUs in its step.
          */
         JobGpusHistory: {
             /** From */
@@ -4064,9 +4072,9 @@ export interface components {
         };
         /**
          * JobHistory
-         * @description What the devices of a job were like while it had them, as `DeviceHistory` tells it of a device.
+         * @description The readings of a job's devices while it had them, in the form of `DeviceHistory`.
          *
-         *     Of a device that it shared they are what its own processes had. Memory, power and errors of several are sums.
+         *     For a shared device they are of the job's own processes. Memory, power and errors of several devices are sums.
          */
         JobHistory: {
             /** From */
@@ -4112,7 +4120,7 @@ export interface components {
         };
         /**
          * JobKind
-         * @description What holds the devices: a process Corral starts, a person's session, or a process that ran already.
+         * @description What holds the devices: a process that Corral starts, a session, or a process that already ran.
          * @enum {string}
          */
         JobKind: "run" | "reserve" | "adopt";
@@ -4131,21 +4139,21 @@ export interface components {
          * @description One job as `ps` lists it.
          *
          *     Attributes:
-         *         devices: UUIDs, which stay after the end.
+         *         devices: UUIDs, also after the end.
          *         exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
-         *         reason: why it ended as it did; what keeps one that has its devices from beginning.
+         *         reason: why it ended; for a job that has its devices but has not begun, why it has not.
          *         wait: one word on why it waits, None unless it does.
          *         gpus: devices asked for, of all members of a gang.
          *         gpus_milli: thousandths of a GPU that it holds or held last, or asks for; None where it asks for memory, and had
          *             none yet.
-         *         grants: what it holds of each device, and after its end what it held last; () while it waits.
-         *         enforcement: what stands behind that, and behind its CPUs and memory of the host; None when it has none.
-         *         nodes: the nodes that it runs on, and after its end those that it ran on last, each once.
-         *             A listing leaves these three out of a job that has ended and had whole devices: `devices` says what it had.
-         *         begin_at: it is not to start before.
+         *         grants: its part of each device, also after its end; () while it waits.
+         *         enforcement: how strictly these grants, its CPUs and its host memory are enforced; None if it has none of these.
+         *         nodes: the nodes that it runs on, or ran on last, each once. For a job that has ended and had whole devices, a
+         *             listing leaves out `grants`, `enforcement` and `nodes`.
+         *         begin_at: the earliest start.
          *         expected_start_is: whether the expected start is promised; or that none was foreseen, None when none can be.
          *         eviction: the last time it was stopped for others, with what it lost; None if it never was.
-         *         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
+         *         evictions, lost_s: how often it made room for others and was requeued, and the run time lost by that.
          *         params: its values of a sweep's parameters.
          */
         JobRow: {
@@ -4231,7 +4239,7 @@ export interface components {
          *
          *     Attributes:
          *         priority: a lower number runs first.
-         *         time_limit_s: the job is ended after so long, counted from the start of each attempt.
+         *         time_limit_s: the job is ended after this time, counted from the start of each attempt.
          */
         JobUpdate: {
             /**
@@ -4257,10 +4265,10 @@ export interface components {
         };
         /**
          * JobUse
-         * @description What all attempts of a job made of the GPUs that they were granted so far, as `ReportRow` counts it.
+         * @description The GPU time of all attempts of a job so far, counted as in `ReportRow`.
          *
-         *     `gpu_hours` are used, idle and unmetered hours together. `energy_kwh` is None where no power was read, `cost` None
-         *     where none of its hours has a price; it is in `currency`.
+         *     `gpu_hours` is the sum of used, idle and unmetered hours. `energy_kwh` is None if no power was read. `cost` is in
+         *     `currency`, None if none of its hours has a price.
          */
         JobUse: {
             /** Cost */
@@ -4370,7 +4378,7 @@ export interface components {
         };
         /**
          * KpiBy
-         * @description What key figures are told by.
+         * @description The attributes by which key figures can be grouped.
          * @enum {string}
          */
         KpiBy: "user" | "project" | "queue" | "node" | "means";
@@ -4438,8 +4446,9 @@ export interface components {
         };
         /**
          * Kpis
-         * @description The key figures of the whole pool from `from` to `to` (Unix seconds), and where they are asked for `by`
-         *     something, a row for each: those with the most GPU time first. `left_out` is how many rows more there would be.
+         * @description The key figures of the whole pool from `from` to `to` (Unix seconds). With `by`, also a row for each group.
+         *
+         *     The groups with the most GPU time come first. `left_out` is the number of further rows.
          */
         Kpis: {
             /** By */
@@ -4467,7 +4476,7 @@ export interface components {
         };
         /**
          * LabelExpression
-         * @description A condition on one label. `Gt` and `Lt` compare integers; a label that is missing is not in any list.
+         * @description A condition on one label. `Gt` and `Lt` compare integers. A missing label is not in any list.
          */
         LabelExpression: {
             /** Key */
@@ -4482,7 +4491,7 @@ export interface components {
         };
         /**
          * Level
-         * @description Who holds a job to its grant: hardware or driver, Corral's memory guard, or nobody.
+         * @description What holds a job to its grant: hardware or driver, Corral's memory guard, or nothing.
          * @enum {string}
          */
         Level: "enforced" | "guarded" | "advisory";
@@ -4594,7 +4603,7 @@ export interface components {
         };
         /**
          * Means
-         * @description How jobs meet on a device; chosen per device by configuration.
+         * @description How jobs share a device; the site's configuration chooses it per device.
          * @enum {string}
          */
         Means: "exclusive" | "mps" | "mig" | "timeslice";
@@ -4624,7 +4633,7 @@ export interface components {
         };
         /**
          * MeasuredUtilization
-         * @description The least, the most and the mean of so many readings, in percent.
+         * @description The least, the most and the mean of `samples` readings, in percent.
          */
         MeasuredUtilization: {
             /** Max */
@@ -4764,15 +4773,15 @@ export interface components {
         };
         /**
          * NodeRow
-         * @description One node as `nodes` lists it. What is not known of one that never answered is None.
+         * @description One node as `nodes` lists it. Unknown values of a node that never answered are None.
          *
          *     Attributes:
-         *         state: ready, silent, gone, draining or cordoned; on all but a ready node nothing starts.
-         *         reason: why that, for a person; None of a ready node.
+         *         state: ready, silent, gone, draining or cordoned; only on a ready node can jobs start.
+         *         reason: the reason for that state, for a person; None for a ready node.
          *         last_seen_at: when it answered last.
-         *         devices: how many devices it has; slices of a device are not counted.
-         *         cpus: cores that its jobs may have in all.
-         *         boot_id: the kernel's identifier of its boot, which nodes on one host share.
+         *         devices: the number of devices; slices of a device are not counted.
+         *         cpus: the cores that its jobs may have in all.
+         *         boot_id: the kernel's identifier of its boot, which is the same for nodes on one host.
          */
         NodeRow: {
             /** Boot Id */
@@ -4798,9 +4807,10 @@ export interface components {
         };
         /**
          * NotifyOn
-         * @description Of what a user is told through their channel.
+         * @description The events of a job that a user's channel reports.
          *
-         *     DONE is an end for good with success, FAILED any other, also of a job that was cancelled or never started.
+         *     DONE is a final end with success. FAILED is any other final end, including a job that was cancelled or never
+         *     started.
          * @enum {string}
          */
         NotifyOn: "started" | "done" | "failed";
@@ -4820,7 +4830,7 @@ export interface components {
         };
         /**
          * PageLink
-         * @description A link that opens the pages once, within so many seconds.
+         * @description A link that opens the pages once, within `valid_s` seconds.
          */
         PageLink: {
             /** Url */
@@ -4865,22 +4875,23 @@ export interface components {
         };
         /**
          * Phase
-         * @description Where a job stands. The legal steps between phases are in `NEXT_PHASES`; a hold is a flag, not a phase.
+         * @description The phase of a job. `NEXT_PHASES` has the legal steps between phases; a hold is a flag, not a phase.
          * @enum {string}
          */
         Phase: "PENDING" | "STARTING" | "RUNNING" | "STOPPING" | "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMED_OUT" | "LOST";
         /**
          * PlacementRules
-         * @description What a job demands of its node besides amounts.
+         * @description A job's demands on its node besides amounts.
          *
          *     Attributes:
          *         tolerations: taints that do not keep it off.
-         *         nodes: selectors of which the node must meet one; () is any node.
+         *         nodes: selectors, one of which the node must meet; () is any node.
          *         preferred_nodes: of nodes that fit, those with the most weight come first.
-         *         tags: what the rules of other jobs know it by.
-         *         near: some job on its node must meet all of these, unless nothing anywhere does and it would itself.
-         *         apart: no job on its node may meet any of these, nor later one that comes there.
-         *         preferred_neighbours: as `preferred_nodes`, by what runs there.
+         *         tags: the tags by which rules of other jobs select it.
+         *         near: for each selector, some job on its node must match it. Exception: no job anywhere matches, and this job
+         *             would itself.
+         *         apart: no job on its node may match any of these, nor any job that comes later.
+         *         preferred_neighbours: like `preferred_nodes`, but by the jobs on the node.
          *         spread: how evenly jobs are to be spread over nodes.
          */
         PlacementRules: {
@@ -4942,7 +4953,7 @@ export interface components {
         };
         /**
          * PreferredNeighbours
-         * @description Jobs that a job had better share a node with, or with a negative `weight` had better not.
+         * @description Jobs that a job prefers to share a node with, or to avoid if `weight` is negative.
          */
         PreferredNeighbours: {
             /** Selector */
@@ -4952,7 +4963,7 @@ export interface components {
         };
         /**
          * PreferredNodes
-         * @description Nodes that a job had better run on: `weight` from 1 to 100 is added up over all that hold.
+         * @description Nodes that a job prefers: `weight`, from 1 to 100, is added up over all selectors that hold.
          */
         PreferredNodes: {
             /** Selector */
@@ -4964,7 +4975,7 @@ export interface components {
          * ProcessRow
          * @description A process on a device; `job` is None when Corral did not start it.
          *
-         *     `container` is what it then runs in, None where that is none or Docker has not told.
+         *     `container` is then its container, None if there is none, or if Docker has not answered.
          */
         ProcessRow: {
             /** Command */
@@ -4981,7 +4992,7 @@ export interface components {
         };
         /**
          * Pull
-         * @description When an image is fetched.
+         * @description When an image is pulled.
          * @enum {string}
          */
         Pull: "missing" | "always" | "never";
@@ -5087,11 +5098,11 @@ export interface components {
         };
         /**
          * ReloadedSettings
-         * @description What came of reading the settings again.
+         * @description The result of reading the settings again.
          *
          *     Attributes:
-         *         changed: in force since.
-         *         after_restart: in force once the server is started again; old is what it was started with.
+         *         changed: settings that are in force now.
+         *         after_restart: settings that need a restart of the server; `old` is the value in force.
          *         remarks: what an administrator should know, a sentence each.
          */
         ReloadedSettings: {
@@ -5104,13 +5115,13 @@ export interface components {
         };
         /**
          * Replay
-         * @description A replay that somebody asked for. It is kept for half an hour after it was asked after last.
+         * @description A replay that a user asked for. It is kept for half an hour after the last request for it.
          *
          *     Attributes:
-         *         user: who asked for it.
-         *         policies: under which the jobs run again; "configured" is each queue under its own, as the settings have it.
+         *         user: the user who asked for it.
+         *         policies: the policies under which the jobs run again; "configured" is each queue's own, by the settings.
          *         since, until: the period (Unix seconds).
-         *         jobs_done, jobs_total: how far it is, 0 of 0 before that is known. A job counts once for each policy.
+         *         jobs_done, jobs_total: its progress, 0 of 0 before that is known. A job counts once for each policy.
          *         ahead: how many replays go first, while it is queued.
          *         error: why it failed or was cancelled.
          *         result: once it is done; a list of replays leaves it out.
@@ -5141,12 +5152,12 @@ export interface components {
         };
         /**
          * ReplayChoices
-         * @description What can be replayed, and the caller's replays, newest first, without their results.
+         * @description The possible replays, and the caller's replays, newest first, without their results.
          *
          *     Attributes:
-         *         policies, backfills: names, of which POLICY and POLICY/BACKFILL are made; "configured" goes by itself.
+         *         policies, backfills: names for POLICY and POLICY/BACKFILL; "configured" stands alone.
          *         configured: the policies that the site's queues have now, each once.
-         *         most_policies: so many can be compared.
+         *         most_policies: how many policies can be compared.
          */
         ReplayChoices: {
             /** Backfills */
@@ -5162,19 +5173,20 @@ export interface components {
         };
         /**
          * ReplayCourse
-         * @description How the jobs of a period went: as recorded, or under one policy.
+         * @description The course of the jobs of a period: as recorded, or under one policy.
          *
-         *     Waits are those in a queue, and are of the jobs that started in the period or later.
+         *     Waits are times in a queue. They are of jobs that started in the period or later.
          *
          *     Attributes:
          *         name: "recorded", else the policy.
-         *         jobs, unfinished: those whose waits are counted, and those that did not end (under a quota too small, say).
-         *         mean_wait_s, median_wait_s, p90_wait_s, max_wait_s: None where no job is counted.
+         *         jobs, unfinished: the number of jobs whose waits are counted, and of jobs that did not end (under a small quota,
+         *             for example).
+         *         mean_wait_s, median_wait_s, p90_wait_s, max_wait_s: None if no job is counted.
          *         makespan_s: from the beginning of the period to the last end.
          *         utilization_pct: the part of all GPUs that was allocated over the period.
-         *         evictions: how often a job was stopped for another. None of what is recorded.
+         *         evictions: how often a job was stopped for another. None for the recorded course.
          *         allocated, waiting: GPUs allocated and jobs waiting, on average in each step of the replay's time.
-         *         waits_s: the wait that 0 %, 2 %, ... 100 % of the jobs do not exceed.
+         *         waits_s: the waits that 0 %, 2 %, ... 100 % of the jobs do not exceed.
          */
         ReplayCourse: {
             /** Allocated */
@@ -5206,14 +5218,15 @@ export interface components {
         };
         /**
          * ReplayResult
-         * @description The courses, what is recorded first, and what they made of users, queues and jobs.
+         * @description The courses, with the recorded one first, and their effects on users, queues and jobs.
          *
          *     Attributes:
-         *         since, step_s: where the steps of `allocated` and `waiting` begin (Unix seconds), and how long each is.
-         *         gpus: GPUs of the cluster that the jobs ran on again.
-         *         base: which of the courses, from 0, the others are compared with.
-         *         users, queues: those with the most jobs first, at most 100 of each.
-         *         jobs: those whose waits differ most from those in the base, of each course; `left_out` is how many more differ.
+         *         since, step_s: when the steps of `allocated` and `waiting` begin (Unix seconds), and the length of each.
+         *         gpus: the GPUs of the cluster in the replay.
+         *         base: the index of the course, from 0, with which the others are compared.
+         *         users, queues: with the most jobs first, at most 100 of each.
+         *         jobs: the jobs whose waits differ most from those in the base, for each course; `left_out` is how many more
+         *             differ.
          */
         ReplayResult: {
             /** Base */
@@ -5237,7 +5250,7 @@ export interface components {
         };
         /**
          * ReplayState
-         * @description The last three are for good.
+         * @description The state of a replay. The last three are final.
          * @enum {string}
          */
         ReplayState: "queued" | "running" | "done" | "failed" | "cancelled";
@@ -5287,11 +5300,11 @@ export interface components {
         };
         /**
          * Report
-         * @description What was granted between two moments, by some words, and all of it together (`total`).
+         * @description The GPU time between two moments, in groups, and all of it together (`total`).
          *
-         *     The largest come first; by hour or weekday they are in the order of time. Of more than 10,000 rows the smallest are
-         *     together in `others`, and `left_out` is how many they are. `currency` is that of the costs, None where there are no
-         *     prices.
+         *     The largest groups come first; hours and weekdays are in the order of time. With more than 10,000 rows, the smallest
+         *     are summed in `others`, and `left_out` is their number. `currency` is the currency of the costs, None if there are
+         *     no prices.
          */
         Report: {
             /** By */
@@ -5311,7 +5324,7 @@ export interface components {
         };
         /**
          * ReportBy
-         * @description Which GPU time a report counts together; hour and weekday are the wall clock's.
+         * @description The attributes by which a report sums GPU time; hour and weekday are of wall-clock time.
          * @enum {string}
          */
         ReportBy: "user" | "project" | "queue" | "job" | "model" | "node" | "hour" | "weekday";
@@ -5341,17 +5354,18 @@ export interface components {
         };
         /**
          * ReportRow
-         * @description What was granted to those who are counted together: half a GPU for two hours is one GPU-hour.
+         * @description The GPU time of one group: half a GPU for two hours is one GPU-hour.
          *
          *     Attributes:
-         *         names: who or what they are, by the words of the report's `by`; with `job` also the job's `name`.
-         *         gpu_hours: all that was granted, which is used, idle and unmetered hours together.
-         *         used_hours, idle_hours: those in which the GPUs' utilization was 5 % or more, and less.
-         *         unmetered_hours: those for which nothing was measured.
-         *         wasted_hours: those of attempts that failed or were lost, and those that jobs lost which had to make room.
-         *         reserved_hours: those of reservations.
-         *         energy_kwh: the energy of what was measured, None where nothing was.
-         *         cost: of the hours that have a price, in the site's currency, None where none has; `unpriced_hours` had none.
+         *         names: the names of the group, by the words of the report's `by`; with `job` also the job's `name`.
+         *         gpu_hours: all granted hours, the sum of used, idle and unmetered hours.
+         *         used_hours, idle_hours: hours with a GPU utilization of 5 % or more, and of less.
+         *         unmetered_hours: hours for which nothing was measured.
+         *         wasted_hours: hours of attempts that failed or were lost, and hours that jobs lost because they had to make
+         *             room.
+         *         reserved_hours: hours of reservations.
+         *         energy_kwh: the measured energy, None if nothing was measured.
+         *         cost: of the hours that have a price, in the site's currency, None if none has; `unpriced_hours` had none.
          */
         ReportRow: {
             /** Cost */
@@ -5384,33 +5398,35 @@ export interface components {
          *     Attributes:
          *         devices: devices a member; 0 is a CPU job.
          *         share_milli: share of each device; 1000 is the whole. A share below 1000 may meet others on the device.
-         *         split_milli: a share that one device gives (then `share_milli` is the same), or several of a node together
-         *             where none has the room or it is above 1000; None is never split. Of such requests `devices` is 1.
-         *         split, may_fragment: how it is split (None: as the site does it), and whether it may take a part of more than
-         *             one device.
-         *         share_of_memory: the share is what the memory granted comes to on the device, `share_milli` the least of it.
+         *         split_milli: a share from one device (then `share_milli` is the same), or from several devices of a node if no
+         *             device has enough, or if it is above 1000. None is never split. `devices` is 1 in these requests.
+         *         split, may_fragment: how it is split (None: the site's way), and whether it may take a part of more than one
+         *             device.
+         *         share_of_memory: the share is computed from the granted memory on the device, and is at least `share_milli`.
          *         memory_mib: memory granted on each device, None for the share's part of it.
          *         memory_percent: the same as a part of the device's, where `memory_mib` is None.
-         *         cores_percent: compute granted on each device by name, None for the share's part of it.
+         *         cores_percent: compute granted on each device, None for the share's part of it.
          *         mig_profile: each device is a hardware slice of this profile; None is never a slice.
          *         means: how the device must be shared, None is as it is configured.
-         *         tenant: the user on whose behalf a part is asked for, set by the server: some devices serve one at a time.
+         *         tenant: the user of a request for a part of a device, set by the server: some devices serve one user at a time.
          *         min_memory_mib: the least memory a device must have in all (a filter, not a grant).
-         *         vendor: the maker of its devices, as `corral.vendors` names it; None counts as the first.
+         *         vendor: the vendor of its devices, by the name in `corral.vendors`; None counts as the first.
          *         models: any of these device models will do (matched as whole words of the model name); () is any.
          *         min_compute: least compute capability, (major, minor).
-         *         site_min_compute: what the site asks of every device, set by the server and never above `min_compute`.
+         *         site_min_compute: the site's minimum for every device, set by the server and never above `min_compute`.
          *         min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
          *         device_uuids: exactly these devices.
          *         labels: pairs that the node must carry.
-         *         node: the name of the node that it must be, None is any. `nodes` are several of which any will do, () is any.
-         *         excluded_nodes: names of nodes that it must not be.
-         *         prefers: pairs that the node had better carry: of nodes that fit, those with most of them come first.
-         *         cpu_milli, host_memory_mib, disk_mib: of the host, a member. The disk is counted, and nobody is held to it.
+         *         node: the name of the node to run on, None is any. `nodes` are several nodes, any of which will do; () is any.
+         *         excluded_nodes: names of nodes where it must not run.
+         *         prefers: pairs that the node should carry: of nodes that fit, those with most of them come first.
+         *         cpu_milli, host_memory_mib, disk_mib: amounts of the host for each member. The disk is counted, but the limit is
+         *             not enforced.
          *         one_node: all members of the gang on one node; `spread` puts each on a node of its own.
          *         avoid_jobs: names of jobs that must not run on the same node (anti-affinity).
-         *         accept_in_use: a device that strangers use will do, when this much memory (MiB) is still free on it.
-         *         rules: what else it demands of a node: tolerated taints, labels by expressions, what runs there.
+         *         accept_in_use: a device that processes outside Corral use will do, if this much memory (MiB) is still free on
+         *             it.
+         *         rules: further demands on a node: tolerated taints, label expressions, and what runs there.
          */
         Request: {
             /**
@@ -5669,7 +5685,7 @@ export interface components {
         };
         /**
          * ServedModel
-         * @description The model to serve: a directory, or its name at the hub. `namespace` is where OME has it.
+         * @description The model to serve: a directory, or its name at the hub. `namespace` is the model's namespace in OME.
          */
         ServedModel: {
             /** Id Or Path */
@@ -5686,9 +5702,9 @@ export interface components {
          *
          *     `cluster` is what the site calls itself (`cluster.name`), None where its settings do not say.
          *
-         *     `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts those
-         *     that fire, by severity, without those that somebody takes care of or has silenced. `keyring_shared` is why jobs are
-         *     left with the server's session keyring (a filter of system calls), None where each has one of its own.
+         *     `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts the
+         *     firing alerts by severity, without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the
+         *     server's session keyring (a filter of system calls), None where each has one of its own.
          */
         ServerInfo: {
             /** Alerts */
@@ -5736,9 +5752,10 @@ export interface components {
         };
         /**
          * SilenceRow
-         * @description A silence: alerts that match are listed and not told, until a time (Unix seconds).
+         * @description A silence: alerts that match are listed, but no messages are sent, until a time (Unix seconds).
          *
-         *     `user` is whose jobs it is about alone, null is all alerts; `alerts` counts those that it silences now.
+         *     With `user`, it is only for alerts about this user's jobs; null is all alerts. `alerts` counts the alerts that it
+         *     silences now.
          */
         SilenceRow: {
             /** Alerts */
@@ -5774,9 +5791,10 @@ export interface components {
         };
         /**
          * Spread
-         * @description No node may run `max_skew` more of the selected jobs than the one of its nodes that runs the fewest.
+         * @description A spread: no node may run more than `max_skew` more of the selected jobs than the node with the fewest.
          *
-         *     With fewer than `min_nodes` nodes that could serve the job, the fewest count as 0. Without `required` it is a wish.
+         *     If fewer than `min_nodes` nodes could serve the job, the fewest count as 0. Without `required` it is only a
+         *     preference.
          */
         Spread: {
             /**
@@ -5799,7 +5817,7 @@ export interface components {
         };
         /**
          * Strategy
-         * @description EVENLY keeps the parts alike; FILL drains one device after the other.
+         * @description EVENLY makes equal parts; FILL uses up one device after the other.
          * @enum {string}
          */
         Strategy: "evenly" | "fill";
@@ -5808,36 +5826,37 @@ export interface components {
          * @description One job, or one array of jobs, as asked for.
          *
          *     Attributes:
-         *         env: the complete environment of the job, to which the server adds its own variables.
-         *         inherited_env, inherited_workdir: names of variables in `env`, and whether the directory, that are only those of
-         *             the process which submits: a container does without them.
-         *         container: what the command runs in, where the site runs containers; None is the site's default.
-         *         after: what must have become of other jobs first: "17" succeeded, "any:17" ended, "notok:17" did not end well,
-         *             "start:17" started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this
-         *             name and user is left; alternatives as "17?any:18".
-         *         begin_at: not to be started before (Unix seconds); None or a time in the past means at once.
-         *         output, error: patterns of files for standard output and error in place of the log, as `core.model.jobs.output`
-         *             has them, seen from `workdir`; error goes with output unless it has its own.
+         *         env: the complete environment of the job. The server adds its own variables.
+         *         inherited_env, inherited_workdir: the variables in `env`, and whether also the directory, that only come from
+         *             the submitting process: a container does not get them.
+         *         container: the container of the command, if the site runs containers; None is the site's default.
+         *         after: conditions on other jobs: "17" succeeded, "any:17" ended, "notok:17" did not end well, "start:17"
+         *             started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this name and
+         *             user is left; alternatives as "17?any:18".
+         *         begin_at: the earliest start (Unix seconds); None or a time in the past means at once.
+         *         output, error: patterns of files for standard output and error instead of the log (see
+         *             `core.model.jobs.output`), relative to `workdir`. Without `error`, standard error goes to `output`.
          *         input: a pattern of a file for standard input, which is empty without one.
-         *         script: the command runs a script: of a gang at rank 0 alone, where `srun` starts work on all members. A command
-         *             that is none runs on every member.
-         *         script_text: what that script says now. This is run, whatever the file says when the job starts, and the word
-         *             of the command that names the file tells the script what it is called. None runs the file.
+         *         script: the command runs a script. In a gang it runs at rank 0 alone, where `srun` starts work on all members.
+         *             Any other command runs on every member.
+         *         script_text: the present text of that script. The job runs this text, even if the file changes before its start.
+         *             The script still gets the file's name from the command. None runs the file.
          *         git_commit, git_dirty: of the repository that `workdir` is in, and whether tracked files differ from it; None
          *             where that is not known.
          *         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
-         *         priority, retries: None takes the site's default.
-         *         nice: in place of a priority, as sbatch(1) has it: 100 is one step behind the site's default.
+         *         priority, retries: None means the site's default.
+         *         nice: in place of a priority, as in sbatch(1): 100 is one step behind the site's default.
          *         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
-         *         resources: amounts by a neighbour's resource name ("cuda.shares": "0.5"), in place of devices in `request`.
-         *         speeds: how fast the job runs on each device model, as `JobSpec` has it: (("V100", 1.0), ("K80", 0.2)); 0 is
-         *             cannot.
+         *         resources: amounts by another system's resource names ("cuda.shares": "0.5"), in place of devices in `request`.
+         *         speeds: how fast the job runs on each device model, as in `JobSpec`: (("V100", 1.0), ("K80", 0.2)).
          *         exclusive: every device of a node, in place of the number in `request`.
-         *         force: let it in although preflight says that it cannot run.
+         *         force: accept it although preflight says that it cannot run.
          *         checkpoint_signal, checkpoint_grace_s: as in `JobSpec`.
-         *         sweep: an array over values of parameters, in place of `array`. Command, name, files and directory name them.
-         *         stdin: somebody sends the program's standard input while it runs, to rank 0 of a gang; else it is empty.
-         *         terminal: it runs at a terminal of this size, whose keys and output come and go the same way.
+         *         sweep: an array over values of parameters, in place of `array`. Command, name, files and directory may contain
+         *             them.
+         *         stdin: the client sends the program's standard input while it runs, in a gang to rank 0; else the input is
+         *             empty.
+         *         terminal: it runs at a terminal of this size, with keys and output sent the same way.
          *         notify, notify_on: as in `JobSpec`.
          *         owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
          */
@@ -6082,7 +6101,7 @@ export interface components {
         TaintEffect: "NoSchedule" | "PreferNoSchedule" | "NoExecute";
         /**
          * TaskDetail
-         * @description A task with what it asks for. The variables of its servers are left out for who may not see them.
+         * @description A task with its specification. The variables of its servers are left out for users who may not see them.
          */
         TaskDetail: {
             config: components["schemas"]["TuningSpec"];
@@ -6090,16 +6109,16 @@ export interface components {
         };
         /**
          * TaskEstimate
-         * @description What a task takes at most, as far as it is known before anything was deployed.
+         * @description The most that a task takes, as far as it is known before anything is deployed.
          *
          *     Attributes:
-         *         experiments: the most that the search makes.
-         *         combinations: how many there are; None where a parameter is a range of real numbers.
+         *         experiments: the most experiments of the search.
+         *         combinations: the number of combinations; None if a parameter is a range of real numbers.
          *         gpus_least, gpus_most: whole GPUs of one experiment.
-         *         measuring_s: how long one experiment is measured at most. How long it takes to deploy nobody knows before.
+         *         measuring_s: the most seconds of measuring for one experiment. The time of its deployment is not known before.
          *         gpu_hours: GPUs times measuring, all experiments together.
-         *         hours: until all are measured, where nobody else wants the GPUs that there are; None where there are too few.
-         *         notes: what its user should know before it begins.
+         *         hours: the time until all are measured, if no other job wants the GPUs; None if there are too few GPUs.
+         *         notes: remarks for the task's user before it begins.
          */
         TaskEstimate: {
             /** Combinations */
@@ -6121,12 +6140,12 @@ export interface components {
         };
         /**
          * TaskFindings
-         * @description What the experiments of a task have come to so far.
+         * @description The findings from a task's experiments so far.
          *
          *     Attributes:
          *         scored: how many have a score.
-         *         importances: of each parameter that has several values, the most important first.
-         *         best_id: the experiment with the lowest score, None while there is none; `default_id` that with the defaults.
+         *         importances: for each parameter with several values, the most important first.
+         *         best_id: the experiment with the lowest score, None while there is none; `default_id` is that with the defaults.
          *         gain: how much better the best is than the default, in words.
          *         command: serves the model with the best parameters; None while there is none.
          */
@@ -6192,12 +6211,12 @@ export interface components {
          * @description A task as it is listed.
          *
          *     Attributes:
-         *         planned_experiments: how many the search makes at most, leaders of a race that are measured again included; None
-         *             before it is known.
-         *         total_experiments: those that there are, running ones included.
-         *         best_experiment_id: the id of the one with the lowest score, None where none succeeded.
+         *         planned_experiments: the most experiments of the search, including repeated measurements of a race's leaders;
+         *             None before it is known.
+         *         total_experiments: the number of existing experiments, including running ones.
+         *         best_experiment_id: the id of the experiment with the lowest score, None if none succeeded.
          *         elapsed_time: seconds since its start, or from its start to its end; None before it.
-         *         notes: what its user should know before it begins.
+         *         notes: remarks for its user before it begins.
          */
         TaskRow: {
             /** Base Runtime */
@@ -6242,7 +6261,7 @@ export interface components {
         };
         /**
          * TaskStatus
-         * @description Where a task is in its life.
+         * @description The state of a task.
          * @enum {string}
          */
         TaskStatus: "pending" | "running" | "completed" | "failed" | "cancelled";
@@ -6303,7 +6322,7 @@ export interface components {
         };
         /**
          * TokenScope
-         * @description How much a token lets its holder do, each with what the one before lets: look, work, administer.
+         * @description The rights of a token's holder. Each scope includes those before it: read, work, administer.
          * @enum {string}
          */
         TokenScope: "read" | "submit" | "admin";
@@ -6320,7 +6339,7 @@ export interface components {
         };
         /**
          * Toleration
-         * @description Taints that a job tolerates. `key` "" is every key, `value` None every value, `effect` None every effect.
+         * @description A set of taints that a job tolerates. `key` "" is any key, `value` None any value, `effect` None any effect.
          */
         Toleration: {
             /** @default null */
@@ -6338,19 +6357,20 @@ export interface components {
         };
         /**
          * TuningSpec
-         * @description A task as its file has it.
+         * @description A task as in its file.
          *
          *     Attributes:
          *         base_runtime: the inference server: "vllm", "sglang".
-         *         runtime_image_tag: the tag of its image, in containers, in place of what that has.
-         *         docker: what else of the containers is not as usual.
-         *         parameters: values to try by parameter: a list, or such as {"type": "integer", "low": 1, "high": 64}.
-         *         parallel_config, quant_config: values to try by the names that autotuners have for these.
-         *         optimization, slo: how to search, for what, and what must hold; `corral.tuner.search` reads them.
-         *         storage, clusterbasemodel_config, clusterservingruntime_config: of model services on Kubernetes.
-         *         max_parallel: experiments at a time, where GPUs allow.
-         *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs has failed; None waits for its turn.
-         *         queue, project: in which the experiments wait as jobs.
+         *         runtime_image_tag: the tag of its container image, in place of the image's own tag.
+         *         docker: further options of its containers.
+         *         parameters: the values to try of each parameter: a list, or a range such as {"type": "integer", "low": 1,
+         *             "high": 64}.
+         *         parallel_config, quant_config: the values to try, under the names that autotuners use.
+         *         optimization, slo: the search, its objective, and its conditions; `corral.tuner.search` reads them.
+         *         storage, clusterbasemodel_config, clusterservingruntime_config: for model services on Kubernetes.
+         *         max_parallel: the most experiments at a time, if there are GPUs.
+         *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
+         *         queue, project: the queue and project of the experiments' jobs.
          *         env: variables of the inference server.
          */
         TuningSpec: {
@@ -6454,7 +6474,7 @@ export interface components {
         };
         /**
          * Usage
-         * @description What was used between two moments, a row for each user, project or queue (`by`), and all of it together.
+         * @description The GPU time used between two moments: a row for each user, project or queue (`by`), and the total.
          */
         Usage: {
             /** By */
@@ -6469,7 +6489,7 @@ export interface components {
         };
         /**
          * UsageBy
-         * @description Whose use is counted together.
+         * @description The attributes by which usage is summed.
          * @enum {string}
          */
         UsageBy: "user" | "project" | "queue";
@@ -6497,15 +6517,15 @@ export interface components {
          *
          *     Attributes:
          *         gpu_hours: all of them, but for slices.
-         *         compute_enforced_hours, compute_advisory_hours: those in which the share of the compute was held to, and those
-         *             in which nothing held the job or its neighbours to it.
-         *         memory_enforced_hours, memory_guarded_hours, memory_advisory_hours: the same of the memory, where the memory
-         *             guard stops who takes more.
-         *         unrecorded_hours: those of allocations from before it was recorded.
+         *         compute_enforced_hours, compute_advisory_hours: hours in which the share of the compute was enforced, and hours
+         *             in which nothing enforced it for the job or others.
+         *         memory_enforced_hours, memory_guarded_hours, memory_advisory_hours: the same for memory; guarded means that the
+         *             memory guard stops jobs that take more.
+         *         unrecorded_hours: hours of allocations from before this was recorded.
          *         slice_hours: hours of MIG slices, by profile.
-         *         lost_hours: those that were for nothing, as their jobs were stopped to make room for others; of jobs that were
-         *             notified by their checkpoint signal only those after it.
-         *         allocations: how many there were; a retry counts again.
+         *         lost_hours: hours that were lost because their jobs were stopped to make room for others; for jobs that got
+         *             their checkpoint signal, only the hours after it.
+         *         allocations: the number of allocations; a retry counts again.
          */
         UsageRow: {
             /** Allocations */
@@ -6553,7 +6573,7 @@ export interface components {
         };
         /**
          * VolumeKind
-         * @description Where the files of a volume are; of all but the host's directories the value stands before the name.
+         * @description The source of a volume's files. Except for a host directory, the value stands before the name.
          * @enum {string}
          */
         VolumeKind: "host" | "pvc" | "configmap" | "secret";
@@ -6592,7 +6612,7 @@ export interface components {
         };
         /**
          * Waste
-         * @description The jobs between two moments that did not use what they were granted, most idle time first; at most 100.
+         * @description The jobs between two moments that did not use all they were granted, most idle time first; at most 100.
          */
         Waste: {
             /** Left Out */
@@ -6622,16 +6642,16 @@ export interface components {
         };
         /**
          * WasteRow
-         * @description A job that did not use what it was granted, as its last attempt of ten minutes or more showed.
+         * @description A job that did not use all it was granted, measured in its last attempt of ten minutes or more.
          *
          *     Attributes:
-         *         devices, devices_used: how many GPUs it had, and how many it used at least 5 % of the time.
+         *         devices, devices_used: its number of GPUs, and how many it used at least 5 % of the time.
          *         device_hours, idle_hours: how long it had them, and how long they were idle, all together.
-         *         memory_most_mib, memory_granted_mib: the most GPU memory that it used of one, and what it was granted of one;
-         *             None where that is not known.
+         *         memory_most_mib, memory_granted_mib: the most memory that it used of one GPU, and its grant on one GPU; None if
+         *             not known.
          *         oversized: it never used 30 % of that memory.
-         *         request: what would have done, as flags.
-         *         command: a command that submits it so.
+         *         request: flags for a request that would have been enough.
+         *         command: a command that submits the job with these flags.
          */
         WasteRow: {
             /** Command */
@@ -7076,7 +7096,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7107,7 +7127,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7138,7 +7158,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7173,7 +7193,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7237,7 +7257,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7268,7 +7288,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7299,7 +7319,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7417,7 +7437,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7448,7 +7468,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for, but for the variables of its servers. */
+            /** @description A task with its specification, without the variables of its servers. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7479,7 +7499,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Alerts, those that fire first, the worst and newest before others. */
+            /** @description Alerts: firing ones first, then by severity and time, the worst and newest first. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7599,7 +7619,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What came of a message that was sent for a test, after so many seconds; `why` it was not delivered. */
+            /** @description The result of a test message, after `seconds`; `why` says why it was not delivered. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7628,7 +7648,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What came of reading the settings again. */
+            /** @description The result of reading the settings again. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7657,7 +7677,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A link that opens the pages once, within so many seconds. */
+            /** @description A link that opens the pages once, within `valid_s` seconds. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -8117,7 +8137,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the devices of a job were like while it had them, as `DeviceHistory` tells it of a device. */
+            /** @description The readings of a job's devices while it had them, in the form of `DeviceHistory`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8153,7 +8173,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What each GPU of a job's last attempt was like. Of more than 16, `series` has their spread instead. */
+            /** @description The readings of each GPU of a job's last attempt. With more than 16 GPUs, `series` has their spread instead. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8189,7 +8209,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one. */
+            /** @description The readings of the devices of a node, a user or a project, in the form of `DeviceHistory`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8225,7 +8245,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one. */
+            /** @description The readings of the devices of a node, a user or a project, in the form of `DeviceHistory`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8261,7 +8281,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one. */
+            /** @description The readings of the devices of a node, a user or a project, in the form of `DeviceHistory`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8436,7 +8456,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed of the jobs that were named or chosen, or would be. */
+            /** @description The result of a change of several jobs, or of its dry run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8469,7 +8489,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What would become of a submission: it would start now on `devices`, or wait for `reason`. */
+            /** @description The result of a dry run: the job would start now on `devices`, or wait for `reason`. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8502,7 +8522,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed of the jobs that were named or chosen, or would be. */
+            /** @description The result of a change of several jobs, or of its dry run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8535,7 +8555,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed of the jobs that were named or chosen, or would be. */
+            /** @description The result of a change of several jobs, or of its dry run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8568,7 +8588,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was changed of the jobs that were named or chosen, or would be. */
+            /** @description The result of a change of several jobs, or of its dry run. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9143,7 +9163,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The key figures of the whole pool from `from` to `to` (Unix seconds), and where they are asked for `by` */
+            /** @description The key figures of the whole pool from `from` to `to` (Unix seconds). With `by`, also a row for each group. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9306,7 +9326,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A channel of the site, or (with `user`, and no name) of a user. */
+            /** @description A channel of the site, or of a user (with `user`, without a name). */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9364,7 +9384,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What came of a message that was sent for a test, after so many seconds; `why` it was not delivered. */
+            /** @description The result of a test message, after `seconds`; `why` says why it was not delivered. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9424,7 +9444,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What can be replayed, and the caller's replays, newest first, without their results. */
+            /** @description The possible replays, and the caller's replays, newest first, without their results. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9457,7 +9477,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A replay that somebody asked for. It is kept for half an hour after it was asked after last. */
+            /** @description A replay that a user asked for. It is kept for half an hour after the last request for it. */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -9488,7 +9508,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A replay that somebody asked for. It is kept for half an hour after it was asked after last. */
+            /** @description A replay that a user asked for. It is kept for half an hour after the last request for it. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9519,7 +9539,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A replay that somebody asked for. It is kept for half an hour after it was asked after last. */
+            /** @description A replay that a user asked for. It is kept for half an hour after the last request for it. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9552,7 +9572,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was granted between two moments, by some words, and all of it together (`total`). */
+            /** @description The GPU time between two moments, in groups, and all of it together (`total`). */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9761,7 +9781,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A silence: alerts that match are listed and not told, until a time (Unix seconds). */
+            /** @description A silence: alerts that match are listed, but no messages are sent, until a time (Unix seconds). */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -9792,7 +9812,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A silence: alerts that match are listed and not told, until a time (Unix seconds). */
+            /** @description A silence: alerts that match are listed, but no messages are sent, until a time (Unix seconds). */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9887,7 +9907,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What a task takes at most, as far as it is known before anything was deployed. */
+            /** @description The most that a task takes, as far as it is known before anything is deployed. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9918,7 +9938,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A task with what it asks for. The variables of its servers are left out for who may not see them. */
+            /** @description A task with its specification. The variables of its servers are left out for users who may not see them. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10178,7 +10198,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the experiments of a task have come to so far. */
+            /** @description The findings from a task's experiments so far. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10444,7 +10464,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was used between two moments, a row for each user, project or queue (`by`), and all of it together. */
+            /** @description The GPU time used between two moments: a row for each user, project or queue (`by`), and the total. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10476,7 +10496,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The jobs between two moments that did not use what they were granted, most idle time first; at most 100. */
+            /** @description The jobs between two moments that did not use all they were granted, most idle time first; at most 100. */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -1,4 +1,4 @@
-"""Decides who may do what. Pure: `corral.api.requests.auth` finds out who the caller is.
+"""The rules who may do what. Pure: `corral.api.requests.auth` finds out who the caller is.
 
-Start reading at `caller` (jobs, devices, logs); `grant` is about tokens.
+Start with `caller`, then `permissions` (jobs and logs); `token_permissions` is about tokens.
 """

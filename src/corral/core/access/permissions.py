@@ -1,4 +1,4 @@
-"""What callers may do: change a job, read its log, act as an administrator; and the scope of a token."""
+"""The rules for callers: who may change a job, read its log, or act as an administrator, and the scope of a token."""
 
 from corral.core.access.caller import Caller
 from corral.core.model.errors import Forbidden
@@ -9,7 +9,7 @@ from corral.core.model.units import format_duration
 
 
 def must_reach(caller: Caller, scope: TokenScope) -> None:
-    """Raises Forbidden if the caller's token does not have this scope."""
+    """Raise Forbidden if the caller's token does not have this scope."""
     if caller.token is not None and not caller.scope.covers(scope):
         raise Forbidden(
             f"this needs a token of scope {scope}, and token {caller.token.id} has scope {caller.scope}; "
@@ -18,7 +18,7 @@ def must_reach(caller: Caller, scope: TokenScope) -> None:
 
 
 def may_change(caller: Caller, job: Job) -> None:
-    """Raises Forbidden unless the job is the caller's own or the caller is an administrator."""
+    """Raise Forbidden unless the job is the caller's own or the caller is an administrator."""
     if not caller.admin and caller.user != job.spec.user:
         explain_scope(caller)
         raise Forbidden(
@@ -27,10 +27,10 @@ def may_change(caller: Caller, job: Job) -> None:
 
 
 def may_give_time(caller: Caller, job: Job, time_limit_s: float, most_s: float | None) -> None:
-    """Raises Forbidden where the job's own user asks for a longer time limit than they may give it.
+    """Raise Forbidden if the job's own user asks for a longer time limit than they may give it.
 
-    They may shorten it at any time, and lengthen it up to the site's `most_s` (seconds, None: no limit) while it waits:
-    they could as well cancel the job and submit it again. An administrator may give any.
+    A user may shorten the limit at any time. While the job waits, they may lengthen it up to the site's `most_s`
+    (seconds, None: no limit): they could also cancel the job and submit it again. An administrator may give any limit.
     """
     has_s = job.spec.time_limit_s
     if caller.admin or (has_s is not None and time_limit_s <= has_s):
@@ -59,7 +59,7 @@ def can_read_log(caller: Caller, job: Job) -> bool:
 
 
 def may_read_log(caller: Caller, job: Job) -> None:
-    """Raises Forbidden unless `can_read_log`."""
+    """Raise Forbidden unless `can_read_log`."""
     if not can_read_log(caller, job):
         raise Forbidden(f"only {job.spec.user} or an administrator may read the log of job {job.id}")
 

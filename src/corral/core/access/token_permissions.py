@@ -1,4 +1,4 @@
-"""Who may create, see and revoke which tokens."""
+"""The rules who may create, see and revoke which tokens."""
 
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import must_reach
@@ -7,9 +7,9 @@ from corral.core.model.token import Token, TokenScope
 
 
 def may_make(caller: Caller, *, user: str, scope: TokenScope, user_is_admin: bool, only_user: str | None) -> None:
-    """Raises Forbidden unless `caller` may create a token of `scope` for `user`.
+    """Raise Forbidden unless `caller` may create a token of `scope` for `user`.
 
-    Nobody can give more than they have: not another user's rights, and no larger scope than that of the token they use.
+    A caller cannot give more than they have: not another user's rights, and no larger scope than their own token has.
     `only_user` is the only user whose jobs this server runs; None for a server that runs as root.
     """
     if only_user is not None and user != only_user:
@@ -37,7 +37,7 @@ def visible(caller: Caller, token: Token) -> bool:
 
 
 def may_revoke(caller: Caller, token: Token | None, token_id: str) -> Token:
-    """The token, if the caller may revoke it. Raises NotFound if there is none, or none that they may revoke."""
+    """Return the token if the caller may revoke it. Raises NotFound if there is none, or if they may not revoke it."""
     if token is None or not (caller.admin or token.user == caller.user):
         raise NotFound(f"you have no token {token_id}; `corral token list` shows yours", field="id")
     return token

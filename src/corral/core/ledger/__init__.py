@@ -1,4 +1,5 @@
-"""The truth: tables and a journal, written together in one transaction by one writer.
+"""The ledger: tables and a journal, which one writer writes together in one transaction.
 
-`corral.core.ledger.store.open_ledger` opens it, `corral.core.ledger.fold.check` compares the journal with the tables.
+`corral.core.ledger.fold.check` compares the journal with the tables.
+Start with `corral.core.ledger.store.open_ledger`, which opens a ledger.
 """

@@ -19,9 +19,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Run `decide`, which is about so many jobs, write what it decided, resolve `future`.
+    """An operation: run `decide`, write the facts that it decided, and resolve `future`.
 
-    It decides over the view, or over the slice of the class `over`.
+    `decide` gets the view, or the slice of the class `over`. `jobs` is the number of jobs that it decides about.
     """
 
     decide: Callable[[Any], Decided[Any]]
@@ -42,14 +42,14 @@ Operation = Commit | Observe
 
 
 class Batch:
-    """What a run of operations makes of a snapshot.
+    """The snapshot that results from a run of operations on an earlier one.
 
-    An operation that raises leaves no trace but its outcome. Outcomes are kept until `resolve`, the refusals too: one
-    that was founded on a decision of the same batch must not be told when that decision is never written.
+    An operation that raises changes nothing but its own outcome. Outcomes, refusals too, are kept until `resolve`. A
+    refusal may rest on another decision of the same batch, so nobody may see it if that decision is never written.
 
     Attributes:
         deltas: facts and observations in the order decided.
-        facts: those to write.
+        facts: the facts to write.
     """
 
     def __init__(self, base: LedgerSnapshot, last_entry: int) -> None:
@@ -62,11 +62,12 @@ class Batch:
         self.facts: list[Fact] = []
 
     def run(self, operation: Operation) -> None:
-        """Decide one operation. A commit whose future was cancelled meanwhile is passed over."""
+        """Decide one operation. Skip a commit whose future was cancelled meanwhile."""
         match operation:
             case Observe(observations=observations):
                 try:
-                    # Nodes come thousands at a time, an operation each, and what pools have is cut from all of them.
+                    # Pools are not cut here: thousands of nodes may come at once, an operation each, and pools are cut
+                    # from all of them.
                     self._draft.apply(observations)
                     self.deltas += observations
                 except Exception:
@@ -79,16 +80,16 @@ class Batch:
                     self._outcomes.append((future, None, error))
 
     def write(self, connection: Connection) -> None:
-        """Write the facts, in the journal and in the tables. Before `freeze`: it needs the jobs that ended."""
+        """Write the facts to the journal and to the tables. Call this before `freeze`: it needs the jobs that ended."""
         rows = [kind.rows() for kind in self._base.slices if kind.rows is not None]
         write_changes(connection, self.facts, self._entries, self._draft.view, rows)
 
     def freeze(self) -> LedgerSnapshot:
-        """The snapshot that the batch makes."""
+        """The snapshot after all operations of the batch."""
         return self._draft.freeze()
 
     def resolve(self, failure: Exception | None = None) -> None:
-        """Tell everyone how their operation went, or that all of them failed."""
+        """Resolve every future with the outcome of its operation, or with `failure` if there is one."""
         for future, value, error in self._outcomes:
             raised = failure or error
             if raised is not None:
@@ -110,6 +111,6 @@ class Batch:
         return decided.value
 
     def _undo(self) -> None:
-        """Half of an operation may have been applied: start again from what stood before."""
+        """Make a new draft with only the deltas before: half of an operation may have been applied to the old one."""
         self._draft = LedgerDraft(self._base)
         self._draft.apply(self.deltas)

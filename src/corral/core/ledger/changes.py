@@ -1,6 +1,6 @@
-"""What facts change on disk: journal rows, and the state they lead to, a statement per table.
+"""The changes that facts make on disk: journal rows, and the resulting rows of the tables, one statement per table.
 
-A job is written as the batch leaves it, however many facts it took to get there.
+A job is written as it is at the end of the batch, however many facts changed it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,16 @@ from corral.core.model.view import View
 
 @dataclass(slots=True)
 class Changes:
-    """What facts change in the tables, whatever facts there are: of those of a batch, or of a whole journal.
+    """The changes that facts make in the tables. The facts may be those of a batch or of a whole journal.
 
     Attributes:
-        new_jobs: the journal row of its last submission, by job id; in order, as the others.
-        changed_jobs: ids of jobs that were there before.
+        new_jobs: the journal row of the last submission of each job, by job id. This and all others keep the order of
+            facts.
+        changed_jobs: ids of jobs that existed before.
         updated_jobs: ids of jobs whose spec changed.
-        made: rows of allocations, by the journal sequence of their beginning; also of those that have ended since.
-        ended: for allocations that were made before, their ends.
-        latest: the journal sequence of the last fact, by subject; None where that closed the subject.
+        made: rows of new allocations, by the journal sequence of their beginning; also if they have ended since.
+        ended: the ends of allocations that were made before.
+        latest: the journal sequence of the last fact, by subject; None if that fact closed the subject.
     """
 
     new_jobs: dict[str, Row] = field(default_factory=dict)
@@ -50,7 +51,7 @@ class Changes:
     _made_of: dict[str, list[Row]] = field(default_factory=dict)
 
     def add(self, fact: Fact, entry: Row, view: View) -> None:
-        """Take in one more fact with its journal row; `view` is after it, and may be further on."""
+        """Add one more fact with its journal row. `view` is a view after this fact, and may include later facts too."""
         if isinstance(fact, JobSubmitted | JobRequeued):
             self.new_jobs[fact.job.id] = entry
         elif fact.about is not None and fact.about not in self.new_jobs:
@@ -66,7 +67,8 @@ class Changes:
             case JobUpdated(job_id=job_id, before=before):
                 self.updated_jobs[job_id] = None
                 if "queue" in before:
-                    # `view` may be further on: what was made before was made for the queue that the job had then.
+                    # `view` may include later facts: allocations made before this update were for the queue that the
+                    # job had then.
                     for row in self._made_of.pop(job_id, ()):
                         row["queue"] = stored_text(before["queue"])
             case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from):
@@ -79,7 +81,7 @@ class Changes:
 def write_changes(
     connection: Connection, facts: Sequence[Fact], entries: Sequence[Row], view: View, own: Sequence[OwnRows]
 ) -> None:
-    """Write `entries`, the journal rows of `facts` in order, and bring the tables to where `view` is.
+    """Write `entries`, the journal rows of `facts` in order, and update the tables to the state of `view`.
 
     `own` are the tables of features.
     """
@@ -89,7 +91,7 @@ def write_changes(
     _ADD_ENTRY.run(connection, entries)
     _write_environments(connection, facts)
     _write_jobs(connection, changes, view)
-    # The ended ones first: one that begins anew under its old id must find it free.
+    # Ends come first: an allocation that begins anew under its old id must find that id free.
     _END_ALLOCATION.run(connection, changes.ended)
     _ADD_ALLOCATION.run(connection, list(changes.made.values()))
     _write_latest(connection, changes.latest)
@@ -106,7 +108,10 @@ def _write_latest(connection: Connection, latest: Mapping[str, int | None]) -> N
 
 
 def move_ceiling(connection: Connection, before: int, after: int) -> None:
-    """Record that ids below `after` may have been given, where it said `before`. Raises LedgerFailed where not."""
+    """Record that job ids below `after` may have been given out.
+
+    Raises LedgerFailed if the record is not `before`: then another server has changed it.
+    """
     if connection.execute(_MOVE_CEILING, {"before": before, "value": after}).rowcount != 1:
         raise LedgerFailed(
             "another server has taken job numbers from this ledger since this one opened it; nothing was written. "

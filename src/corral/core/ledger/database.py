@@ -1,4 +1,4 @@
-"""Connections to the database: how they are set up, and what their errors mean to a person."""
+"""Connections to the database: their setup, and messages that explain their errors to a person."""
 
 import logging
 import os
@@ -28,7 +28,7 @@ BUSY_TIMEOUT_S = 5.0
 """How long a statement waits for a lock of another process; `?timeout=` in the URL overrides it."""
 
 CHECKPOINT_PAGES = 4_000
-"""Pages (4 KiB each) in the write-ahead log before a commit must fold it into the database, which a writer feels."""
+"""The pages (4 KiB each) in the write-ahead log after which a commit, noticeably slower, folds it into the database."""
 
 _HEADER_BYTES = 100
 
@@ -45,11 +45,12 @@ class RowsRefused(LedgerFailed):
 class Database:
     """One SQLite file by URL, with an engine for the one writer and another for any number of readers.
 
-    Two engines, since they begin differently: a writer takes the lock at once, so that it can wait for it.
+    There are two engines because their transactions begin differently: a writer takes the lock at once, so that it can
+    wait for the lock.
 
     Attributes:
-        lost: what became of its files, once `watch` has found them moved, removed or overwritten; None while they are
-            there. Nothing can be written any more then.
+        lost: what happened to its files, once `watch` has found them moved, removed or overwritten. Nothing can be
+            written from then on. None while the files are in place.
     """
 
     def __init__(self, url: str) -> None:
@@ -66,15 +67,18 @@ class Database:
         )
 
     def has_content(self) -> bool:
-        """Whether there is a file with anything in it. Opening an empty one would remove the log beside it."""
+        """Whether the file exists and is not empty. Opening an empty file would remove the log beside it."""
         try:
             return self.path.stat().st_size > 0
         except OSError:
-            # What stands in the way is said where it is opened.
+            # The error is reported later, when the file is opened.
             return os.path.lexists(self.path)
 
     def create(self) -> None:
-        """Make the file if there is none, readable by its owner alone: it holds the environments of jobs."""
+        """Make the file if there is none, readable by its owner alone, because it holds the environments of jobs.
+
+        Raises LedgerFailed if the file is a symbolic link, cannot be opened for writing, or was cut short.
+        """
         if self.path.is_symlink():
             raise LedgerFailed(
                 f"the ledger {self.path} is a symbolic link to {os.readlink(self.path)}, beside which nobody looks "
@@ -96,17 +100,18 @@ class Database:
                 f"the ledger {self.path} cannot be opened for writing: {error.strerror}; "
                 "make it a file that this user may read and write, or name another place"
             ) from None
-        # The rest may be in the write-ahead log, where one was left.
+        # The missing part may be in the write-ahead log, if there is one.
         if short is not None and not _size(f"{self.path}-wal"):
             raise LedgerFailed(damaged(self.path, short))
 
     def watch(self, newest: Callable[[], int]) -> None:
-        """From now on the files have to stay what and where they are. `newest` is the journal's newest entry.
+        """Begin to watch the files: from now on they must stay in place. `newest` is the sequence of the newest entry.
 
         Raises LedgerFailed.
         """
         with self._explained():
-            # Beside the pools, whose connections come and go: with the last one the write-ahead log would, too.
+            # This connection is outside the pools, whose connections come and go. With the last connection the
+            # write-ahead log would be removed too.
             self._anchor = self._readers.connect()
             self._anchor.exec_driver_sql("SELECT 1 FROM sqlite_master")
             self._anchor.rollback()
@@ -120,7 +125,7 @@ class Database:
         self._watch, self._newest = watch, newest
 
     def look(self) -> None:
-        """Look whether the files are where they were. Raises LedgerLost, and LedgerFailed while that cannot be said."""
+        """Check that the files are in place. Raises LedgerLost if not, and LedgerFailed if that cannot be checked."""
         with self._writing:
             self._require_files()
 
@@ -128,7 +133,7 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """A transaction that commits on leaving.
 
-        Raises LedgerFailed: then nothing was written, or LedgerLost, and nobody will find what was.
+        Raises LedgerFailed if nothing was written. Raises LedgerLost if the next server will not find the written rows.
         """
         with self._writing:
             self._require_files()
@@ -145,7 +150,7 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """A transaction that sees one state of the database throughout.
 
-        Raises LedgerFailed, and Refused for a question with values that no row can have.
+        Raises LedgerFailed, and Refused if the question contains values that no row can have.
         """
         with self._explained(), self._readers.connect() as connection:
             try:
@@ -174,10 +179,10 @@ class Database:
             watch.close()
 
     def _written(self) -> None:
-        """What was just written counts only in files that the next server finds. Raises LedgerLost, and nothing else.
+        """Check that the next server will find the rows just written. Raises LedgerLost, and nothing else.
 
-        Where no look is possible it counts: what is on disk must not be called unwritten. The next write looks first,
-        and where the files turn out to be displaced then, this is in what is saved of them.
+        If the check is not possible, the rows count as written: data on disk must not be reported as unwritten. The
+        next write checks first. If it finds the files displaced, these rows are in the data that is saved then.
         """
         if self._watch is None:
             return
@@ -208,8 +213,8 @@ class Database:
             self.lost = lost(what, watch.overwritten())
 
     def _is_whole(self) -> bool:
-        """Whether another process has done no more than fold the write-ahead log. A look may take long."""
-        # Other connections may have in memory what is in no file any more.
+        """Whether another process has only folded the write-ahead log. The check may take long."""
+        # Other connections may have cached pages that are in no file any more.
         self._readers.dispose()
         try:
             with self.reading() as connection:
@@ -221,7 +226,7 @@ class Database:
 
     def _engine(self, begin: str, pragmas: tuple[str, ...], *, pool_size: int, max_overflow: int) -> Engine:
         timeout = {} if "timeout" in self._url.query else {"timeout": BUSY_TIMEOUT_S}
-        # Never made by a connection: where the file is gone that is to be known.
+        # A connection must never create the file: a missing file has to be noticed.
         query = {**self._url.query, "mode": "rw", "uri": "true"}
         url = self._url.set(database=f"file:{quote(str(self._url.database))}", query=query)
         engine = create_engine(url, pool_size=pool_size, max_overflow=max_overflow, connect_args=timeout)
@@ -231,14 +236,14 @@ class Database:
             if self._watch is not None and (what := self._watch.displaced()) is not None:
                 connection.close()
                 raise LedgerFailed(what)
-            # The driver would begin transactions by itself, later than needed and without IMMEDIATE.
+            # By default, the driver begins transactions by itself, later than needed and without IMMEDIATE.
             connection.isolation_level = None
             for pragma in pragmas:
                 connection.execute(f"PRAGMA {pragma}")
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
-            # Not through SQLAlchemy, which takes longer over it than SQLite does.
+            # Not through SQLAlchemy, whose own work takes longer than that of SQLite.
             _raw(connection).execute(begin)
 
         return engine
@@ -252,7 +257,7 @@ class Database:
             refused = isinstance(error, (DataError, IntegrityError, InterfaceError, ProgrammingError))
             raise (RowsRefused if refused else LedgerFailed)(_explanation(cause, self.path)) from error
         except UnicodeDecodeError as error:
-            # Of what the database says is wrong with its own tables.
+            # SQLite's message about damaged tables may contain bytes that are not UTF-8.
             raise LedgerFailed(damaged(self.path, ascii(bytes(error.object))[2:-1])) from error
         except sqlite3.Error as error:
             raise LedgerFailed(_explanation(error, self.path)) from error
@@ -291,7 +296,7 @@ def _checked(url: str) -> URL:
 
 
 def damaged(path: Path, detail: str) -> str:
-    """That the file is damaged, by what that is seen, and what to do."""
+    """The message that the file is damaged: the evidence (`detail`), and what to do."""
     return (
         f"the ledger {path} is damaged ({detail}). Stop the server and put a backup in its place (docs/install.md, "
         "Restore from a backup), or begin with an empty one: `corral up --anew` moves this one aside"
@@ -299,9 +304,10 @@ def damaged(path: Path, detail: str) -> str:
 
 
 def _cut_short(head: bytes, size: int) -> str | None:
-    """By how much a file that begins so is shorter than its own header says, in words; None where it is not.
+    """How much shorter a file with this head is than its own header says, in words; None if it is not shorter.
 
-    https://www.sqlite.org/fileformat.html, 1.3: its page size, how many pages it has, and whether that number is good.
+    The header has the page size, the number of pages, and whether that number is valid
+    (https://www.sqlite.org/fileformat.html, 1.3).
     """
     if not head.startswith(b"SQLite format 3\0") or len(head) < _HEADER_BYTES or head[24:28] != head[92:96]:
         return None
@@ -311,7 +317,7 @@ def _cut_short(head: bytes, size: int) -> str | None:
 
 
 def _explanation(error: Exception, path: Path) -> str:
-    """What went wrong, why, and what to do next."""
+    """The message for an error: what went wrong, why, and what to do next."""
     name = str(getattr(error, "sqlite_errorname", ""))
     detail = f"{error}".rstrip(".")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -327,7 +333,7 @@ def _explanation(error: Exception, path: Path) -> str:
             f"the ledger {path} is not there: it was moved or removed, or its disk is gone. "
             f"Put it back, together with {path.name}-wal if there is one, then start the server again"
         )
-    # What is asked is always the same: a table that is not there, or text that is none, is not the question's fault.
+    # The statements are always the same, so a missing table or invalid text is not their fault: the file is damaged.
     if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_FORMAT")) or not name:
         return damaged(path, detail)
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR")) and _is_read_only(path):
@@ -369,7 +375,7 @@ def _size(path: str) -> int:
 
 
 def _unusable_beside(path: Path) -> str | None:
-    """The log or its index where something else than a file of this user's stands in its place, and what that is."""
+    """Which of the log and its index this user cannot use, and why; None if both are usable or absent."""
     for ending in BESIDE:
         beside = Path(f"{path}{ending}")
         if os.path.lexists(beside) and not beside.is_file():

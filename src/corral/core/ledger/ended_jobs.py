@@ -1,4 +1,4 @@
-"""What jobs came to that ended within a stretch of time, added up in the database."""
+"""Sums over the jobs that ended within a period, computed in the database."""
 
 from sqlalchemy import ColumnElement, Select, Text, and_, case, func, literal, literal_column, select
 
@@ -10,7 +10,7 @@ from corral.core.model.placing.plan import PARKED
 
 _jobs, _allocations = tables.jobs, tables.allocations
 _PHASE: ColumnElement[str] = literal_column("+jobs.phase", Text)
-"""The plus keeps SQLite from an index by phase, with which it would read all jobs that ever ended."""
+"""The plus sign keeps SQLite from using the index by phase: with it SQLite would read all jobs that ever ended."""
 
 _COUNTED = [phase.value for phase in TERMINAL_PHASES if phase is not Phase.CANCELLED]
 _FAILED = [Phase.FAILED.value, Phase.LOST.value, Phase.TIMED_OUT.value]
@@ -28,10 +28,10 @@ _KEYS: dict[KpiBy | None, ColumnElement[str]] = {
 def ended_jobs(
     database: Database, since: float, until: float, by: KpiBy | None = None
 ) -> dict[str | None, EndedJobSums]:
-    """Jobs that ended from `since` up to `until`, by user and the like; MEANS has keys "UUID SHARE_MILLI".
+    """Sums over the jobs that ended from `since` up to `until` (Unix seconds), by user, project, queue, node or means.
 
-    That is of their first device, and a gang over several nodes is of its first member's node. None is of jobs
-    without any. Raises LedgerFailed.
+    The keys for MEANS are "UUID SHARE_MILLI" of the job's first device. A gang on several nodes counts for the node of
+    its first member. The key None is for jobs without a value. Raises LedgerFailed.
     """
     with database.reading() as connection:
         return {key: EndedJobSums._make(sums) for key, *sums in connection.execute(question_of(since, until, by))}
@@ -40,7 +40,7 @@ def ended_jobs(
 def question_of(
     since: float, until: float, by: KpiBy | None
 ) -> Select[str, int, int, int, float, int, float, int, float]:
-    """The question that `ended_jobs` asks: the key and the sums of each group."""
+    """The statement that `ended_jobs` runs: it selects the key and the sums of each group."""
     own = _allocations.alias()
     last = select(func.max(own.c.entry)).where(own.c.job_id == _jobs.c.id).correlate(_jobs).scalar_subquery()
     key = _KEYS[by].label("key")

@@ -1,4 +1,4 @@
-"""Facts to the plain data of the journal, and back."""
+"""Conversion of facts to the plain data of the journal, and back."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,10 +13,10 @@ def fact_to_plain(fact: Fact) -> dict[str, Any]:
 
 
 def fact_from_plain(data: Mapping[str, Any]) -> Fact:
-    """The fact that `fact_to_plain` made the data of. Raises Refused, or KeyError when there is no such fact.
+    """The fact that `fact_to_plain` turned into this data. Raises Refused, or KeyError for an unknown class.
 
-    Facts of features are known once their modules are imported (`corral.features.all_slices` imports all).
-    Journals of format 0006 and before name nobody by whom a fact was caused, but for cordons.
+    Fact classes of features are known once their modules are imported (`corral.features.all_slices` imports all).
+    Journals of format 0006 and earlier name the author of a fact only for cordons.
     """
     body = {"by": ServerPart.UNRECORDED.value, **data}
     return from_plain(fact_class(body.pop("fact")), body)

@@ -1,7 +1,7 @@
-"""Whether the files of a ledger are still those that it was opened with, and what is saved where they are not.
+"""A watch over the files of an open ledger: are they still in place, and what can be saved if they are not?
 
-A database goes on in a file that was moved or removed, and says nothing. What is acknowledged then would be gone with
-the process. So the files are looked at before anything is acknowledged: a look costs a few calls of stat(2).
+SQLite continues to write to a file that was moved or removed, and reports nothing. Data acknowledged then would be lost
+with the process. So the files are checked before anything is acknowledged. A check costs a few calls of stat(2).
 """
 
 import errno
@@ -14,26 +14,27 @@ from pathlib import Path
 from corral.core.model.errors import LedgerFailed
 
 BESIDE = ("-wal", "-shm")
-"""Without these two, what was written last is in no file that the next server opens."""
+"""Endings of the log and its index. Without these two files, the next server does not find the rows written last."""
 
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 _ENDS = "nothing is accepted any more, and the server ends; its jobs run on"
 
 
 class LedgerLost(LedgerFailed):
-    """The files are not the server's any more. The message says what became of them, what was saved, and what to do."""
+    """The files are not the server's any more. The message says what happened, what was saved, and what to do."""
 
 
 class FileWatch:
-    """The files of one database that is open. `begin` once it has connections; for one thread at a time.
+    """The files of one open database. Call `begin` once it has connections. For one thread at a time.
 
     Attributes:
-        stays_open: the last connection must not be closed: it would fold its log into what is another's.
+        stays_open: the last connection must not be closed, because that would fold its log into a file of another
+            program.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # Kept open as long as the database: closing a descriptor of its file would drop its locks.
+        # The descriptor stays open as long as the database: closing it would drop the locks on the file.
         self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         self._beside: dict[str, os.stat_result] = {}
         self._log_fd: int | None = None
@@ -42,28 +43,28 @@ class FileWatch:
         self.stays_open = False
 
     def begin(self) -> None:
-        """These are the files from now on. Raises OSError."""
+        """Record the files as they are now. Raises OSError."""
         self._beside = {ending: os.lstat(f"{self._path}{ending}") for ending in BESIDE}
         self._log_fd = os.open(f"{self._path}-wal", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         self.left()
 
     def left(self) -> None:
-        """This process has just written to the file, as it may at each commit."""
+        """Record the file's state after a write by this process. Each commit may write."""
         found = os.fstat(self._fd)
         self._as_left = found.st_mtime_ns, found.st_size
         self._log_bytes = self._log_size()
 
     def touched(self) -> bool:
-        """Whether another process has written to the file since it was `left`, or cut its log."""
+        """Whether another process has written to the file, or cut its log, since the last call of `left`."""
         found = os.fstat(self._fd)
         return (found.st_mtime_ns, found.st_size) != self._as_left or self._log_size() < self._log_bytes
 
     def cut(self) -> bool:
-        """Whether the file is shorter than it was `left`: what the log still has of it is not all."""
+        """Whether the file is shorter than at the last call of `left`. Then the log does not have all lost data."""
         return self._as_left is not None and os.fstat(self._fd).st_size < self._as_left[1]
 
     def displaced(self) -> str | None:
-        """What became of a file that is not where it was, a sentence; None while all are. Raises LedgerFailed."""
+        """What happened to a file that is not in place, a sentence; None while all are. Raises LedgerFailed."""
         if not self._is_there("", os.fstat(self._fd)):
             return self._what_became_of_it()
         for ending, opened in self._beside.items():
@@ -72,7 +73,7 @@ class FileWatch:
         return None
 
     def rescue(self, connection: sqlite3.Connection) -> str:
-        """Bring what was acknowledged into one file, as far as that is possible; what to do then, a sentence."""
+        """Save all acknowledged data in one file, as far as possible. Return what to do then, a sentence."""
         try:
             return self._rescued(connection)
         except (LedgerFailed, OSError) as error:
@@ -94,7 +95,7 @@ class FileWatch:
         return f"All that was acknowledged is there: move it back to {self._path}{log} and start the server again"
 
     def overwritten(self) -> str:
-        """Keep the write-ahead log away from what another process has put into the file; what to do, a sentence."""
+        """Keep the write-ahead log away from the data that another process wrote. Return what to do, a sentence."""
         self.stays_open = True
         try:
             self._set_log_aside()
@@ -106,7 +107,7 @@ class FileWatch:
         )
 
     def close(self) -> None:
-        """Once the database has no connection any more."""
+        """Close the descriptors. Call this once the database has no connection any more."""
         os.close(self._fd)
         if self._log_fd is not None:
             os.close(self._log_fd)
@@ -124,7 +125,7 @@ class FileWatch:
 
     def _is_there(self, ending: str, opened: os.stat_result) -> bool:
         try:
-            # A link is not the file: SQLite would look for the log beside what it names.
+            # A symbolic link does not count as the file: SQLite would look for the log beside the link's target.
             return os.path.samestat(os.lstat(f"{self._path}{ending}"), opened)
         except OSError as error:
             if error.errno in _GONE:
@@ -158,12 +159,12 @@ class FileWatch:
         return f"All that was acknowledged is in {copy}: move that to {self._path}, and start the server again"
 
     def _set_log_aside(self) -> None:
-        """Another database in the ledger's place would be changed by what is in the log of this one."""
+        """Rename the log and its index: the log must not change another database in the ledger's place."""
         for path in self._own_files_beside():
             os.rename(path, f"{path}.unused-{time.time_ns()}")
 
     def _remove_log(self) -> None:
-        """The log has nothing any more that is in no other file. SQLite leaves it where its database was."""
+        """Remove the log and its index, whose data are all in another file. SQLite would leave the log in its place."""
         for path in self._own_files_beside():
             os.unlink(path)
 

@@ -1,4 +1,4 @@
-"""The journal folded from its start, and whether it leads to what the tables say."""
+"""Fold the journal from its start, and check that it leads to the rows of the tables."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,16 +23,15 @@ MOST_DIFFERENCES = 100
 
 
 def fold(entries: Iterable[JournalEntry], slices: Sequence[SliceType] = ()) -> LedgerSnapshot:
-    """The view and the slices that the facts of a whole journal lead to."""
+    """The view and the slices that result from the facts of a whole journal."""
     return empty_snapshot(slices).advance(entry.fact for entry in entries)
 
 
 def check(url: str, slices: Sequence[SliceType] = ()) -> tuple[str, ...]:
-    """Compare the ledger's journal with its tables; a sentence per difference, () when they agree.
+    """Compare the ledger's journal with its tables. Return a sentence per difference, () if they agree.
 
-    Tables of features are compared where the slices of these are given.
-    Reads one state of the database, also while a server writes it; keeps every job in memory.
-    Raises LedgerFailed when the ledger cannot be read at all.
+    The tables of features are compared if `slices` has their slices. The check reads one state of the database, even
+    while a server writes it. It keeps every job in memory. Raises LedgerFailed if the ledger cannot be read at all.
     """
     database = Database(url)
     if not database.path.exists():
@@ -71,7 +70,7 @@ def _differences(connection: Connection, reader: Reader, own: Sequence[OwnRows])
 
 
 class _Folded:
-    """Rows of the tables as the journal has them."""
+    """The rows of the tables that follow from the journal."""
 
     def __init__(self, own: Sequence[OwnRows]) -> None:
         self._draft = ViewDraft(View())
@@ -79,14 +78,14 @@ class _Folded:
         self._own = own
 
     def add(self, entry: JournalEntry) -> None:
-        """Fold one more entry. Raises KeyError for one that cannot follow."""
+        """Fold one more entry. Raises KeyError for an entry that cannot follow the ones before."""
         self._draft.apply((entry.fact,))
         self._changes.add(entry.fact, {"sequence": entry.sequence}, self._draft.view)
         for rows in self._own:
             rows.add(entry.fact)
 
     def rows(self) -> Iterator[tuple[Table, str, dict[Any, Row]]]:
-        """For each table its key and its rows by key."""
+        """Each table with the name of its key column, and its rows by key."""
         # The draft was never frozen, so the jobs that ended are still in it.
         jobs = self._draft.view.jobs
         yield tables.jobs, "id", {job_id: job_row(job, spec_row(job.spec)) for job_id, job in jobs.items()}
@@ -116,7 +115,7 @@ def _compare(table: Table, key: str, folded: Mapping[Any, Row], stored: Mapping[
 
 
 def _alike(column: str, stored: Any, by_journal: Any) -> bool:
-    """Whether a column has what the journal says, in whatever order the version that wrote it had the fields."""
+    """Whether a column has the value of the journal. JSON may have its fields in the order of an earlier version."""
     if stored == by_journal or column not in _OBJECTS or not (stored and by_journal):
         return bool(stored == by_journal)
     try:

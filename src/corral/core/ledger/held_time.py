@@ -1,4 +1,4 @@
-"""What allocations with devices came to: summed, or one by one. Both count the same time of the same allocations."""
+"""The device time of allocations: summed, or one by one. Both count the same time of the same allocations."""
 
 from collections.abc import Collection, Iterator
 
@@ -20,13 +20,13 @@ _table = tables.allocations
 
 
 class HeldTime:
-    """Reads what was held. Every method may raise LedgerFailed."""
+    """Queries about the time that allocations held devices. Every method may raise LedgerFailed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
-        """What allocations with devices came to between two moments, summed in the database."""
+        """The device time of allocations between two moments (Unix seconds), summed in the database."""
         ended, created = _table.c.ended_at, _table.c.created_at
         begin = case((created < since, since), else_=created)
         end = case((ended.is_(None), until), (ended > until, until), else_=ended)
@@ -50,9 +50,9 @@ class HeldTime:
     def held(
         self, since: float, until: float, job_id: str | None = None, limit: int | None = None
     ) -> Iterator[HeldAllocation]:
-        """The allocations that have part in a period, oldest first, all as of one state of the database."""
+        """The allocations that overlap a period (Unix seconds), oldest first, all from one state of the database."""
         jobs = tables.jobs
-        # An allocation's id says which launch it was, and the job counts its launches.
+        # An allocation's id contains the number of its launch, and the job has the number of its launches.
         launches = func.coalesce(func.json_extract(jobs.c.state, "$.launches"), 0)
         last = _table.c.id == jobs.c.id + "." + launches
         columns = [_table.c[name] for name in _COLUMNS]
@@ -67,7 +67,7 @@ class HeldTime:
             question = question.where(_table.c.job_id == job_id)
         with self._database.reading() as connection:
             for rows in connection.execute(question).partitions(_ROWS_AT_ONCE):
-                # Of a job's last attempt the job itself says how it ended; of those before, the journal.
+                # The job itself says how its last attempt ended. For earlier attempts the journal does.
                 told = {row.entry: row.phase in _WASTED for row in rows if row.last and row.phase in _OVER}
                 failed = _failed(connection, {row.job_id for row in rows if row.entry not in told and row.ended_at})
                 for row in rows:
@@ -82,13 +82,13 @@ _COLUMNS = (
 
 
 def _within(since: float, until: float) -> ColumnElement[bool]:
-    """Which allocations have part in a period: those with devices, live or ended after their beginning."""
+    """The condition for allocations with devices that overlap a period. Those that lasted no time are left out."""
     ended, created = _table.c.ended_at, _table.c.created_at
     return and_(created < until, or_(ended.is_(None), and_(ended > since, ended > created)), _table.c.gpu_milli > 0)
 
 
 def _failed(connection: Connection, job_ids: Collection[str]) -> set[int]:
-    """Which allocations of these jobs failed or were lost, by the journal sequence of their beginning."""
+    """The allocations of these jobs that failed or were lost, by the journal sequence of their beginning."""
     journal = tables.journal
     phase = func.json_extract(journal.c.body, "$.changes.phase")
     began = journal.c.fact == AllocationMade.__name__

@@ -1,13 +1,13 @@
-"""Fresh job ids: a counter on disk, read ahead so that taking an id needs no commit."""
+"""Fresh job ids from a counter on disk. The counter reserves ids ahead, so that most need no commit."""
 
 import threading
 
 RESERVE = 100
-"""Ids reserved ahead. A crash skips at most so many; an orderly close hands the unused ones back."""
+"""The number of ids reserved ahead. A crash skips at most this many; an orderly close returns the unused ids."""
 
 
 class IdCounter:
-    """Numbers never given before. Those below `ceiling` are reserved on disk; only they are given. Thread-safe.
+    """Numbers that were never given before. All are below `ceiling`, which is reserved on disk. Thread-safe.
 
     Only the writer moves the ceiling.
     """
@@ -19,9 +19,9 @@ class IdCounter:
         self._asked = 0
 
     def take(self, count: int, *, unreserved: bool = False) -> range | None:
-        """`count` numbers in a row, or None when so many are not reserved yet; `ceiling_due` then asks for them.
+        """`count` consecutive numbers, or None if too few are reserved yet; then `ceiling_due` asks for them.
 
-        `unreserved` is for the writer's own thread, whose next transaction records them before anyone sees them.
+        `unreserved` is for the writer's own thread: its next transaction records the numbers before anyone sees them.
         """
         with self._lock:
             if self._next + count > self.ceiling and not unreserved:
@@ -32,20 +32,20 @@ class IdCounter:
             return taken
 
     def skip(self, number: int) -> bool:
-        """Give no number up to this one any more. Whether that changes anything."""
+        """Give no number up to `number` from now on. Return whether that changes anything."""
         with self._lock:
             before, self._next = self._next, max(self._next, number + 1)
             return self._next > before
 
     def ceiling_due(self) -> int | None:
-        """The ceiling that the next transaction should record, None while enough are reserved."""
+        """The ceiling that the next transaction should record; None while enough numbers are reserved."""
         with self._lock:
             if self.ceiling - self._next >= self._asked + RESERVE // 2:
                 return None
             return self._next + self._asked + RESERVE
 
     def reserved(self, ceiling: int) -> None:
-        """Ids below `ceiling` are on record now."""
+        """Take over the new ceiling: ids below it are on disk now."""
         with self._lock:
             self.ceiling = ceiling
             self._asked = 0

@@ -1,4 +1,4 @@
-"""Questions to the table of jobs: which match, and in which order."""
+"""Statements on the table of jobs: which jobs match, and in which order."""
 
 import json
 from itertools import product
@@ -16,17 +16,17 @@ from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.ports.ledger import HeldBy, JobQuery
 
 MOST_QUESTIONS = 64
-"""So many questions a page is made of, at most; with more users and phases one question asks for all of them."""
+"""The most statements for one page. With more users and phases, one statement asks for all of them."""
 
 _JOBS = tables.jobs
 _PROJECT: ColumnElement[str] = func.coalesce(func.json_extract(_JOBS.c.spec, "$.project"), "default")
 
 
 def pages(query: JobQuery) -> list[Select[Any]]:
-    """Questions whose answers, merged, are the page, newest first.
+    """The statements whose results, merged, are the page, newest first.
 
-    With a limit there is one question per phase and user: each is answered by an index in the order wanted, so that a
-    page costs its own rows however many other jobs there are.
+    With a limit there is one statement per phase and user. An index returns the rows of each in the right order. So the
+    cost of a page does not depend on the number of other jobs.
     """
     question = _matching(select(_JOBS), query).order_by(_JOBS.c.sequence.desc()).limit(query.limit)
     users = [stored_text(user) for user in query.users]
@@ -38,7 +38,7 @@ def pages(query: JobQuery) -> list[Select[Any]]:
 
 
 def in_order(query: JobQuery) -> Select[Any]:
-    """The question for the sequence numbers of the jobs that match, in the order that the query asks for."""
+    """The statement for the sequence numbers of the jobs that match, in the order that the query asks for."""
     assert query.sort is not None
     value = _value_of(query.sort.key, query.now)
     order = value.desc() if query.sort.descending else value.asc()
@@ -49,7 +49,7 @@ def in_order(query: JobQuery) -> Select[Any]:
 
 
 def _matching(question: Select[Any], query: JobQuery) -> Select[Any]:
-    """All of a query but its users and phases."""
+    """The statement with all conditions of a query except its users and phases."""
     if query.name is not None:
         question = question.where(or_(*(_named(pattern) for pattern in name_patterns(query.name))))
     if query.array_id is not None:
@@ -61,7 +61,7 @@ def _matching(question: Select[Any], query: JobQuery) -> Select[Any]:
     if query.held is not None:
         question = question.where(_held(query.held))
     if query.since is not None:
-        # Those since then have the last numbers, but for a clock that was set back.
+        # Later jobs have higher numbers, unless the clock was set back. So both conditions are needed.
         first = select(func.min(_JOBS.c.sequence)).where(_JOBS.c.submitted_at >= query.since).scalar_subquery()
         question = question.where(_JOBS.c.sequence >= first, _JOBS.c.submitted_at >= query.since)
     if query.before_sequence is not None:
@@ -70,7 +70,7 @@ def _matching(question: Select[Any], query: JobQuery) -> Select[Any]:
 
 
 def _held(held: HeldBy) -> ColumnElement[bool]:
-    """Whether a job's last allocation holds its first device so."""
+    """The condition that a job's last allocation holds its first device in this way."""
     own, last = tables.allocations, tables.allocations.alias()
     newest = select(func.max(last.c.entry)).where(last.c.job_id == _JOBS.c.id).correlate(_JOBS).scalar_subquery()
     whole = and_(tables.FIRST_SHARE == MILLI_PER_DEVICE, ~_first_is_of(held.parts))
@@ -99,7 +99,7 @@ def _named(pattern: str) -> ColumnElement[bool]:
 
 
 def _value_of(key: str, now: float) -> ColumnElement[Any]:
-    """What jobs are sorted by, as `corral.core.model.jobs.job_sort` has it of a row."""
+    """The value that jobs are sorted by, the same that `corral.core.model.jobs.job_sort` computes from a row."""
     return {
         "id": _JOBS.c.sequence,
         "name": _JOBS.c.name,

@@ -10,11 +10,11 @@ from corral.core.model.fact import Fact
 
 
 class OwnRows(Protocol):
-    """What facts make of the table: those of a batch, or of a whole journal.
+    """The rows that facts make in a feature's table. The facts may be those of a batch or of a whole journal.
 
     Attributes:
         table, key: the table, and the name of its key.
-        rows: those that facts made or changed, and that are still there, by their key.
+        rows: the existing rows that facts made or changed, by their key.
     """
 
     table: Table
@@ -22,9 +22,9 @@ class OwnRows(Protocol):
     rows: Mapping[Any, Row]
 
     def add(self, fact: Fact) -> None:
-        """Take in one more fact."""
+        """Add one more fact."""
         ...
 
     def write(self, connection: Connection) -> None:
-        """Bring the table to where the facts lead, in the transaction that writes them."""
+        """Update the table to the state after the facts, within the transaction that writes them."""
         ...

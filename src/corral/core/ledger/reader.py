@@ -1,4 +1,4 @@
-"""Questions to the tables, from any thread, each over one state of the database."""
+"""Queries on the tables, from any thread, each on one state of the database."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ ACTIVE_PHASES = tuple(phase for phase in Phase if not phase.terminal)
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """What has not ended, the journal's length, and the least number that no id was made of."""
+    """The state at the start of a server: a snapshot of all that has not ended, the last entry, the least unused id."""
 
     snapshot: LedgerSnapshot
     last_entry: int
@@ -45,25 +45,28 @@ class Boot:
 
 
 class Reader:
-    """Reads what is committed. Every method may raise LedgerFailed."""
+    """Queries on committed data. Every method may raise LedgerFailed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._environments: dict[str, Variables] = {}
 
     def find_job(self, job_id: str) -> Job | None:
-        """The job of this id."""
+        """The job with this id, None if there is none."""
         found = self._read_jobs([select(tables.jobs).where(tables.jobs.c.id == job_id)])
         return found[0] if found else None
 
     def find_jobs(self, job_ids: Collection[str]) -> tuple[Job, ...]:
-        """Those of these jobs that exist, as of one state of the database."""
+        """The jobs with these ids that exist, from one state of the database."""
         wanted = list(dict.fromkeys(job_ids))
         chunks = [wanted[start : start + _IDS_A_QUESTION] for start in range(0, len(wanted), _IDS_A_QUESTION)]
         return self._read_jobs([select(tables.jobs).where(tables.jobs.c.id.in_(chunk)) for chunk in chunks])
 
     def find_array(self, array_id: str, active: Mapping[str, Job]) -> tuple[Job, ...]:
-        """The elements of an array by index; of those in `active` nothing is read, which takes most of the time."""
+        """The elements of an array, in the order of their index.
+
+        An element in `active` is taken from there if its phase is current: reading jobs takes most of the time.
+        """
         table = tables.jobs
         phases = select(table.c.id, table.c.phase).where(table.c.array_id == array_id).order_by(table.c.array_index)
         with self._database.reading() as connection:
@@ -76,7 +79,7 @@ class Reader:
         return tuple(known[row.id] for row in rows)
 
     def last_allocation(self, job_id: str) -> Allocation | None:
-        """The newest allocation of a job."""
+        """The newest allocation of a job, None if it never had one."""
         table = tables.allocations
         question = select(table).where(table.c.job_id == job_id).order_by(table.c.entry.desc()).limit(1)
         with self._database.reading() as connection:
@@ -108,7 +111,7 @@ class Reader:
         return tuple(found[number] for number in numbers)
 
     def journal(self, job_id: str | None, after: int, limit: int | None) -> tuple[JournalEntry, ...]:
-        """Entries with a sequence above `after`, in order."""
+        """The journal entries with a sequence above `after`, in order; with `job_id` only those of that job."""
         table = tables.journal
         question = select(table).where(table.c.sequence > after).order_by(table.c.sequence).limit(limit)
         if job_id is not None:
@@ -128,10 +131,10 @@ class Reader:
         return tuple(entry_of(row, environments) for row in rows)
 
     def facts_between(self, since: float, until: float, *, most_jobs: int) -> tuple[Fact, ...]:
-        """All facts in order about the jobs that had started and were there between two moments (Unix seconds).
+        """All facts, in order, about the jobs that had started and existed between two moments (Unix seconds).
 
-        Without the jobs' environments, which are secrets that nobody needs for it.
-        Raises Refused where these are more than `most_jobs`.
+        The environments of the jobs are left out: they are secrets, and the caller does not need them. Raises Refused
+        if there are more than `most_jobs` jobs.
         """
         jobs, table = tables.jobs, tables.journal
         there = (
@@ -160,7 +163,7 @@ class Reader:
             last = rows[-1]["sequence"]
 
     def boot(self, empty: LedgerSnapshot) -> Boot:
-        """What a server begins with, built upon `empty`."""
+        """The state that a server starts with, built upon `empty`."""
         active = select(tables.jobs).where(tables.jobs.c.phase.in_(ACTIVE_PHASES)).order_by(tables.jobs.c.sequence)
         allocated = select(tables.allocations).where(tables.allocations.c.ended_at.is_(None))
         facts: list[Fact] = []
@@ -178,20 +181,20 @@ class Reader:
 
     @staticmethod
     def _given(connection: Connection) -> list[Placement]:
-        """The last placements that were made, in order: whose turn it is."""
+        """The last placements that were made, in order. They decide whose turn it is."""
         table = tables.allocations
         question = select(table).order_by(table.c.entry.desc()).limit(_PLACEMENTS_REMEMBERED)
         newest = [allocation_of(row).placement for row in connection.execute(question).mappings()]
         return newest[::-1]
 
     def runs_before(self, at: float) -> list[PastRun]:
-        """The last runs that were over at this moment (Unix seconds), as a server then remembered them."""
+        """The last runs that had ended at this moment (Unix seconds), as a server remembered them then."""
         with self._database.reading() as connection:
             return self._past(connection, at)
 
     @staticmethod
     def _past(connection: Connection, before: float | None = None) -> list[PastRun]:
-        """The last runs that are over, in the order in which they ended: what fair shares and estimates stand on."""
+        """The last runs that have ended, in the order of their ends: the data for fair shares and estimates."""
         jobs, allocations = tables.jobs, tables.allocations
         question = (
             select(
@@ -223,7 +226,7 @@ class Reader:
     def _jobs(
         self, connection: Connection, questions: Iterable[Select[Any]], limit: int | None = None
     ) -> tuple[Job, ...]:
-        """The answers to all questions; of several, the newest `limit` first."""
+        """The jobs of all these statements. With several statements, the newest `limit` jobs, newest first."""
         answers = [connection.execute(question).mappings().all() for question in questions]
         rows = answers[0] if answers else []
         if len(answers) > 1:
@@ -232,7 +235,7 @@ class Reader:
         return tuple(job_of(row, environments) for row in rows)
 
     def _variables(self, connection: Connection, wanted: Sequence[str]) -> Mapping[str, Variables]:
-        """Environments by digest, those read before from memory."""
+        """The environments by digest. Those that were read before come from memory."""
         known = self._environments
         found = {digest: known[digest] for digest in wanted if digest in known}
         table = tables.environments
@@ -242,7 +245,7 @@ class Reader:
             for digest, text in connection.execute(select(table).where(table.c.digest.in_(chunk))):
                 found[digest] = variables_of(text)
         if missing:
-            # Replaced whole, so that other threads never see it change.
+            # The mapping is replaced as a whole, because other threads must never see it change.
             self._environments = {**known, **found} if len(known) < ENVIRONMENTS_KEPT else found
         return found
 

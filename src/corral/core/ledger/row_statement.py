@@ -1,4 +1,4 @@
-"""Statements that are run with many rows: made into SQL once."""
+"""Statements that run with many rows, and are compiled to SQL only once."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,32 +11,32 @@ from sqlalchemy.dialects.sqlite import dialect
 from sqlalchemy.sql import Delete, Insert, Update
 
 MOST_VALUES = 999
-"""So many values one statement may have, by the least limit that SQLite is built with."""
+"""The most values in one statement, by the lowest limit that SQLite is built with."""
 
 _VALUES = re.compile(r"VALUES (\((?:\?(?:, )?)+\))")
 
 
 class RowStatement:
-    """A statement whose values all come from rows. To have SQLAlchemy look at each row takes as long as to write it.
+    """A statement whose values all come from rows. It saves SQLAlchemy's work for each row, as long as the write.
 
-    Of many rows a few dozen are inserted by one step of SQLite: for each step it lets go of Python's lock, and may get
-    it back only milliseconds later, where another thread computes.
+    One step of SQLite inserts a few dozen rows at once. SQLite releases Python's lock in each step, and may get it back
+    only milliseconds later if another thread computes.
     """
 
     def __init__(self, statement: Insert | Update | Delete, values: Sequence[str] | None = None) -> None:
-        """`values` are the columns that are written; None is all of them."""
+        """`values` are the columns to write; None means all of them."""
         compiled = statement.compile(
             dialect=dialect(paramstyle="qmark"), column_keys=None if values is None else [*values]
         )
         self._sql = str(compiled)
         names = compiled.positiontup or []
-        # With a second name it gives a tuple for one column, too.
+        # The second name makes `itemgetter` return a tuple even for one column.
         self._values_of, self._width = itemgetter(*names, names[0]), len(names)
         self._rows_in_a_step = MOST_VALUES // self._width if isinstance(statement, Insert) else 1
         self._many_sql = _VALUES.sub(lambda found: f"VALUES {', '.join([found[1]] * self._rows_in_a_step)}", self._sql)
 
     def run(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run it with each of the rows, which have all values by name. Nothing is done without rows."""
+        """Run the statement with each row. A row has all values by name. Without rows, nothing is done."""
         step = self._rows_in_a_step
         many = len(rows) - len(rows) % step if step > 1 else 0
         if many:

@@ -1,4 +1,4 @@
-"""Bringing a database to the tables of this version: a new file is made, an older one migrated, the rest refused."""
+"""Prepare the tables of this version: make them in a new file, migrate an older file, refuse any other."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 OLDEST_COMMIT = "eb36f5f9"
-"""The oldest version whose homes this one takes over. It migrates those of all that came before it."""
+"""The oldest version whose homes this one can use. That version migrates the homes of all earlier ones."""
 
 
 def prepare(database: Database, before_making: Callable[[], None] = lambda: None) -> None:
-    """Make or migrate the tables, in one transaction. Raises LedgerFailed for what is no ledger, and for one
-    of a newer version or a far older one.
+    """Make or migrate the tables, in one transaction.
 
-    `before_making` is called where there are no tables at all, and nothing is made where it raises.
+    `before_making` is called if there are no tables at all. Nothing is made if it raises. Raises LedgerFailed if the
+    file is not a ledger, or is of a newer or a far older version.
     """
     with database.reading() as connection:
         found = revision(connection)
@@ -48,7 +48,7 @@ def prepare(database: Database, before_making: Callable[[], None] = lambda: None
 
 
 def revision(connection: Connection) -> str | None:
-    """The migration that the database was brought to last, None when it is no ledger."""
+    """The last migration of the database, None if it is not a ledger."""
     known = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE name = 'alembic_version'").first()
     if known is None:
         return None
@@ -56,7 +56,7 @@ def revision(connection: Connection) -> str | None:
 
 
 def unknown_format(path: Path, found: str) -> str | None:
-    """Why this version cannot serve the ledger at `path` of the format `found`, None when it can, or can migrate it."""
+    """Why this version cannot serve a ledger of the format `found`; None if it can, at least after a migration."""
     if found == tables.REVISION:
         return None
     from alembic.script import ScriptDirectory
@@ -79,7 +79,7 @@ def unknown_format(path: Path, found: str) -> str | None:
 
 
 def migrate(connection: Connection, path: Path, found: str | None) -> None:
-    """Run the migrations after `found`, on the caller's transaction; None is from the very first one."""
+    """Run the migrations after `found`, in the caller's transaction; None means all of them."""
     from alembic import command
 
     unknown = None if found is None else unknown_format(path, found)
@@ -91,7 +91,7 @@ def migrate(connection: Connection, path: Path, found: str | None) -> None:
 
 
 def _migrations() -> "Config":
-    # Alembic costs 0.1 s and 12 MiB, which a server that needs no migration should not pay.
+    # Importing Alembic costs 0.1 s and 12 MiB: a server without a migration to run should not pay that.
     from alembic.config import Config
 
     config = Config()

@@ -1,4 +1,4 @@
-"""The ledger as the rest of the core sees it: `corral.core.ports.ledger.Ledger` over one SQLite file."""
+"""The ledger that the rest of the core uses: `corral.core.ports.ledger.Ledger` on one SQLite file."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -35,11 +35,11 @@ def open_ledger(
     *,
     slices: Sequence[SliceType] = (),
 ) -> "SqlLedger":
-    """Open the ledger at `url` (sqlite:////path/ledger.db), making or migrating it as needed.
+    """Open the ledger at `url` (sqlite:////path/ledger.db). Make or migrate it as needed.
 
-    `empty` is what the view is built upon: it says how fast what was used is forgiven. `before_making` is called where
-    there is none, and nothing is made where it raises. `slices` are those of the features that this process has.
-    Raises LedgerFailed for a missing directory, a locked or damaged file, one that is no ledger or a newer Corral's.
+    The view is built upon `empty`, which says how fast past usage decays. `before_making` is called if there is no
+    ledger; nothing is made if it raises. `slices` are those of the features in this process. Raises LedgerFailed if the
+    directory is missing, or if the file is locked, damaged, not a ledger, or of a newer Corral.
     """
     database = Database(url)
     if not database.has_content():
@@ -54,15 +54,15 @@ def open_ledger(
 
 
 class SqlLedger:
-    """See `corral.core.ports.ledger.Ledger`, whose contract this is.
+    """The implementation of `corral.core.ports.ledger.Ledger`, which has the contract.
 
-    `decide` may be run again when another operation of its batch turns out not to be writable; only its last run
-    counts. It may read through the ledger, which answers with what is committed, but must not wait for a commit.
+    `decide` may be run again if another operation of its batch cannot be written. Only its last run counts. It may read
+    through the ledger, which returns committed data, but must not wait for a commit.
 
     Attributes:
-        tokens: see `corral.core.ports.ledger.TokenStore`.
+        tokens: the `corral.core.ports.ledger.TokenStore` of this ledger.
         database: for the tables that features have of their own.
-        commits: figures of its transactions since it was opened.
+        commits: figures of the transactions since the ledger was opened.
     """
 
     def __init__(self, database: Database, empty: LedgerSnapshot) -> None:
@@ -78,7 +78,7 @@ class SqlLedger:
 
     @property
     def lost(self) -> str | None:
-        """What became of its files, where they are not what and where they were; None while they are. Looks."""
+        """What happened to the ledger's files, None while they are in place. Each read checks the files."""
         if self.database.lost is None:
             with suppress(LedgerFailed):
                 self.database.look()
@@ -86,7 +86,7 @@ class SqlLedger:
 
     @property
     def position(self) -> int:
-        """The sequence of the newest journal entry that the published view has in it."""
+        """The sequence of the newest journal entry that the published view includes."""
         return self._writer.position
 
     def view(self) -> View:
@@ -98,19 +98,19 @@ class SqlLedger:
         return self._writer.snapshot
 
     def commit(self, decide: Callable[[View], Decided[T]], *, user: str = SERVER, jobs: int = 1) -> "Future[T]":
-        """Decide on the writer's thread when it is the user's turn, write, publish, then resolve."""
+        """Run `decide` on the writer's thread in the user's turn. Then write, publish, and resolve the future."""
         future: Future[T] = Future()
         self._writer.put(Commit(decide, future, jobs), user)
         return future
 
     def commit_in(self, kind: type[S], decide: Callable[[S], Decided[T]], *, user: str = SERVER) -> "Future[T]":
-        """As `commit`, deciding over the slice of a feature."""
+        """The same as `commit`, but `decide` gets the slice of a feature."""
         future: Future[T] = Future()
         self._writer.put(Commit(decide, future, over=kind), user)
         return future
 
     def observe(self, observations: Sequence[Observation]) -> None:
-        """Advance the view by measurements, in order with the commits of `SERVER`; they are not written."""
+        """Advance the view by measurements, in order with the commits of `SERVER`. Measurements are not written."""
         self._writer.put(Observe(observations), SERVER)
 
     def subscribe(self, listener: Listener) -> None:
@@ -118,7 +118,7 @@ class SqlLedger:
         self._writer.listeners = (*self._writer.listeners, listener)
 
     def next_ids(self, count: int) -> tuple[str, ...]:
-        """Fresh decimal ids, never given before. Waits for a commit when `count` are not reserved yet."""
+        """Fresh decimal ids, never given before. Waits for a commit if fewer than `count` are reserved."""
         taken = self._ids.take(count, unreserved=self._writer.is_current_thread)
         while taken is None:
             self.commit(lambda view: Decided((), None)).result()
@@ -126,21 +126,24 @@ class SqlLedger:
         return tuple(map(str, taken))
 
     def skip_ids(self, number: int) -> bool:
-        """Give no id up to this number; a server that is killed before its next commit has to be told again."""
+        """Give no id up to this number from now on. Return whether that changes anything.
+
+        A server that is killed before its next commit forgets this, and needs the call again.
+        """
         return self._ids.skip(number)
 
     @property
     def last_fact_at(self) -> float:
-        """When the newest fact was written (Unix seconds), 0 before the first."""
+        """When the newest fact was written (Unix seconds); 0 if there is none."""
         newest = self.journal(after=self.position - 1, limit=1) if self.position else ()
         return newest[0].at if newest else 0.0
 
     def find_job(self, job_id: str) -> Job | None:
-        """A job in any phase; one that has not ended is found in the view."""
+        """The job with this id in any phase, None if there is none. A job that has not ended comes from the view."""
         return self.view().jobs.get(job_id) or self._reader.find_job(job_id)
 
     def find_jobs(self, job_ids: Collection[str]) -> tuple[Job, ...]:
-        """Those of these jobs that exist."""
+        """The jobs with these ids that exist."""
         return self._reader.find_jobs(job_ids)
 
     def find_array(self, array_id: str) -> tuple[Job, ...]:
@@ -148,19 +151,19 @@ class SqlLedger:
         return self._reader.find_array(array_id, self.view().jobs)
 
     def last_allocation(self, job: Job) -> Allocation | None:
-        """What the job has or had last."""
+        """The newest allocation of the job, None if it never had one."""
         return self._reader.last_allocation(job.id)
 
     def last_allocations(self, job_ids: Collection[str]) -> Mapping[str, Allocation]:
-        """What each of these jobs has or had last."""
+        """The newest allocation of each of these jobs."""
         return self._reader.last_allocations(job_ids)
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
-        """Jobs as committed, in the order of the query."""
+        """Committed jobs, in the order of the query."""
         return self._reader.jobs(query)
 
     def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
-        """What allocations came to between two moments."""
+        """The device time of allocations between two moments (Unix seconds)."""
         return self._held.allocated(since, until)
 
     def held(
@@ -170,7 +173,7 @@ class SqlLedger:
         return self._held.held(since, until, job_id, limit)
 
     def ended_jobs(self, since: float, until: float, by: KpiBy | None = None) -> Mapping[str | None, EndedJobSums]:
-        """What jobs came to that ended between two moments."""
+        """Sums over the jobs that ended between two moments (Unix seconds)."""
         return ended_jobs(self.database, since, until, by)
 
     def journal(
@@ -184,7 +187,7 @@ class SqlLedger:
         return self._reader.latest_entries(job_id, limit)
 
     def close(self) -> None:
-        """Finish what was accepted, then stop."""
+        """Finish all accepted operations, then stop."""
         self.tokens.write_uses()
         self._writer.close()
         self.database.close()

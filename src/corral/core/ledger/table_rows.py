@@ -1,6 +1,7 @@
-"""Jobs, allocations and facts to rows of the tables, and back.
+"""Conversion of jobs, allocations and facts to rows of the tables, and back.
 
-JSON is ASCII, so that text which is no UTF-8 (an argument or a variable of a process may hold any byte) passes whole.
+JSON is ASCII, so that text which is not UTF-8 is kept exactly: an argument or a variable of a process may hold any
+byte.
 """
 
 import json
@@ -34,7 +35,7 @@ _COLUMNS = (
 
 
 class _Fields(NamedTuple):
-    """Some fields of a class: how to get them all from a value, and what they are by default."""
+    """Some fields of a class: a function that gets them all from a value, their names, and their defaults."""
 
     values_of: Callable[[Any], tuple[Any, ...]]
     names: tuple[str, ...]
@@ -62,7 +63,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """An environment as it is kept: `text` is JSON, `digest` its name."""
+    """A stored environment: `text` is JSON, `digest` its name."""
 
     digest: str
     text: str
@@ -70,7 +71,7 @@ class Environment:
 
 @lru_cache(maxsize=64)
 def environment_of(variables: Variables) -> Environment | None:
-    """How to keep these variables, None when there are none."""
+    """The stored form of these variables, None if there are none."""
     if not variables:
         return None
     text = _encode(variables)
@@ -78,13 +79,13 @@ def environment_of(variables: Variables) -> Environment | None:
 
 
 def variables_of(text: str) -> Variables:
-    """The variables that `environment_of` made the text of."""
+    """The variables that `environment_of` made this text from."""
     return tuple((name, value) for name, value in json.loads(text))
 
 
 @lru_cache(maxsize=64)
 def spec_row(spec: JobSpec) -> Row:
-    """A spec as jobs and journal keep it: the columns `spec` and `environment`."""
+    """The columns `spec` and `environment` that jobs and journal have of a spec."""
     environment = environment_of(spec.env)
     return {
         "spec": _encode({"user": spec.user, **_plain(_OF_SPEC.values_of(spec), _OF_SPEC)}),
@@ -93,7 +94,7 @@ def spec_row(spec: JobSpec) -> Row:
 
 
 def job_row(job: Job, spec: Row) -> Row:
-    """Everything of a job; `spec` is the `spec_row` of its spec."""
+    """The complete row of a job; `spec` is the `spec_row` of its spec."""
     return {
         "sequence": job.sequence,
         "id": job.id,
@@ -110,19 +111,19 @@ def job_row(job: Job, spec: Row) -> Row:
 
 
 def respecified_row(job: Job) -> Row:
-    """What changes of a job whose spec was changed."""
+    """The columns of a job that may differ after a change of its spec."""
     return {"name": stored_text(job.spec.name), "spec": spec_row(job.spec)["spec"]}
 
 
 def stored_text(value: str | None) -> str | None:
-    """Text as a database takes it: what is no UTF-8 as escapes."""
+    """Text that a database accepts: characters that are not UTF-8 become escapes."""
     if value is None or value.isascii():
         return value
     return value.encode("utf-8", "backslashreplace").decode()
 
 
 def job_state(job: Job) -> Row:
-    """What may change of a job."""
+    """The columns of a job that may change during its life."""
     return {**_progress(job), "state": _encode(_plain(_OF_STATE.values_of(job), _OF_STATE))}
 
 
@@ -137,7 +138,7 @@ def _progress(job: Job) -> Row:
 
 @lru_cache(maxsize=8)
 def _state_of(values: tuple[Any, ...]) -> str:
-    """The column `state` of a new job, which most jobs of a batch have alike."""
+    """The column `state` of a new job, cached because most jobs of a batch have the same."""
     return _encode(_plain(values, _OF_STATE))
 
 
@@ -147,7 +148,8 @@ def job_of(row: Stored, environments: Environments) -> Job:
         plain = {name: row[name] for name in _COLUMNS} | json.loads(row["state"])
         job = from_plain(Job, {**plain, "spec": json.loads(row["spec"])})
         if row["environment"] is not None:
-            # Nobody else has it yet, and two copies of each job would make up a fifth of a long listing.
+            # The job is not shared yet, so it may be changed. A second copy of each job would take a fifth of a long
+            # listing's time.
             object.__setattr__(job.spec, "env", environments[row["environment"]])
         return job
     except (Refused, ValueError, TypeError, KeyError) as error:
@@ -155,7 +157,7 @@ def job_of(row: Stored, environments: Environments) -> Job:
 
 
 def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, job: Job | None) -> Row:
-    """An allocation of a job; `entry` is the journal sequence of its beginning."""
+    """The row of a job's allocation; `entry` is the journal sequence of its beginning."""
     spec = None if job is None else job.spec
     info, enforcement = allocation.gpu_info, allocation.enforcement
     return {
@@ -179,7 +181,7 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, j
 
 
 def _used_milli(allocation: Allocation, *, sliced: bool) -> int:
-    """What it counts as use. Slices count whole: their hours are summed by profile, apart from others."""
+    """The milli-GPU that the allocation counts as usage. Slices count whole: their hours are summed by profile."""
     grants = allocation.placement.grants
     return sum(grant.share_milli if sliced else grant.counted_milli for grant in grants)
 
@@ -208,9 +210,9 @@ OF_LAST_ALLOCATION = ("id", "job_id", "user", "placement", "created_at", "attemp
 
 
 def last_allocation_of(row: Sequence[Any]) -> Allocation:
-    """The allocation of `OF_LAST_ALLOCATION` of a row, without its `gpu_info`. Raises LedgerFailed when it is damaged.
+    """The allocation from the `OF_LAST_ALLOCATION` columns, without `gpu_info`. Raises LedgerFailed if damaged.
 
-    For listings, which need thousands: nothing is checked but the names of fields.
+    It serves listings, which need thousands of them, so it checks nothing but the names of fields.
     """
     allocation_id, job_id, user, placement, created_at, attempt, reserved, enforcement = row
     try:
@@ -234,7 +236,7 @@ def _enforcement_of(text: str | None) -> Enforcement | None:
 
 
 def allocated_time_of(row: Stored) -> AllocatedTime:
-    """Sums of allocations that are alike. Raises LedgerFailed when a row of them is damaged."""
+    """The sums over one group of allocations. Raises LedgerFailed when a row of them is damaged."""
     try:
         enforcement = row["enforcement"]
         return AllocatedTime(
@@ -252,7 +254,7 @@ def allocated_time_of(row: Stored) -> AllocatedTime:
 
 
 def held_allocation_of(row: Any, *, failed: bool) -> HeldAllocation:
-    """An allocation joined to its job; `failed` is whether all of it was for nothing. Raises LedgerFailed."""
+    """An allocation joined to its job; `failed` says that all of its time is lost. Raises LedgerFailed."""
     try:
         members = _members_of(row.placement)
     except (ValueError, TypeError, KeyError) as error:
@@ -275,13 +277,13 @@ def held_allocation_of(row: Any, *, failed: bool) -> HeldAllocation:
 
 @lru_cache(maxsize=4096)
 def _names_of(models: str) -> tuple[str, ...]:
-    """The names in a list; many allocations have the same."""
+    """The names in a JSON list, cached because many allocations have the same."""
     return tuple(json.loads(models))
 
 
 @lru_cache(maxsize=4096)
 def _members_of(placement: str) -> tuple[Member, ...]:
-    """The members of a placement; many allocations have the same devices."""
+    """The members of a placement, cached because many allocations have the same devices."""
     return tuple(map(_member_of, json.loads(placement)["members"]))
 
 
@@ -311,8 +313,8 @@ def past_run_of(row: Stored) -> PastRun:
 
 
 def journal_rows(first: int, facts: Iterable[Fact]) -> list[Row]:
-    """Journal entries, numbered from `first`; the spec of a job that a fact carries is in columns of its own."""
-    # Known by identity: the jobs of an array share theirs, and to hash it takes longer than to write it.
+    """Journal rows, numbered from `first`. If a fact carries a job, the job's spec is in columns of its own."""
+    # Specs are looked up by identity: jobs of an array share one, and hashing it takes longer than writing it.
     specs: dict[int, Row] = {}
     rows = []
     for sequence, fact in enumerate(facts, first):
@@ -331,7 +333,7 @@ def journal_rows(first: int, facts: Iterable[Fact]) -> list[Row]:
 
 @lru_cache(maxsize=8)
 def _alike_of(fact: str, at: float, by: str, values: tuple[Any, ...]) -> str:
-    """What the bodies of the facts of new jobs begin with: most jobs of a batch have it alike."""
+    """The beginning of the body of a new job's fact, cached because most jobs of a batch have the same."""
     alike = _encode({"fact": fact, "at": at, "by": by, "job": _plain(values, _OF_JOB)})
     return alike[:-2] if alike.endswith("{}}") else f"{alike[:-2]},"
 
@@ -351,16 +353,16 @@ def entry_of(row: Stored, environments: Environments) -> JournalEntry:
 
 
 def digests(rows: Iterable[Stored]) -> Sequence[str]:
-    """The environments that these rows name, each once, in order."""
+    """The digests of the environments that these rows name, each once, in order."""
     return list(dict.fromkeys(row["environment"] for row in rows if row["environment"] is not None))
 
 
 def _plain(values: tuple[Any, ...], of: _Fields) -> Row:
-    """Compact plain data of these fields: those that do not have their default value."""
+    """Compact plain data of these fields, without those that have their default value."""
     return {
         name: item if type(item) in _SCALARS else to_plain(item, compact=True)
         for name, default, item in zip(of.names, of.defaults, values, strict=True)
-        # Nearly always the very same object, so that nothing needs to be compared.
+        # The value is nearly always the default object itself, so the identity test saves a comparison.
         if item is not default and item != default
     }
 
@@ -370,7 +372,7 @@ def _with_environment(job: Job, digest: str | None, environments: Environments) 
 
 
 def damaged(what: str, error: Exception) -> LedgerFailed:
-    """What to say of a row that makes no sense."""
+    """The error for a row that cannot be read."""
     return LedgerFailed(
         f"the ledger's {what} cannot be read ({type(error).__name__}: {error}); it is damaged. "
         "Stop the server and put a backup of the ledger in its place"

@@ -1,7 +1,7 @@
-"""What is on disk: the tables as they are now. `migrations` holds the steps that led here.
+"""The current tables on disk. `migrations` has the steps that led to them.
 
-Retention: nothing is deleted but tokens that are long over. A job that starts once costs about 1.6 KiB, its five
-journal entries included; an environment is kept once, however many jobs share it.
+Retention: nothing is deleted except tokens that ended long ago. A job that starts once costs about 1.6 KiB, including
+its five journal entries. An environment is stored once, however many jobs share it.
 """
 
 from sqlalchemy import (
@@ -21,11 +21,11 @@ from sqlalchemy import (
 )
 
 REVISION = "0011"
-"""The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
+"""The newest migration. A ledger with any other value must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()
 
-# SQLite stores a table in the order of its key only if that is spelled INTEGER.
+# SQLite stores a table in the order of its key only if the type is spelled INTEGER.
 _RowNumber = BigInteger().with_variant(Integer, "sqlite")
 
 jobs = Table(
@@ -53,7 +53,7 @@ jobs = Table(
     Index("jobs_by_submission", "submitted_at"),
 )
 QUEUE: ColumnElement[str] = literal_column("coalesce(json_extract(spec, '$.queue'), 'default')")
-"""The queue of a job; an index has just this expression."""
+"""The queue of a job. An index has exactly this expression."""
 Index("jobs_by_queue", QUEUE, jobs.c.sequence)
 Index("jobs_by_end", jobs.c.ended_at, sqlite_where=jobs.c.ended_at.is_not(None))
 
@@ -87,10 +87,10 @@ allocations = Table(
     Index("allocations_by_end", "ended_at"),
 )
 FIRST_DEVICE: ColumnElement[str] = func.json_extract(allocations.c.placement, "$.members[0].grants[0].uuid")
-"""The first device of an allocation, null where it has none."""
+"""The first device of an allocation, null if it has none."""
 FIRST_SHARE: ColumnElement[int] = func.json_extract(allocations.c.placement, "$.members[0].grants[0].share_milli")
-"""How much of its first device an allocation has."""
-# One of each id holds devices at a time; also what makes finding the active ones quick.
+"""The share of its first device that an allocation has, in thousandths."""
+# Only one allocation of an id holds devices at a time. The index also makes it quick to find the active allocations.
 Index(
     "allocations_active",
     allocations.c.id,
@@ -156,4 +156,4 @@ meta = Table(
 )
 
 NEXT_ID = "next_id"
-"""The row of `meta` with the least number that no job id was made of, or will be by a server that runs now."""
+"""The row of `meta` with the least number that is not yet reserved for job ids."""

@@ -1,6 +1,6 @@
-"""Tokens: a table of their own, held in memory too, for every request on TCP looks one up.
+"""Access tokens: a table of their own, also held in memory, because every request on TCP looks one up.
 
-They are no facts of the journal: no view and no decision knows of them, and when one was last used is a measurement.
+Tokens are not facts of the journal: no view and no decision depends on them, and the time of last use is a measurement.
 """
 
 import logging
@@ -17,16 +17,16 @@ from corral.core.model.errors import LedgerFailed
 from corral.core.model.token import Token, TokenScope
 
 ENDED_KEPT = 100
-"""How many expired or revoked tokens of a user are kept, so that an answer to one can say what became of it."""
+"""How many expired or revoked tokens of a user are kept. For them, an answer can say why the token is invalid."""
 
 _log = logging.getLogger(__name__)
 
 
 class TokenTable:
-    """See `corral.core.ports.ledger.TokenStore`, whose contract this is.
+    """The implementation of `corral.core.ports.ledger.TokenStore`, which has the contract.
 
-    The lock is held while something in memory changes, never while the disk is waited for. The database has one
-    connection for writing, for which this waits as the ledger's writer does.
+    A thread holds the lock while it changes data in memory, and never while it waits for the disk. The database has one
+    connection for writing. This class waits for that connection, as the ledger's writer does.
     """
 
     def __init__(self, database: Database) -> None:
@@ -39,11 +39,11 @@ class TokenTable:
         self._ids = {row["digest"]: str(row["id"]) for row in rows}
 
     def find(self, digest: str) -> Token | None:
-        """The token whose secret has this digest."""
+        """The token whose secret has this digest, None if there is none."""
         return self._tokens.get(self._ids.get(digest, ""))
 
     def all(self) -> tuple[Token, ...]:
-        """Every token that is kept, oldest first."""
+        """All tokens that are kept, oldest first."""
         with self._lock:
             return tuple(
                 replace(token, last_used_at=self._uses.get(token.id, token.last_used_at))
@@ -51,7 +51,7 @@ class TokenTable:
             )
 
     def add(self, token: Token, digest: str) -> Token:
-        """Write it, and drop the oldest of its user's that are over."""
+        """Write the token, drop the user's oldest ended tokens beyond `ENDED_KEPT`, and return it with its id."""
         over = [one.id for one in self.all() if one.user == token.user and not one.live(token.created_at)]
         dropped = over[: max(0, len(over) - ENDED_KEPT)]
         with self._database.writing() as connection:
@@ -67,7 +67,7 @@ class TokenTable:
         return kept
 
     def revoke(self, token_ids: Collection[str], at: float) -> None:
-        """In memory first: a full disk lets nobody in."""
+        """Revoke these tokens at `at` (Unix seconds), in memory first: even with a full disk they are refused."""
         with self._lock:
             for token_id in token_ids:
                 token = self._tokens[token_id]
@@ -77,12 +77,12 @@ class TokenTable:
             connection.execute(_UPDATE, rows)
 
     def used(self, token_id: str, at: float) -> None:
-        """Noted in memory; `write_uses` brings it to disk."""
+        """Record in memory when a token was used (Unix seconds); `write_uses` brings it to disk."""
         with self._lock:
             self._uses[token_id] = at
 
     def write_uses(self) -> None:
-        """Bring to disk when tokens were used last. What fails is logged, and tried again the next time."""
+        """Write to disk when tokens were used last. A failure is logged, and the next call tries again."""
         with self._lock:
             uses, self._uses = self._uses, {}
             for token_id in uses.keys() & self._tokens.keys():

@@ -1,4 +1,4 @@
-"""The one writer: a thread that groups whatever waits into one transaction, and publishes after it is on disk."""
+"""The only writer: a thread that groups waiting operations into one transaction, and publishes after it is on disk."""
 
 import logging
 import threading
@@ -17,12 +17,14 @@ from corral.core.ports.ledger import CommitFigures
 from corral.fair_queue import FairQueue
 
 BATCH_LIMIT = 256
-"""Operations in one transaction at most, and jobs that they are about, so that the first of them does not wait for ever
-more behind it. An operation about more jobs has a transaction of its own, between which those of others come.
+"""The most operations in one transaction, and the most jobs that these operations concern.
+
+The limit keeps the first operation from waiting long for many later ones. An operation that concerns more jobs has a
+transaction of its own. Operations of other users run between two large ones.
 """
 
 IDLE_S = 0.5
-"""So long without an operation, and the write-ahead log is folded into the database while nobody waits for it."""
+"""After this time without an operation, the write-ahead log is folded into the database, while nobody waits for it."""
 
 Listener = Callable[[View, Sequence[Delta]], None]
 
@@ -30,9 +32,10 @@ _log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Runs operations, for which users take turns; those for one user in the order in which they were put.
+    """Runs operations. Users take turns; the operations for one user run in the order in which they were put.
 
-    After a batch: its transaction is on disk, then the snapshot is published, listeners are called, futures resolve.
+    After a batch, its transaction is on disk. Then the snapshot is published, listeners are called, and futures
+    resolve.
     """
 
     def __init__(self, database: Database, snapshot: LedgerSnapshot, last_entry: int, ids: IdCounter) -> None:
@@ -66,7 +69,7 @@ class Writer:
             operation.future.set_exception(LedgerFailed("the ledger is closed; the server is stopping"))
 
     def close(self) -> None:
-        """Finish what was queued, hand unused ids back, and stop. Further calls do nothing."""
+        """Finish all queued operations, return unused ids, and stop. Further calls do nothing."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -88,7 +91,7 @@ class Writer:
             yield self._batch()
 
     def _batch(self) -> list[Operation]:
-        """What is written together next."""
+        """The operations of the next transaction."""
         batch: list[Operation] = []
         jobs = 0
 
@@ -102,7 +105,7 @@ class Writer:
         return batch
 
     def _wait(self) -> bool:
-        """Whether something waits to be done; False once all is done after `close`."""
+        """Wait for an operation. Return True if one waits, False once all is done after `close`."""
         while True:
             with self._changed:
                 found = self._changed.wait_for(

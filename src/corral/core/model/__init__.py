@@ -1,5 +1,5 @@
-"""What things are: frozen values, standard library only, no I/O and no clock.
+"""The model: frozen values that describe jobs, devices and the cluster. Standard library only, no I/O and no clock.
 
-Start with `job`, `device` and `allocation`; `view` is the cluster at one version, `fact` what changes it, and `fit` the
-one test whether a request fits on a node.
+`view` is the cluster at one version, `fact` what changes it, and `fit` the one test whether a request fits on a node.
+Start with `job`, `device` and `allocation`.
 """

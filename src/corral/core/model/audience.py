@@ -1,16 +1,16 @@
-"""Who reads an advice: what is an option of a command to one is a field of a manifest, or of a form, to another."""
+"""The reader of an advice: a command's option is a field of a manifest for one reader, and of a form for another."""
 
 from enum import Enum, StrEnum
 
 
 class Option(Enum):
-    """An option of a command that an advice may name.
+    """An option of a command that an advice may mention.
 
     Attributes:
-        flag: what it is on a command line.
-        of_pod: what stands for it in a manifest.
-        of_page: what stands for it on a page.
-        unnamed: what stands for its value where none is meant.
+        flag: its name on a command line.
+        of_pod: the equivalent in a manifest.
+        of_page: the equivalent on a page.
+        unnamed: the placeholder for its value if none is given.
     """
 
     GPUS = ("--gpus", "nvidia.com/gpu: {}", "GPUs: {}", "N")
@@ -40,14 +40,14 @@ class Option(Enum):
 
 
 class Audience(StrEnum):
-    """Who is to follow an advice: by commands, by the manifest of a pod of theirs, or on the dashboard."""
+    """The readers of an advice: they follow it by commands, in the manifest of their pod, or on the dashboard."""
 
     COMMAND_LINE = "command line"
     POD = "pod"
     PAGE = "page"
 
     def option(self, option: Option, value: str = "") -> str:
-        """What they change where an option of a command would be given: "--gpus 2", "nvidia.com/gpu: 2", "GPUs: 2"."""
+        """The reader's equivalent of a command's option: "--gpus 2", "nvidia.com/gpu: 2", "GPUs: 2"."""
         if self is Audience.COMMAND_LINE:
             return f"{option.flag} {value}".strip()
         named = value or option.unnamed
@@ -56,18 +56,18 @@ class Audience(StrEnum):
         return option.of_pod.format(_as_quantity(named) if option is Option.HOST_MEMORY else named)
 
     def called(self, option: Option) -> str:
-        """What an option is called where its value does not matter."""
+        """The name of an option if its value does not matter."""
         return option.flag if self is Audience.COMMAND_LINE else self.option(option).partition(":")[0]
 
     def env(self, assignment: str) -> str:
-        """How a variable is set: "--env NCCL_DEBUG=INFO"."""
+        """The reader's way to set a variable: "--env NCCL_DEBUG=INFO"."""
         return self.option(Option.ENV, assignment)
 
     def look(self, command: str) -> str:
-        """A command that tells more: "`corral devices`", "`corral devices`, in a shell,"."""
+        """A reference to a command that shows more: "`corral devices`", with "in a shell" if the reader has none."""
         return f"`{command}`" if self is Audience.COMMAND_LINE else f"`{command}`, in a shell of this site,"
 
 
 def _as_quantity(size: str) -> str:
-    """What is 8G here Kubernetes calls 8Gi."""
+    """The size as a Kubernetes quantity: 8G here is 8Gi there."""
     return f"{size}i" if size[:1].isdigit() and size[-1:] in ("K", "M", "G", "T") else size

@@ -1,4 +1,4 @@
-"""A frozen value that is being advanced."""
+"""Drafts: mutable copies of frozen values, to which a batch of deltas is applied."""
 
 from typing import Any, Generic, TypeVar
 
@@ -6,9 +6,9 @@ V = TypeVar("V")
 
 
 class DraftOf(Generic[V]):
-    """Copies a mapping of the value the first time it changes, so that a batch of deltas costs one copy.
+    """A draft of a value. It copies a mapping the first time it changes, so that a batch of deltas costs one copy.
 
-    `value`, the value so far, may be read between deltas; it is only good until the next one. `freeze` ends the draft.
+    `value`, the value so far, may be read between deltas; it is only valid until the next one. `freeze` ends the draft.
     """
 
     def __init__(self, base: V) -> None:
@@ -16,11 +16,11 @@ class DraftOf(Generic[V]):
         self._owned: dict[str, dict[Any, Any]] = {}
 
     def put(self, mapping: str, key: Any, value: Any) -> None:
-        """Put something into a mapping that no other one depends on."""
+        """Set a key of a mapping on which no other attribute depends."""
         self._own(mapping)[key] = value
 
     def drop(self, mapping: str, key: Any) -> None:
-        """Take something out of such a mapping; nothing when it is not there."""
+        """Remove a key from such a mapping; nothing happens if it is not there."""
         self._own(mapping).pop(key, None)
 
     def amend(self, **attributes: Any) -> None:

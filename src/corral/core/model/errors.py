@@ -1,4 +1,4 @@
-"""The ways in which Corral says no. Waiting is not among them: that is a value, `core.model.placing.fit.Misfit`."""
+"""The errors of Corral. Waiting is not an error but a value, `core.model.placing.fit.Misfit`."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,11 +8,11 @@ class CorralError(Exception):
 
 
 class Refused(CorralError):
-    """Bad input: names the field, says why, and what would be accepted.
+    """The input is invalid. The message names the field, and says why and what would be accepted.
 
     Attributes:
-        field: the offending field as its user wrote it, or None if it is the request as a whole.
-        descriptions: what the field is, by language ("en", "zh"), for whoever shows the message to a person.
+        field: the invalid field as its user wrote it, or None for the request as a whole.
+        descriptions: descriptions of the field by language ("en", "zh"), for clients that show the message to a person.
     """
 
     def __init__(
@@ -24,11 +24,11 @@ class Refused(CorralError):
 
 
 class NotFound(Refused):
-    """The job, device or queue that was named does not exist here."""
+    """The named job, device or queue does not exist."""
 
 
 class Forbidden(Refused):
-    """The caller may not do this; says who may."""
+    """The caller may not do this; the message says who may."""
 
 
 class Conflict(CorralError):
@@ -40,15 +40,15 @@ class BackendFailed(CorralError):
 
 
 class NodeLacks(BackendFailed):
-    """A node or its cluster lacks for now what work needs: a Docker daemon, a right. The work waits; it never fails."""
+    """A node or its cluster lacks something, such as a Docker daemon or a right. The work waits; it never fails."""
 
 
 class DevicesTaken(BackendFailed):
-    """Somebody else took what was chosen, before anything of the work ran. It is placed anew at once."""
+    """Another user took the chosen devices before any of the work ran. The work is placed anew at once."""
 
 
 class NodeUnreachable(BackendFailed):
-    """A node's agent did not answer in time. What it was asked to do may have been done, or may still be done."""
+    """A node's agent did not answer in time. The requested action may have been done, or may still be done."""
 
 
 class LedgerFailed(CorralError):
@@ -56,7 +56,7 @@ class LedgerFailed(CorralError):
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """A hint naming the choice most like `word`, or all of them when none is close; "" when there are none."""
+    """A hint with the choice most similar to `word`, or with all choices if none is similar; "" without choices."""
     from difflib import get_close_matches
 
     known = sorted(str(choice) for choice in choices)

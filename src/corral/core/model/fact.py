@@ -1,10 +1,10 @@
-"""Facts: what happened and is on disk. Observations: what was measured and may be lost. Both advance a `View`.
+"""Facts and observations, which both advance a `View`. Facts are on disk; observations are measured and may be lost.
 
 A journal entry is a fact; folding the journal from the start gives the ledger's tables again.
 
-A new fact about jobs, nodes or devices is one class here, one of a feature is in its folder. Its fields are what the
-journal keeps (`corral.wire` encodes them), `apply` is what it does to a view, `about` and `subject` are what the ledger
-has to write beside the entry.
+Each new fact about jobs, nodes or devices is a class here; a fact of a feature is in the feature's folder. The journal
+stores its fields (`corral.wire` encodes them). `apply` changes a view. `about` and `subject` say what else the ledger
+must write beside the entry.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ServerPart(StrEnum):
-    """The parts of a server that cause facts by themselves. No account of a user has a colon in its name."""
+    """The parts of a server that cause facts by themselves. Their names have a colon, which no user name has."""
 
     SCHEDULER = "corral:scheduler"
     DISPATCHER = "corral:dispatcher"
@@ -41,7 +41,7 @@ class ServerPart(StrEnum):
     TUNER = "corral:tuner"
     SIMULATOR = "corral:simulator"
     UNRECORDED = "corral:unrecorded"
-    """Who it was, the journal did not say then."""
+    """For facts of earlier journals, which did not record the author."""
 
 
 class Delta:
@@ -50,9 +50,9 @@ class Delta:
     __slots__ = ()
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Do to the view what happened; nothing where the view does not have that.
+        """Apply this step to the view. The default does nothing.
 
-        Raises KeyError when it is about something that the view does not know.
+        Raises KeyError if the step is about something that the view does not have.
         """
 
 
@@ -61,28 +61,28 @@ _facts: dict[str, type["Fact"]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact(Delta):
-    """Something that happened and is written to the journal under the name of its class, which never changes.
+    """An event that is written to the journal under the name of its class. That name must never change.
 
     Attributes:
         at: when, by the server's clock, in Unix seconds.
-        by: who caused it: a user, or one of `ServerPart`.
+        by: the author: a user, or one of `ServerPart`.
     """
 
     at: float
     by: str
 
     def __init_subclass__(cls) -> None:
-        # Called twice for a class with slots: the last one is the class that there is in the end.
+        # This runs twice for a class with slots: the last class is the one that exists in the end.
         _facts[cls.__name__] = cls
 
     @property
     def about(self) -> str | None:
-        """The id of the job that it concerns, None when it is about none."""
+        """The id of the job that it concerns, None if it concerns none."""
         return None
 
     @property
     def subject(self) -> str | None:
-        """What it settles until the next fact of the same subject, None when that is kept as a job or an allocation.
+        """The subject that it settles until the next fact of that subject. None if jobs or allocations have the result.
 
         A server that starts applies the last fact of each subject again.
         """
@@ -90,12 +90,12 @@ class Fact(Delta):
 
     @property
     def closes(self) -> bool:
-        """Whether nothing of its subject is left to be applied when a server starts."""
+        """Whether the subject ends with this fact: then a server that starts has nothing to apply for it."""
         return False
 
 
 def fact_class(name: str) -> type[Fact]:
-    """The class of the facts that the journal has under this name. Raises KeyError when there is none."""
+    """The class of the facts with this name in the journal. Raises KeyError if there is none."""
     return _facts[name]
 
 
@@ -111,7 +111,7 @@ class JobSubmitted(Fact):
         return self.job.id
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is in its queue."""
+        """Add the job to its queue."""
         draft.set_job(self.job)
 
 
@@ -128,13 +128,13 @@ class JobChanged(Fact):
         return self.job_id
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Its fields have these values."""
+        """Give the job's fields these values."""
         draft.set_job(patched(draft.view.jobs[self.job_id], self.changes))
 
 
 @dataclass(frozen=True, slots=True)
 class JobUpdated(Fact):
-    """Somebody gave a job that had not ended another priority, time limit, name or queue; `before` is what it had."""
+    """A job that had not ended got another priority, time limit, name or queue. `before` has the earlier values."""
 
     job_id: str
     changes: SpecPatch
@@ -146,7 +146,7 @@ class JobUpdated(Fact):
         return self.job_id
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It counts as if it had been submitted so, at its own time; a start promised for what it was is not kept."""
+        """Give the spec the new values; the job keeps its time of submission. A promise that no longer holds ends."""
         job = draft.view.jobs[self.job_id]
         draft.set_job(replace(job, spec=with_changes(job.spec, self.changes)))
         if self.job_id in draft.view.promises and may_start_later(self.before, self.changes):
@@ -155,7 +155,7 @@ class JobUpdated(Fact):
 
 @dataclass(frozen=True, slots=True)
 class JobRequeued(Fact):
-    """A job that had ended went back to its queue; `job` is it as it stands now, PENDING."""
+    """A job that had ended went back to its queue; `job` is its new state, PENDING."""
 
     job: Job
 
@@ -165,17 +165,17 @@ class JobRequeued(Fact):
         return self.job.id
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is in its queue again."""
+        """Return the job to its queue."""
         draft.set_job(self.job)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandExecuted(Fact):
-    """Somebody had a command run inside a job; it may have failed to start.
+    """A user ran a command inside a job; it may have failed to start.
 
     Attributes:
         job_id: the running job.
-        command: its words, as for a shell, cut where they are many; "" for a shell.
+        command: its words, as for a shell, cut if they are long; "" for a shell.
         rank: of the member in which it ran.
     """
 
@@ -201,17 +201,17 @@ class AllocationMade(Fact):
         return self.allocation.job_id
 
     def apply(self, draft: "ViewDraft") -> None:
-        """They are in use."""
+        """Mark the devices as used."""
         draft.allocate(self.allocation)
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationEnded(Fact):
-    """Devices came back.
+    """The devices of an allocation became free.
 
     Attributes:
-        lost_from: what was done on them from then on is lost, as the job made room; None: nothing is.
-        members: how each member of a gang ended, by rank; () of what is no gang, and where it was not recorded.
+        lost_from: work from this time on is lost, because the job made room; None: nothing is lost.
+        members: how each member of a gang ended, by rank; () for a job without a gang, or if it was not recorded.
     """
 
     allocation_id: str
@@ -225,7 +225,7 @@ class AllocationEnded(Fact):
         return self.job_id
 
     def apply(self, draft: "ViewDraft") -> None:
-        """They are free."""
+        """Mark the devices as free."""
         draft.free(self.allocation_id, self.at)
 
 
@@ -293,7 +293,7 @@ class NodeDraining(Fact):
         return f"cordon of node {self.node}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is cordoned until it is uncordoned, also once it is empty."""
+        """Cordon the node. It stays cordoned after it is empty, until it is uncordoned."""
         cordon = NodeCordon(self.reason, self.by, self.at, draining=True, deadline=self.deadline)
         draft.put("node_cordons", self.node, cordon)
 
@@ -315,19 +315,19 @@ class NodeUncordoned(Fact):
 
 
 class Observation(Delta):
-    """Something that was measured or is configured. It is not written."""
+    """A measurement or a part of the configuration. It is not written to disk."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeObserved(Observation):
-    """A node's inventory as discovered; replaces what was known of the node of that name."""
+    """A node's inventory as discovered; it replaces the earlier inventory of the node of that name."""
 
     node: Node
 
     def apply(self, draft: "ViewDraft") -> None:
-        """The node is as it was found."""
+        """Set the node to this inventory."""
         draft.set_node(self.node.name, self.node)
 
 
@@ -338,20 +338,20 @@ class NodeRemoved(Observation):
     name: str
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is not there."""
+        """Remove the node."""
         draft.set_node(self.name, None)
         draft.drop("silences", self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class SilenceObserved(Observation):
-    """A node does not answer, or is not yet ready again; None: it is ready."""
+    """A node does not answer, or is not ready again yet. None means that it is ready."""
 
     node: str
     silence: Silence | None
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Nothing starts on the node, or it is like any other."""
+        """Record that nothing starts on the node, or (None) that it is ready."""
         if self.silence is None:
             draft.drop("silences", self.node)
         else:
@@ -360,12 +360,12 @@ class SilenceObserved(Observation):
 
 @dataclass(frozen=True, slots=True)
 class ConditionObserved(Observation):
-    """What telemetry now says of a device. Its `cordoned` is ignored: cordons are facts."""
+    """The present condition of a device by telemetry. Its `cordoned` is ignored, because cordons are facts."""
 
     condition: DeviceCondition
 
     def apply(self, draft: "ViewDraft") -> None:
-        """The device is in this condition, and cordoned or not as before."""
+        """Set the condition of the device; its cordon stays as it was."""
         condition, cordoned = self.condition, draft.view.cordons.get(self.condition.uuid)
         if condition.cordoned != cordoned:
             condition = replace(condition, cordoned=cordoned)
@@ -374,18 +374,18 @@ class ConditionObserved(Observation):
 
 @dataclass(frozen=True, slots=True)
 class StartsPromised(Observation):
-    """What the last plan promised to whom; replaces what was promised before."""
+    """The promises of the last plan; they replace all earlier ones."""
 
     promises: tuple[Promise, ...]
 
     def apply(self, draft: "ViewDraft") -> None:
-        """Nothing else is promised."""
+        """Replace all promises."""
         draft.amend(promises={one.job_id: one for one in self.promises})
 
 
 @dataclass(frozen=True, slots=True)
 class SiteArranged(Observation):
-    """How the site has set up its queues, projects, pools and limits; replaces how it was."""
+    """The site's configuration of queues, projects, pools and limits; it replaces the earlier one."""
 
     queues: tuple[Queue, ...] = ()
     projects: tuple[Project, ...] = ()
@@ -393,7 +393,7 @@ class SiteArranged(Observation):
     limits: Limits = field(default_factory=Limits)
 
     def apply(self, draft: "ViewDraft") -> None:
-        """The site is set up so."""
+        """Replace the site's configuration."""
         draft.amend(
             queues={queue.name: queue for queue in self.queues},
             projects={project.name: project for project in self.projects},

@@ -1,4 +1,4 @@
-"""What a field of a frozen class says besides its type and its default: `Annotated[int, Field(least=1)]`."""
+"""Annotations of fields that say more than type and default: `Annotated[int, Field(least=1)]`."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,21 +6,21 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """The declaration of a field. `corral.declared` derives from it whatever else is said of the field.
+    """The declaration of a field. `corral.declared` derives all further properties of the field from it.
 
     The end of a field's name is its unit, as in `time_limit_s`.
 
     Attributes:
-        least, most: the bounds of a number, or of each of several numbers; it may be equal to them.
-        above, below: the same for a number that may not be equal to them.
-        shortest, longest: how many characters a text has, or how many entries a list.
-        among: the texts that there may be.
-        hint: what a message about the bounds adds.
+        least, most: bounds of a number, or of each of several numbers; the bounds are allowed values.
+        above, below: bounds that are not allowed values themselves.
+        shortest, longest: bounds for the characters of a text, or for the entries of a list.
+        among: the allowed texts.
+        hint: an addition to messages about the bounds.
         called: the name of the field in messages, if it has another name there.
-        told: events about a row have this field. Other fields are in listings alone.
-        key: the key of the field in the settings of a site, if that is not its name without the unit; one in a section
-            is "SECTION.KEY".
-        also: another key of the same setting, of which a site uses one.
+        told: whether events about a row have this field. Other fields are in listings alone.
+        key: the key of the field in a site's settings, if that is not its name without the unit; in a section
+            "SECTION.KEY".
+        also: another key for the same setting; a site uses one of the two.
     """
 
     least: float | None = None
@@ -38,11 +38,11 @@ class Field:
 
 
 RESERVE, RUN, SUBMIT = "reserve", "run", "submit"
-"""Which command is the first to take an option. Those after it take the option, too."""
+"""The first command that takes an option. The commands after it in this order take it too."""
 
 
 class Kind(StrEnum):
-    """What users write for an option. OWN has a type of its own in Python, and is text for commands."""
+    """The kind of value that users write for an option. OWN has its own type in Python, and is text for commands."""
 
     FLAG = "flag"
     WHOLE = "whole"
@@ -57,20 +57,20 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobOption:
-    """Annotates a field that is an option of a job: a flag of commands and of scripts, and a keyword of the client.
+    """An annotation of a field that is an option of a job: a flag of commands and scripts, and a keyword of the client.
 
-    The docstring below the field is its help. A paragraph that begins with "In Python: " tells of the keyword.
+    The docstring below the field is its help. A paragraph that begins with "In Python: " describes the keyword.
 
     Attributes:
-        metavar: what stands for the value in the help of commands.
-        example: what messages of the client tell to write.
+        metavar: the placeholder for the value in the help of commands.
+        example: the example in messages of the client.
         name: the name of the option, if it is not that of the field without its unit.
         flag: the name of the flag, if it is not that of the option.
-        kind: what users write, if the type of the field does not tell.
-        python: the type of the keyword, of kind OWN.
+        kind: the kind of value, if the type of the field does not say it.
+        python: the type of the keyword, for kind OWN.
         many: the flag may be repeated.
-        on: the command that is the first to take it.
-        own: code of the option's own makes the value of the field; else its kind tells how.
+        on: the first command that takes it.
+        own: code of the option's own makes the value of the field; else its kind says how.
     """
 
     metavar: str = ""

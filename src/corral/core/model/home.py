@@ -1,6 +1,6 @@
-"""Where everything of one server lives: the paths under `$CORRAL_HOME`, for the server and its clients alike.
+"""The paths of one server's files under `$CORRAL_HOME`, for the server and its clients.
 
-Arithmetic on paths only; nothing here looks at the disk.
+This module only computes paths; nothing here reads the disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SOCKET_PATH_BYTES = 107
 
 
 class Home:
-    """The directory of one server and what is in it."""
+    """The directory of one server, with the paths of its files."""
 
     def __init__(self, root: Path | str) -> None:
         self._root = _tidy(str(root))
@@ -45,7 +45,7 @@ class Home:
 
     @property
     def socket_path(self) -> str:
-        """Where the server answers. Raises Refused when the path is longer than a socket's may be."""
+        """The server's socket. Raises Refused if the path is longer than a socket's may be."""
         return _socket_path(f"{self._root.rstrip('/')}/corral.sock")
 
     @property
@@ -57,19 +57,19 @@ class Home:
 
     @property
     def notify_socket(self) -> Path:
-        """Where supervisors notify the server that a job ended. Raises Refused as `socket_path` does."""
+        """The socket on which supervisors report ends of jobs. Raises Refused as `socket_path` does."""
         from pathlib import Path
 
         return Path(_socket_path(f"{self._root.rstrip('/')}/notify.sock"))
 
     @property
     def lock_file(self) -> Path:
-        """Locked by the one server of this home while it lives."""
+        """The lock file. The one server of this home locks it while it runs."""
         return self.root / "corral.lock"
 
     @property
     def pid_file(self) -> Path:
-        """Its first word is the serving process's own pid."""
+        """The file whose first word is the pid of the server."""
         return self.root / "corral.pid"
 
     @property
@@ -84,37 +84,37 @@ class Home:
 
     @property
     def clock_file(self) -> Path:
-        """When this boot began, as servers of this home count time."""
+        """The file with the start of this boot, by which servers of this home count time."""
         return self.root / "clock.json"
 
     @property
     def page_port_file(self) -> Path:
-        """The port of this machine on which browsers reach the server's pages, once somebody asked for them."""
+        """The file with the port of this machine for the server's pages, once somebody asked for the pages."""
         return self.root / "page-port"
 
     @property
     def cluster_tag_file(self) -> Path:
-        """By what the server's pods in a Kubernetes cluster are known from those of other servers."""
+        """The file with the tag of the server's pods, which distinguishes them in a Kubernetes cluster."""
         return self.root / "cluster-tag"
 
     @property
     def server_log(self) -> Path:
-        """What a detached server has to say."""
+        """The log of a detached server."""
         return self.root / "server.log"
 
     @property
     def ledger_url(self) -> str:
-        """The database, unless the site names another."""
+        """The URL of the ledger, unless the site names another."""
         return f"sqlite:///{self.root / 'ledger.db'}"
 
     @property
     def history_file(self) -> Path:
-        """What devices were like. Losing it loses no decision."""
+        """The measured history of devices. No decision depends on it."""
         return self.root / "history.db"
 
     @property
     def deliveries_file(self) -> Path:
-        """What is to be told in channels, and the channels of users: secrets, readable by the owner alone."""
+        """Messages to be sent, and the channels of users: secrets, readable by the owner alone."""
         return self.root / "deliveries.db"
 
     @cached_property
@@ -129,17 +129,17 @@ class Home:
 
     @cached_property
     def launches(self) -> Path:
-        """The files through which server and supervisors exchange what they know of each launch."""
+        """The files through which server and supervisors exchange the state of each launch."""
         return self.root / "launches"
 
     @property
     def notifications(self) -> Path:
-        """What is to be run for jobs that have ended, and ids of what was."""
+        """The commands to run for jobs that have ended, and the ids of those that ran."""
         return self.root / "notifications"
 
     @cached_property
     def programs(self) -> Path:
-        """What Corral adds to the PATH of jobs."""
+        """The programs that Corral adds to the PATH of jobs."""
         return self.root / "bin"
 
     @property
@@ -156,12 +156,12 @@ class Home:
         return self.scratch / job_id
 
     def script_of(self, job_id: str) -> Path:
-        """The copy of a job's script, where it runs."""
+        """The copy of a job's script on the node where it runs."""
         return self.scratch / job_id / "config" / "script"
 
 
 def log_name(job_id: str, rank: int = 0) -> str:
-    """The file of a member's log: `<id>.log` of rank 0, `<id>.<rank>.log` of the others."""
+    """The file name of a member's log: `<id>.log` for rank 0, `<id>.<rank>.log` for the others."""
     return f"{job_id}.{rank}.log" if rank else f"{job_id}.log"
 
 
@@ -180,7 +180,7 @@ def find_home(env: Mapping[str, str], working_dir: str | Path) -> Home:
 
 
 def _tidy(path: str) -> str:
-    """The path as `pathlib` writes it: without what says nothing, such as /./ and a slash at its end."""
+    """The path as `pathlib` writes it: without redundant parts, such as /./ and a slash at its end."""
     start = "/" if path.startswith("/") else ""
     return start + "/".join(part for part in path.split("/") if part not in ("", ".")) or "."
 

@@ -1,4 +1,4 @@
-"""Values that people write by hand: a keyword that such a class does not have is Refused with what to write."""
+"""A decorator for classes that people instantiate by hand: an unknown keyword is Refused, with a suggestion."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def known_fields(hint: str, **instead: str) -> Callable[[type[T]], type[T]]:
-    """A decorator of a dataclass. `instead` has what to write in place of other names, `hint` what may be meant."""
+    """A decorator of a dataclass. `instead` has replacements for some names. `hint` is added to every message."""
 
     def decorate(cls: type[T]) -> type[T]:
         made = cls.__init__

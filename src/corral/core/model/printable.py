@@ -1,12 +1,12 @@
-"""Text that somebody else chose, made safe to show: on a terminal, in a log line, in a notice."""
+"""Text from others, made safe to show on a terminal, in a log line, or in a notice."""
 
 
 def printable(text: str) -> str:
-    r"""`text` with every character that a terminal would obey or a reader not see written as its Python escape.
+    r"""`text` with each control or invisible character replaced by its Python escape.
 
-    That is what `str.isprintable` denies: control characters, line ends and tabs, marks that turn the direction of
-    writing, characters of no width. An escape character becomes `\x1b`, four characters. Printable text of any language
-    stays as it is.
+    These are the characters that are not `str.isprintable`: control characters, line ends and tabs, marks that change
+    the direction of writing, characters of no width. An escape character becomes `\x1b`, four characters. Printable
+    text of any language stays as it is.
     """
     if text.isprintable():
         return text

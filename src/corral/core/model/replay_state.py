@@ -1,10 +1,10 @@
-"""How far a replay of the past is."""
+"""The state of a replay of recorded jobs."""
 
 from enum import StrEnum
 
 
 class ReplayState(StrEnum):
-    """The last three are for good."""
+    """The state of a replay. The last three are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -14,5 +14,5 @@ class ReplayState(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will come of it."""
+        """Whether the replay has ended."""
         return self in (ReplayState.DONE, ReplayState.FAILED, ReplayState.CANCELLED)

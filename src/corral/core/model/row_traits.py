@@ -1,6 +1,6 @@
-"""What rows of answers say of themselves besides their fields, without the classes that have the fields.
+"""Properties of rows of answers that follow from their fields, without the classes that have the fields.
 
-Commands that list something read answers without those classes, which take long to load (decision 82).
+Commands that list rows read answers without those classes, which take long to load (decision 82).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class JobTraits:
-    """Of a job."""
+    """The properties of a row of a job."""
 
     __slots__ = ()
 
@@ -23,17 +23,17 @@ class JobTraits:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended for good and holds nothing."""
+        """Whether the job has ended finally and holds nothing."""
         return self.phase in TERMINAL_PHASES
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ended well."""
+        """Whether the job ended with success."""
         return self.phase == Phase.SUCCEEDED
 
 
 class ExplanationTraits:
-    """Of why a job waits or failed."""
+    """The properties of an explanation why a job waits or failed."""
 
     __slots__ = ()
 
@@ -50,13 +50,13 @@ class ExplanationTraits:
 
     @property
     def missing_output(self) -> str:
-        """What a person has to know of a log that was cut, "" where it was not."""
+        """The note about a log that was cut, "" if it was not."""
         missing = self.log_missing_bytes
         return f"{format_bytes(missing)} of output are missing before its end, where it says so" if missing else ""
 
 
 class DeviceTraits:
-    """Of a device."""
+    """The properties of a row of a device."""
 
     __slots__ = ()
 
@@ -71,7 +71,7 @@ class DeviceTraits:
 
 
 class ContainerTraits:
-    """Of a container of the host's Docker."""
+    """The text of a row of a container in the host's Docker."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class ContainerTraits:
 
 
 class PodTraits:
-    """Of a pod."""
+    """The text of a row of a pod."""
 
     __slots__ = ()
 

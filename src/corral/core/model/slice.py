@@ -1,7 +1,7 @@
-"""Slices: the parts of the ledger that features own, folded by the same journal as the view.
+"""Slices: the parts of the ledger that features own, folded from the same journal as the view.
 
-A feature writes facts of its own into the one journal. A view holds what a decision about jobs reads, so these facts
-leave it as it is; they advance the feature's slice. View and slices of one version are published together.
+A feature writes its own facts into the one journal. A view has only data for decisions about jobs, so these facts do
+not change the view; they advance the feature's slice. View and slices of one version are published together.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ S = TypeVar("S", bound="Slice")
 
 @dataclass(frozen=True)
 class Slice:
-    """A frozen value, made of nothing but deltas.
+    """A frozen value that results from deltas alone.
 
     Attributes:
-        deltas: the facts and observations that it is folded of, with their subclasses.
-        rows: makes an `OwnRows` of `corral.core.ledger`, where the feature has a table of its own.
+        deltas: the classes of facts and observations that it is folded from, with their subclasses.
+        rows: makes an `OwnRows` of `corral.core.ledger`, if the feature has a table of its own.
     """
 
     deltas: ClassVar[tuple[type[Delta], ...]] = ()
@@ -30,18 +30,18 @@ class Slice:
 
     @staticmethod
     def fold(draft: DraftOf[Any], delta: Delta) -> None:
-        """Do to the slice what one of `deltas` says."""
+        """Apply one delta, of a class in `deltas`, to the slice."""
         raise NotImplementedError
 
     def follows(self, view: View, facts: Sequence[Fact]) -> Sequence[Fact]:
-        """The facts that go with these, which were just decided, in one transaction. Pure.
+        """The facts that follow from these, which were just decided. All are written in one transaction. Pure.
 
-        `view` is after `facts`, with the jobs that they end; this slice is as well.
+        `view` is the view after `facts`, with the jobs that they end; this slice is also after `facts`.
         """
         return ()
 
     def advance(self: S, deltas: Iterable[Delta]) -> S:
-        """The slice after `deltas`, this one untouched."""
+        """The slice after `deltas`; this one does not change."""
         draft = DraftOf(self)
         for delta in deltas:
             if isinstance(delta, self.deltas):
@@ -53,7 +53,7 @@ SliceType = type[Slice]
 
 
 class _FoldedInto(dict[type[Delta], tuple[SliceType, ...]]):
-    """The slices that each class of deltas is folded into: looked up for every delta, found out once.
+    """The slices that each class of deltas is folded into, cached because it is looked up for every delta.
 
     Attributes:
         followers: the slices from which facts may follow.
@@ -79,19 +79,19 @@ class LedgerSnapshot:
     slices: Mapping[SliceType, Slice] = field(default_factory=dict)
 
     def of(self, kind: type[S]) -> S:
-        """The slice of this class; an empty one where the ledger was opened without it."""
+        """The slice of this class; an empty one if the ledger was opened without it."""
         found = self.slices.get(kind)
         return found if isinstance(found, kind) else kind()
 
     def advance(self, deltas: Iterable[Delta]) -> "LedgerSnapshot":
-        """The snapshot after `deltas`, this one untouched."""
+        """The snapshot after `deltas`; this one does not change."""
         draft = LedgerDraft(self)
         draft.apply(tuple(deltas))
         return draft.freeze()
 
 
 def empty_snapshot(kinds: Iterable[SliceType], view: View | None = None) -> LedgerSnapshot:
-    """A snapshot before the first fact, with a slice of each class; `view` says how the site counts."""
+    """A snapshot before the first fact, with a slice of each class; `view` has the site's parameters of usage."""
     return LedgerSnapshot(view or View(), {kind: kind() for kind in kinds})
 
 
@@ -100,7 +100,7 @@ class LedgerDraft:
 
     Attributes:
         of_view: the draft of its view.
-        view: the view so far; only good until the next delta.
+        view: the view so far; only valid until the next delta.
     """
 
     def __init__(self, base: LedgerSnapshot) -> None:
@@ -111,19 +111,19 @@ class LedgerDraft:
         self._drafts: dict[SliceType, DraftOf[Any]] = {}
 
     def of(self, kind: type[S]) -> S:
-        """The slice so far; only good until the next delta."""
+        """The slice so far; only valid until the next delta."""
         draft = self._drafts.get(kind)
         return self._base.of(kind) if draft is None else draft.value
 
     def apply(self, deltas: Sequence[Delta]) -> None:
-        """Advance by each delta in turn. Raises as `ViewDraft.apply_uncut`, whose pools `freeze` cuts."""
+        """Advance by each delta in turn. Raises as `ViewDraft.apply_uncut`; `freeze` assigns the devices of pools."""
         self.of_view.apply_uncut(deltas)
         for delta in deltas:
             for kind in self._folded_into[type(delta)]:
                 kind.fold(self._draft(kind), delta)
 
     def take(self, facts: Sequence[Fact]) -> Sequence[Fact]:
-        """Advance by the facts of one decision and by what follows from them. All of these facts, in order."""
+        """Advance by the facts of one decision and by the facts that follow. Return all of these facts, in order."""
         self.apply(facts)
         for kind in self._folded_into.followers:
             more = self.of(kind).follows(self.view, facts)

@@ -1,30 +1,30 @@
-"""A token: who has its secret may act as one user, within a scope and until a time."""
+"""Access tokens: the holder of a token's secret may act as one user, within a scope and until a time."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class TokenScope(StrEnum):
-    """How much a token lets its holder do, each with what the one before lets: look, work, administer."""
+    """The rights of a token's holder. Each scope includes those before it: read, work, administer."""
 
     READ = "read"
     SUBMIT = "submit"
     ADMIN = "admin"
 
     def covers(self, other: "TokenScope") -> bool:
-        """Whether this lets do all that `other` does."""
+        """Whether this scope includes `other`."""
         order = list(TokenScope)
         return order.index(self) >= order.index(other)
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a token, apart from its secret. Times are Unix seconds.
+    """A token without its secret. Times are Unix seconds.
 
     Attributes:
-        uid: of the user when it was made; a later user of the same name is somebody else.
+        uid: the user's uid when it was made: a later user of the same name is another person.
         created_by: the user who made it.
-        parent: the id of the token that it was made with; it ends with that one. None when made without.
+        parent: the id of the token with which it was made, None if there was none. This token ends with its parent.
     """
 
     id: str
@@ -39,5 +39,5 @@ class Token:
     parent: str | None = None
 
     def live(self, now: float) -> bool:
-        """Whether it is still good for anything."""
+        """Whether it is still valid."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

@@ -1,6 +1,6 @@
-"""Milli-GPU, MiB and seconds: parse, format, integer arithmetic.
+"""Parse and format milli-GPU, MiB and seconds, with integer arithmetic.
 
-Capacity is counted in integers only, so that what is taken can be given back exactly.
+Capacity is counted in integers only, so that an allocated amount can be given back exactly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHARE_QUANTUM_MILLI = 10
 """Shares are allocated in hundredths of a device."""
 
 WHOLE = r"[0-9]{1,15}"
-"""A whole number as a person writes one; longer ones mean nothing here, and overflow what they are turned into."""
+"""A whole number as a person writes it. Longer numbers have no use here, and would overflow conversions."""
 
 DECIMAL = rf"{WHOLE}(?:\.[0-9]{{1,20}})?"
 """The same, with or without a fraction."""
@@ -28,7 +28,7 @@ DECIMAL = rf"{WHOLE}(?:\.[0-9]{{1,20}})?"
 _MIB_PER_UNIT = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-# Compiled at first use, and kept by `re`: most commands read none of these.
+# These patterns are compiled at first use, and cached by `re`: most commands use none of them.
 _MEMORY = rf"({DECIMAL})\s*([KMGTkmgt])(?:[iI][bB]?|[bB])?"
 _NUMBER = rf"-?{DECIMAL}"
 _CLOCK = r"[0-9]+-[0-9]+(:[0-9]+){0,2}|[0-9]+(:[0-9]+){1,2}"
@@ -36,7 +36,7 @@ _DURATION_PART = rf"({DECIMAL})\s*([smhdw])"
 
 
 def is_whole(text: str) -> bool:
-    """Whether the text is a whole number that can be read."""
+    """Whether the text is a whole number of at most 15 digits."""
     return re.fullmatch(WHOLE, text) is not None
 
 
@@ -57,7 +57,7 @@ def parse_memory_mib(text: str, *, field: str = "memory") -> int:
 
 
 def format_memory(mib: int | None) -> str:
-    """A size as people write it: 512M, 20G, 1.5G; "?" when it is not known."""
+    """The size as people write it: 512M, 20G, 1.5G; "?" if not known."""
     if mib is None:
         return "?"
     if mib < 1024:
@@ -118,9 +118,9 @@ def parse_slurm_time_s(text: str, *, field: str = "--time") -> float:
 
 
 def parse_time_limit_s(text: str, *, field: str = "time") -> float:
-    """Seconds of a time limit: a duration with units, or as Slurm writes it with a colon or with days: "1:30:00".
+    """The seconds of a time limit: a duration with units, or a Slurm time with a colon or with days, such as "1:30:00".
 
-    "90" alone is Refused here, too: minutes are meant in Slurm, and seconds elsewhere.
+    "90" alone is Refused here too: Slurm means minutes, and other systems mean seconds.
     """
     if re.fullmatch(_CLOCK, text.strip()):
         return parse_slurm_time_s(text, field=field)
@@ -136,7 +136,7 @@ def parse_time_limit_s(text: str, *, field: str = "time") -> float:
 
 
 def format_duration(seconds: float | None) -> str:
-    """A duration in its two largest units: 45s, 3m 20s, 2h 5m, 1d 4h, <1s; "-" when it is not known."""
+    """The duration in its two largest units: 45s, 3m 20s, 2h 5m, 1d 4h, <1s; "-" if not known."""
     if seconds is None:
         return "-"
     if 0 < seconds < 1:
@@ -158,7 +158,7 @@ def format_share(milli: int) -> str:
 
 
 def parse_amount(text: str, *, field: str) -> Fraction:
-    """The exact number that a person wrote, above zero. Raises Refused for anything else."""
+    """The exact number in a text, above zero. Raises Refused for anything else."""
     from fractions import Fraction
 
     if not re.fullmatch(_NUMBER, text.strip()):
@@ -170,9 +170,9 @@ def parse_amount(text: str, *, field: str) -> Fraction:
 
 
 def parse_share_milli(text: str, *, field: str = "--gpus") -> int:
-    """Milli-GPU of "0.5" or "1.2"; "0" is 0.
+    """The milli-GPU of "0.5" or "1.2"; "0" is 0.
 
-    Raises Refused for what is below 0, or no multiple of a hundredth of a device.
+    Raises Refused for a number below 0, or one that is not a multiple of a hundredth of a device.
     """
     if re.fullmatch(_NUMBER, text.strip()) and not text.strip().strip("-.0"):
         return 0

@@ -1,7 +1,7 @@
-"""The cluster at one version: an immutable value, advanced by deltas. It holds what a decision about jobs reads.
+"""The view: the cluster at one version, an immutable value. It has the data for decisions about jobs.
 
-Jobs that have ended are not in it, nor are measurements over time: those are in the ledger and in the history. Features
-keep what they know in slices of their own (`corral.core.model.slice`).
+Jobs that have ended and measurements over time are not in it: they are in the ledger and in the history. Features keep
+their data in slices of their own (`corral.core.model.slice`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,28 +33,31 @@ EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class View:
-    """Nodes, device conditions, jobs that have not ended, allocations and who holds which device.
+    """The cluster: nodes, device conditions, jobs that have not ended, allocations, and the holders of each device.
 
     Attributes:
-        version: grows with every delta; equal versions of one server are equal views.
+        version: grows with every delta; equal versions on one server are equal views.
         nodes: by name.
-        silences: why nothing starts on a node that does not answer, by its name; also of nodes that never did.
-        node_cordons: by node name; a node that has one takes nothing, also while it is not in the cluster.
-        conditions: by device UUID; a device without one has not been sampled yet and is not allocated.
+        silences: why nothing starts on a node that does not answer, by node name; also for nodes that never answered.
+        node_cordons: by node name. Nothing starts on a node with a cordon. A cordon stays while its node is not in the
+            cluster.
+        conditions: by device UUID. A device without a condition has not been sampled yet, and is not allocated.
         cordons: reason by device UUID.
-        jobs: by id; one that ended is still here until the view that its end made is published.
+        jobs: by id. A job that ended stays here until the view after its end is published.
         allocations: by id.
-        holders: ids of the allocations on a device, in the order they came, by device UUID; free devices are absent.
-        residents: ids of the allocations on a node, in the order they came, by node name; free nodes are absent.
+        holders: ids of the allocations on a device, in the order of arrival, by device UUID; free devices are absent.
+        residents: ids of the allocations on a node, in the order of arrival, by node name; free nodes are absent.
         dependants: ids of waiting jobs, as the keys of a mapping, by the id of the job they wait for.
         queues, projects, pools: by name; `limits` are those of the site and of each user.
         set_apart: UUIDs of the devices of each pool, by its name and by node; it follows the nodes and pools.
-        usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
-        spent: GPU-seconds by the hour, of each ("user" | "project" | "queue", name).
-        served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
-        promises: what the last plan reserved, by job id; a plan with conservative backfill breaks none of them.
-        availability_memory_weight: what free memory counts in the availability of a device; the rest is for idle time.
-        given: UUIDs of the devices that were allocated last on each node, by node; the node of the newest last.
+        usage: decayed GPU-seconds by (project, user); `usage_half_life_s` is their half-life.
+        spent: GPU-seconds by the hour, by ("user" | "project" | "queue", name).
+        served: GPU-seconds that an active job got in earlier attempts, by job id.
+        promises: the reservations of the last plan, by job id; a plan with conservative backfill keeps all of them.
+        availability_memory_weight: the weight of free memory in the availability of a device; the rest is for idle
+            time.
+        given: UUIDs of the devices that were allocated last on each node, by node; the most recently used node comes
+            last.
         durations: the last run times in seconds, newest last, by (user, job name).
     """
 
@@ -84,7 +87,7 @@ class View:
     availability_memory_weight: float = MEMORY_WEIGHT
 
     def advance(self, deltas: Iterable[Delta]) -> "View":
-        """The view after `deltas`, this one untouched."""
+        """The view after `deltas`; this one does not change."""
         draft = ViewDraft(self)
         draft.apply(deltas)
         return draft.freeze()
@@ -107,7 +110,7 @@ class View:
         return None
 
     def device_names(self) -> dict[str, str]:
-        """What to call each device in a sentence, by UUID: "GPU 3", or with several nodes "GPU gpu-07:3"."""
+        """The name of each device in a sentence, by UUID: "GPU 3", or with several nodes "GPU gpu-07:3"."""
         several = len(self.nodes) > 1
         return {
             device.uuid: f"GPU {name}:{device.index}" if several else f"GPU {device.index}"
@@ -116,7 +119,7 @@ class View:
         }
 
     def status(self, node: str) -> NodeStatus:
-        """Whether anything may start on this node, and if not, what is with it."""
+        """The status of this node: whether anything may start there, and if not, why."""
         silence = self.silences.get(node)
         if silence is not None:
             return NodeStatus.GONE if silence.gone else NodeStatus.SILENT
@@ -126,12 +129,12 @@ class View:
         return NodeStatus.DRAINING if cordon.draining and self.residents.get(node) else NodeStatus.CORDONED
 
     def cluster_cordon(self, node: str) -> str | None:
-        """Why the cluster that a node is of starts nothing on it, None where it does, or there is no such cluster."""
+        """Why the node's cluster starts nothing on it; None if it does, or if there is no such cluster."""
         known = self.nodes.get(node)
         return None if known is None else known.cordoned
 
     def unanswering(self, node: str) -> str | None:
-        """Why a node is not asked anything: a sentence without its full stop; None where it answers."""
+        """Why requests are not sent to a node, a sentence without its full stop; None if it answers."""
         silence = self.silences.get(node)
         return None if silence is None or silence.answers else silence.reason
 
@@ -145,7 +148,7 @@ class View:
         )
 
     def allocated_mib(self, uuid: str) -> int:
-        """MiB of the device that are allocated by name (grants without memory count nothing)."""
+        """The MiB of the device that are explicitly granted (grants without an amount of memory count 0)."""
         return sum(
             grant.memory_mib or 0
             for allocation_id in self.holders.get(uuid, ())
@@ -154,7 +157,7 @@ class View:
         )
 
     def tenant(self, uuid: str) -> str | None:
-        """Whom a device that serves one user at a time serves now, None when that is nobody or anybody."""
+        """The user whom this one-user device serves now; None if there is none, or if it serves any user."""
         for allocation_id in self.holders.get(uuid, ()):
             for grant in self.allocations[allocation_id].placement.grants:
                 if grant.uuid == uuid and grant.tenant is not None:
@@ -163,9 +166,10 @@ class View:
 
 
 class ViewDraft(DraftOf[View]):
-    """A view being advanced; `view`, the view so far, is its `value`.
+    """A draft of a view; `view`, the view so far, is its `value`.
 
-    What pools have of nodes that came, changed or left is cut once for many of them: before anyone reads the view.
+    After nodes came, changed or left, the devices of pools are assigned once for all of these nodes, before anyone
+    reads the view.
     """
 
     def __init__(self, base: View) -> None:
@@ -183,7 +187,7 @@ class ViewDraft(DraftOf[View]):
             self.cut_pools()
 
     def apply_uncut(self, deltas: Iterable[Delta]) -> None:
-        """As `apply`, for who applies more before anyone reads `view`, and then calls `cut_pools` or `freeze`."""
+        """The same as `apply`, without `cut_pools`: call that or `freeze` before anyone reads `view`."""
         count = 0
         for delta in deltas:
             delta.apply(self)
@@ -192,7 +196,7 @@ class ViewDraft(DraftOf[View]):
             self.amend(version=self.view.version + count)
 
     def cut_pools(self) -> None:
-        """Give the pools what is theirs of the nodes that came, changed or left; nothing where none did."""
+        """Assign devices to pools for the nodes that came, changed or left."""
         if self._uncut:
             view = self.view
             self.amend(set_apart=set_apart(view.pools, view.nodes, view.set_apart, changed=self._uncut))
@@ -206,7 +210,7 @@ class ViewDraft(DraftOf[View]):
         return super().freeze()
 
     def forget_ended(self) -> None:
-        """Drop the jobs that ended, and go on: for a draft that is never frozen."""
+        """Drop the jobs that ended. For a draft that is never frozen."""
         jobs = self._own("jobs") if self._ended else {}
         for job_id in self._ended:
             if job_id in jobs and jobs[job_id].phase.terminal:
@@ -217,7 +221,7 @@ class ViewDraft(DraftOf[View]):
         self._ended = []
 
     def set_job(self, job: Job) -> None:
-        """A job is new, or is now like this."""
+        """Add a job, or replace it by this newer state."""
         before = self.view.jobs.get(job.id)
         self._own("jobs")[job.id] = job
         waited_for = () if before is None else before.waits_for
@@ -228,7 +232,7 @@ class ViewDraft(DraftOf[View]):
             self._remember_duration(job)
 
     def allocate(self, allocation: Allocation) -> None:
-        """Its devices, and its part of the nodes, are the job's."""
+        """Give the allocation's devices, and its parts of nodes, to its job."""
         self._own("allocations")[allocation.id] = allocation
         for uuid in allocation.placement.uuids:
             self._hold(uuid, allocation.id)
@@ -237,7 +241,7 @@ class ViewDraft(DraftOf[View]):
         self.gave(allocation.placement)
 
     def free(self, allocation_id: str, at: float) -> None:
-        """What the allocation had is free from `at` (Unix seconds) on. Raises KeyError when there is no such one."""
+        """Free the devices of an allocation at `at` (Unix seconds). Raises KeyError if there is no such allocation."""
         allocation = self._own("allocations").pop(allocation_id)
         self._account(allocation, at)
         for uuid in allocation.placement.uuids:
@@ -246,7 +250,7 @@ class ViewDraft(DraftOf[View]):
             self._drop_id("residents", member.node, allocation_id)
 
     def cordon_device(self, uuid: str, reason: str | None) -> None:
-        """The device is cordoned for this reason; None: not any more."""
+        """Cordon the device for this reason, or uncordon it (None)."""
         if reason is None:
             self.drop("cordons", uuid)
         else:
@@ -256,7 +260,7 @@ class ViewDraft(DraftOf[View]):
             self.put("conditions", uuid, replace(condition, cordoned=reason))
 
     def set_node(self, name: str, node: Node | None) -> None:
-        """A node is like this, or (None) is not there any more. `cut_pools` gives the pools what they have of it."""
+        """Set a node, or remove it (None). `cut_pools` updates the pools afterwards."""
         before = self.view.nodes.get(name)
         if node is None:
             self.drop("nodes", name)
@@ -267,12 +271,12 @@ class ViewDraft(DraftOf[View]):
             self._uncut.add(name)
 
     def set_pools(self, pools: Mapping[str, Pool]) -> None:
-        """These are the pools, of the nodes there are and those that will come."""
+        """Set the pools, for present and future nodes."""
         self.amend(pools=pools, set_apart=set_apart(pools, self.view.nodes))
         self._uncut = set()
 
     def _depend_on(self, job: Job, waited_for: tuple[str, ...]) -> None:
-        # Sets, because a job may follow an array of a hundred thousand, and each end of an element comes by here.
+        # Sets, because a job may depend on an array of a hundred thousand, and this runs at the end of each element.
         then, now = frozenset(waited_for), frozenset(job.waits_for)
         for parent in waited_for:
             if parent not in now:
@@ -282,7 +286,7 @@ class ViewDraft(DraftOf[View]):
                 self._own_ids("dependants", parent)[job.id] = None
 
     def _own_ids(self, name: str, key: str) -> dict[str, None]:
-        # Copied once a batch, like the mapping that they are in: a job may have tens of thousands of followers.
+        # Copied once per batch, like the mapping around it: tens of thousands of jobs may depend on one job.
         owned = self._owned_ids.get((name, key))
         if owned is None:
             owned = self._owned_ids[name, key] = dict(getattr(self.view, name).get(key, ()))
@@ -297,14 +301,14 @@ class ViewDraft(DraftOf[View]):
                 del self._owned_ids[name, key], self._own(name)[key]
 
     def gave(self, placement: Placement) -> None:
-        """Note that these devices are the last that were allocated on their nodes."""
+        """Record these devices as the last that were allocated on their nodes."""
         given = self._own("given")
         for member in placement.members:
             before = given.pop(member.node, ())
             given[member.node] = tuple(grant.uuid for grant in member.grants) or before
 
     def remember(self, run: PastRun) -> None:
-        """Add a run that is over to the history: who used how much, and how long it took."""
+        """Add a run that has ended to the history: the usage, and how long it took."""
         if run.gpu_s:
             usage = self.view.usage.get((run.project, run.user), DecayedUsage())
             used = usage.plus(run.gpu_s, run.ended_at, self.view.usage_half_life_s)

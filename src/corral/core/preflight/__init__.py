@@ -1,5 +1,5 @@
-"""Will a job run there? Driver against CUDA runtime, precision against hardware, memory against what a model needs.
+"""Check whether a job can run: CUDA runtime against driver, precision against hardware, model against memory.
 
-Start with `rules`, which applies all of them to a `Workload` and a `Place` (both in `subject`); `detect` finds out what
-a command needs, `file_facts` alone reads files, `estimate` computes the memory of a model.
+`detect` finds out what a command needs, `file_facts` alone reads files, and `estimate` computes the memory of a model.
+Start with `rules`, which applies all rules to a `Workload` and a `Place` (both in `corral.core.ports.preflight`).
 """

@@ -1,4 +1,4 @@
-"""What a command line tells about a program: the flags of vLLM, SGLang and torchrun that decide where it can run."""
+"""Parse command lines of programs: the flags of vLLM, SGLang and torchrun that decide where they can run."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -57,12 +57,12 @@ _FLAGS: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What a command line says. Flags that are absent or cannot be parsed are None.
+    """The information in a command line. Flags that are absent or cannot be parsed are None.
 
     Attributes:
         program: the words of the command itself, without a shell around it or assignments before it.
-        ranks: processes that torchrun starts on a node.
-        fraction: of a device's memory that the server is told to take.
+        ranks: the processes that torchrun starts on a node.
+        fraction: the part of a device's memory that the server is told to take.
     """
 
     program: tuple[str, ...]
@@ -80,14 +80,14 @@ class CommandLine:
 
     @property
     def world_size(self) -> int | None:
-        """The devices that the program uses on a node; one for a server without a flag for it. None: not known."""
+        """The devices that the program uses on a node. None: not known. A server without a flag for it uses 1."""
         if self.framework in ("vllm", "sglang"):
             return (self.tensor or 1) * (self.pipeline or 1) * (self.data or 1)
         return self.ranks
 
     @property
     def load(self) -> InferenceSetup:
-        """How one replica of the model is run."""
+        """The setup of one replica of the model."""
         return InferenceSetup(
             tensor_parallel=self.tensor or 1,
             pipeline_parallel=self.pipeline or 1,
@@ -99,7 +99,7 @@ class CommandLine:
 
 
 def read_command(command: Sequence[str]) -> CommandLine:
-    """What the command says; a command of no known framework has only its `program`."""
+    """Parse a command. The result for an unknown framework has only its `program`."""
     program = _unwrapped(command)
     framework, arguments = _framework(program)
     if framework is None:

@@ -1,4 +1,4 @@
-"""Which CUDA runtime a program will load: from its Python environment, the library path, or what it is linked to.
+"""Find the CUDA runtime that a program will load: in its Python environment, on the library path, or in its binary.
 
 Only names of files and a few strings in them are read; nothing is executed.
 """
@@ -54,7 +54,10 @@ class PythonEnvironment:
 
 
 def python_environment(program: Sequence[str], env: Mapping[str, str], workdir: Path) -> PythonEnvironment | None:
-    """The environment of a Python program: that of its interpreter, or of the one its script names; None for others."""
+    """The environment of a Python program: that of its interpreter, or of the interpreter in its script's first line.
+
+    None for other programs.
+    """
     if not program:
         return None
     path = _which(program[0], env, workdir)
@@ -103,7 +106,7 @@ def _linked(path: Path) -> Version | None:
 
 
 def runtime_of_machine(env: Mapping[str, str], toolkit: Path = Path("/usr/local/cuda")) -> FoundRuntime | None:
-    """The first on the library path, else that of the machine's toolkit: the one programs are probably built with."""
+    """The first runtime on the library path, else the machine's toolkit: programs are probably built with that."""
     return _on_library_path(env) or next(_libraries(toolkit / "lib64"), None)
 
 
@@ -141,7 +144,7 @@ def _torch(site: Path) -> Iterator[FoundRuntime]:
 
 
 def _libraries(directory: Path, *, major: bool = False) -> Iterator[FoundRuntime]:
-    """The runtimes in a directory; with `major` also those whose library names only a major version, taken as x.0."""
+    """The runtimes in a directory. With `major`, also libraries with a major version x alone, which count as x.0."""
     names = names_in(directory, "libcudart.so.*")
     for pattern in (_LIBRARY, _MAJOR_LIBRARY) if major else (_LIBRARY,):
         for name in names:

@@ -1,4 +1,4 @@
-"""What is known about a job before it runs: from its command, its environment, and the model that it names."""
+"""Find out about a job before it runs: from its command, its environment, and the model that it names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from corral.core.preflight.precision import canonical
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What the user says about the job; it overrides what is found."""
+    """The user's statements about the job; they override what was found."""
 
     cuda: Version | None = None
     dtype: str | None = None
@@ -24,14 +24,14 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What was found, and where: `sources` has one line each for the user."""
+    """The findings about a job; `sources` says where they come from, one line each for the user."""
 
     work: Workload
     estimate: Estimate | None = None
     sources: tuple[str, ...] = ()
 
     def work_in(self, place: Place) -> Workload:
-        """The work with its memory set beside what the place grants."""
+        """The workload with its memory needs, and the context that fits into the memory granted by the place."""
         if self.estimate is None:
             return self.work
         granted = granted_mib(place)
@@ -44,13 +44,13 @@ class Detection:
 
 
 def detect(command: Sequence[str], env: Mapping[str, str], workdir: Path, stated: Stated | None = None) -> Detection:
-    """What the command, its environment and its model tell. Files that cannot be read are ignored."""
+    """The findings from a command, its environment and its model. Files that cannot be read are ignored."""
     line = read_command(command)
     return detection(line, env, read_facts(file_query(line, env, str(workdir))), stated)
 
 
 def detection(line: CommandLine, env: Mapping[str, str], files: FileFacts, stated: Stated | None = None) -> Detection:
-    """What the command and its environment tell, combined with what was read from files."""
+    """The findings from a command and its environment, combined with those from files."""
     said = stated or Stated()
     sources = []
     runtime = said.cuda
@@ -88,7 +88,7 @@ def _estimate(line: CommandLine, model: LocalModel | None) -> Estimate | None:
 
 
 def _dtype(asked: str | None, framework: str | None, model: LocalModel | None) -> str | None:
-    """The precision that is asked for, else that of the model, with float32 lowered to float16, as servers do."""
+    """The requested precision, else that of the model. The model's float32 becomes float16, as servers do it."""
     named = canonical(asked)
     if named is not None or model is None or framework not in ("vllm", "sglang"):
         return named

@@ -1,7 +1,7 @@
-"""How much memory of each device a model needs: weights, key-value cache, activations, overhead.
+"""Estimate how much memory of each device a model needs: weights, key-value cache, activations, overhead.
 
-Weights are counted, or measured where their files are at hand. The cache is exact for the shape. Activations and
-overhead are rules of thumb: see `_activation_bytes` and the constants.
+Weights are counted, or measured if their files are present. The cache is exact for the shape. Activations and overhead
+are rules of thumb: see `_activation_bytes` and the constants.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _MIB = 1024 * 1024
 CONTEXT_OVERHEAD_MIB = 1024
 """CUDA context, loaded kernels, libraries' workspaces and fragmentation, per device."""
 COMMUNICATION_OVERHEAD_MIB = 512
-"""NCCL's buffers on each device, where there are several."""
+"""NCCL's buffers on each device, if there are several devices."""
 PREFILL_TOKENS = 8192
 """The most tokens that a server computes at once; longer prompts are split into chunks."""
 UNKNOWN_MODEL_MIB = 8000
@@ -28,7 +28,7 @@ _DEFAULT_CONTEXT = 4096
 
 @dataclass(frozen=True, slots=True)
 class InferenceSetup:
-    """How a model is run. `context` None is the model's maximum, `dtype` None that of its weights."""
+    """The setup of a model. `context` None is the model's maximum, `dtype` None that of its weights."""
 
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
@@ -46,9 +46,9 @@ class InferenceSetup:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """MiB on each device, and where the figures come from (`source`). The cache is for `batch` contexts at once.
+    """The estimated MiB on each device, and where the figures come from (`source`). The cache is for `batch` contexts.
 
-    `cache_per_token_mib` is of one sequence on one device; 0 where nothing is known of the model.
+    `cache_per_token_mib` is for one sequence on one device; 0 if nothing is known about the model.
     """
 
     weights_mib: int
@@ -67,7 +67,7 @@ class Estimate:
 
     @property
     def total_mib(self) -> int:
-        """The MiB for the whole context and batch that are asked for."""
+        """The MiB for the whole requested context and batch."""
         return self.need_mib + self.cache_mib
 
     def fitting_context(self, granted_mib: int) -> int | None:
@@ -93,7 +93,7 @@ def estimate_local(model: LocalModel, load: InferenceSetup) -> Estimate:
 
 
 def estimate_named(name: str, load: InferenceSetup) -> Estimate:
-    """The estimate by name: from the number of parameters in it, or that of a small model where it has none."""
+    """The estimate from a model's name: by the number of parameters in it, or for a small model if there is none."""
     billions = billions_in(name)
     if not billions:
         source = f"nothing: {name} is not here and its name states no size, so a small model is assumed"
@@ -154,8 +154,10 @@ def _estimate(shape: ModelShape, weight_bytes: float, load: InferenceSetup, sour
 
 
 def _activation_bytes(shape: ModelShape, load: InferenceSetup, context: int) -> float:
-    """Peak of one step: six vectors of hidden width and two of feed-forward width per token, in 16 bits, and the logits
-    of the batch in 32 bits."""
+    """The peak bytes of one step.
+
+    Per token: six vectors of hidden width and two of feed-forward width, in 16 bits. Per batch: the logits in 32 bits.
+    """
     tokens = min(PREFILL_TOKENS, context * load.batch)
     width = shape.intermediate if shape.experts is None else max(shape.experts.width, shape.experts.shared_width)
     per_token = 2 * (6 * shape.hidden + 2 * width / load.tensor_parallel)

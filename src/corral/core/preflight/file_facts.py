@@ -1,6 +1,6 @@
-"""What the files of a job tell: the CUDA runtime and the model that its program loads.
+"""Facts from the files of a job: the CUDA runtime and the model that its program loads.
 
-Only `read_facts` reads files, as the user who calls it. Those of a user may be made to harm the reader, so a server
+Only `read_facts` reads files, as the user who calls it. A user's files may be made to harm the reader, so a server
 calls it in a separate process.
 """
 
@@ -23,14 +23,14 @@ _FOR_MODELS = ("HF_HOME", "HF_HUB_CACHE", "HOME")
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What a query found; None is absent, or was not asked for.
+    """The result of a query; None means absent, or not asked for.
 
     Attributes:
-        enterable: whether the directory is one that can be worked in.
+        enterable: whether the directory can be a working directory.
         paddle: the environment that has PaddlePaddle, and no PyTorch.
-        model_trouble: why a model that is there is not understood.
+        model_trouble: why an existing model cannot be parsed.
         start: whether the program can be started.
-        exists: whether the file does; None where it cannot be told.
+        exists: whether the file exists; None if that is not known.
     """
 
     enterable: bool | None = None
@@ -43,7 +43,7 @@ class FileFacts:
 
 
 def file_query(line: CommandLine, env: Mapping[str, str], workdir: str) -> FileQuery:
-    """Which files have to be read for this command; equal for commands with the same files."""
+    """The query for the files of this command. Commands with the same files have equal queries."""
     program = line.program[0] if line.program else None
     if program is not None and "/" in program:
         program = os.path.join(workdir, program)
@@ -54,7 +54,7 @@ def file_query(line: CommandLine, env: Mapping[str, str], workdir: str) -> FileQ
 
 
 def read_facts(query: FileQuery) -> FileFacts:
-    """Read the files; those that cannot be read count as absent."""
+    """Read the files of a query. Files that cannot be read count as absent."""
     if query.directory is not None:
         return FileFacts(enterable=_is_enterable(query.directory))
     if query.start is not None:

@@ -1,4 +1,4 @@
-"""Rules: the program must fit into the memory it is granted, and must not take more."""
+"""Rules for memory: the program must fit into its grant, and must not take more."""
 
 from collections.abc import Iterator
 
@@ -7,18 +7,18 @@ from corral.core.model.units import format_memory
 from corral.core.ports.preflight import Effect, Finding, Place, Workload
 
 DEFAULT_FRACTION = {"vllm": 0.9, "sglang": 0.88}
-"""The fraction of device memory that each server takes by default; that of SGLang varies a little with the device."""
+"""The fraction of device memory that each server takes by default. SGLang's varies a little with the device."""
 _FRACTION_FLAG = {"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"}
 _CONTEXT_FLAG = {"vllm": "--max-model-len", "sglang": "--context-length"}
 
 
 def granted_mib(place: Place) -> int | None:
-    """The memory that the job has of each device: its grant, else all of the device; None when neither is known."""
+    """The MiB that the job has of each device: its grant, else all of the device; None if neither is known."""
     return place.device_memory_mib if place.memory_mib is None else place.memory_mib
 
 
 def memory_fit(work: Workload, place: Place) -> Iterator[Finding]:
-    """Weights and working space must fit; the cache for the whole context that is asked for should fit."""
+    """Check that weights and working space fit, and warn if the cache for the whole requested context does not."""
     granted = granted_mib(place)
     if granted is None or work.need_mib is None:
         return
@@ -38,7 +38,7 @@ def memory_fit(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def _more_memory(work: Workload, place: Place, need_mib: int) -> str:
-    """How to get `need_mib` on each device."""
+    """The advice how to get `need_mib` on each device."""
     filtered = f"--min-memory {format_memory(need_mib)}"
     if place.means is Means.MIG:
         return f"ask for a larger slice; or for whole devices, without --mig: {filtered}"
@@ -49,7 +49,7 @@ def _more_memory(work: Workload, place: Place, need_mib: int) -> str:
 
 
 def memory_fraction(work: Workload, place: Place) -> Iterator[Finding]:
-    """A server that takes a fraction of the whole device takes its neighbours' memory too, unless told its share."""
+    """Check that a server which takes a fraction of the whole device takes no more than its share."""
     framework = work.framework or ""
     fraction = work.memory_fraction or DEFAULT_FRACTION.get(framework)
     flag = _FRACTION_FLAG.get(framework)

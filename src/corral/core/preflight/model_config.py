@@ -1,4 +1,4 @@
-"""The shape of a transformer from its `config.json`: what its memory depends on, whatever a family calls the fields."""
+"""The shape of a transformer from its `config.json`: all that its memory depends on, by the names of many families."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ _UNGATED = frozenset(
         "starcoder2",
     }
 )
-"""Families whose feed-forward layers have two matrices; the others gate, with three."""
+"""The families whose feed-forward layers have two matrices. Those of other families have a gate, and three."""
 _TIED = frozenset({"bloom", "falcon", "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_bigcode", "gpt_neo", "opt"})
-"""Families that use one matrix for input and output unless their config says otherwise."""
+"""The families that use one matrix for input and output, unless their config says otherwise."""
 
 
 _LARGEST = 10**9
@@ -33,7 +33,7 @@ _LARGEST = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """A mixture of experts in so many layers: `count` routed ones of width `width`, and one that is always on."""
+    """A mixture of experts in `layers` layers: `count` routed experts of width `width`, and one always active."""
 
     count: int
     width: int
@@ -43,7 +43,7 @@ class Experts:
 
 @dataclass(frozen=True, slots=True)
 class LatentAttention:
-    """Attention whose cache is one compressed vector a token (multi-head latent attention)."""
+    """Attention with one compressed vector per token in its cache (multi-head latent attention)."""
 
     kv_rank: int
     query_rank: int | None
@@ -54,7 +54,10 @@ class LatentAttention:
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """What decides a model's memory. Widths in elements; `window` bounds what `window_layers` of them remember."""
+    """The numbers that determine a model's memory. Widths are in elements.
+
+    `window_layers` layers cache at most `window` tokens.
+    """
 
     layers: int
     hidden: int
@@ -76,7 +79,7 @@ class ModelShape:
 
 
 def shape_of(config: Mapping[str, Any]) -> ModelShape | str:
-    """The shape that a parsed `config.json` describes, or why it describes none that is known here."""
+    """The shape that a parsed `config.json` describes, or a sentence why it is not a known transformer."""
     text = {**config, **config["text_config"]} if isinstance(config.get("text_config"), dict) else config
     hidden = _int(text, "hidden_size", "n_embd", "d_model")
     layers = _int(text, "num_hidden_layers", "n_layer", "n_layers", "num_layers")
@@ -157,7 +160,7 @@ def _latent(config: Mapping[str, Any]) -> LatentAttention | None:
 
 
 def _window(config: Mapping[str, Any], layers: int) -> tuple[int | None, int]:
-    """The sliding window and how many layers slide; a window that is switched off, or of no stated layers, is none."""
+    """The sliding window in tokens, and the number of its layers; (None, 0) if it is off or these are unknown."""
     window = _int(config, "sliding_window")
     kinds = config.get("layer_types")
     if window is None or config.get("use_sliding_window") is False:

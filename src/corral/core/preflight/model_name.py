@@ -1,4 +1,4 @@
-"""What a model's name tells: how many parameters it has, and from that roughly what shape."""
+"""Facts from a model's name: the number of its parameters, and from that its approximate shape."""
 
 import re
 
@@ -22,13 +22,13 @@ _TYPICAL = (
     (70.0, 80, 8192, 64, 8, 128, 28672, 128256),
     (405.0, 126, 16384, 128, 8, 128, 53248, 128256),
 )
-"""Shapes of widely used open models of each size; only cache and working space are taken from them."""
+"""Shapes of widely used open models by size, only used to estimate cache and working space."""
 
 
 def billions_in(name: str) -> float | None:
-    """Billions of parameters that a name states: 70 of "Llama-3-70B", 46.5 of "Mixtral-8x7B", 0.125 of "opt-125m".
+    """The billions of parameters in a name: 70 of "Llama-3-70B", 46.5 of "Mixtral-8x7B", 0.125 of "opt-125m".
 
-    The parameters that a mixture activates ("A3B") do not count; "17b" is 17, not 7. None when the name states none.
+    The active parameters of a mixture ("A3B") do not count; "17b" is 17, not 7. None if the name has no size.
     """
     text = name.lower().rstrip("/").rsplit("/", maxsplit=1)[-1]
     mixture = _MIXTURE.search(text)
@@ -42,13 +42,13 @@ def billions_in(name: str) -> float | None:
 
 
 def quantization_in(name: str) -> str | None:
-    """The quantisation that a name states, None when it states none."""
+    """The quantisation in a name, None if there is none."""
     words = re.split(r"[^a-z0-9]+", name.lower())
     return next((word for word in words if word in ("awq", "gptq", "fp8", "gguf", "nvfp4", "mxfp4")), None)
 
 
 def typical_shape(billions: float) -> ModelShape:
-    """The shape of a common model whose size is nearest by ratio."""
+    """The shape of the common model with the nearest size, by ratio."""
     row = min(_TYPICAL, key=lambda row: max(row[0] / billions, billions / row[0]))
     _, layers, hidden, heads, kv_heads, head_dim, intermediate, vocab = row
     return ModelShape(layers, hidden, heads, kv_heads, head_dim, intermediate, vocab)

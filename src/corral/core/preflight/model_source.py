@@ -1,4 +1,4 @@
-"""Finding a model on this machine: a directory, or a name in the local Hugging Face cache. Nothing is downloaded."""
+"""Find a model on this machine: a directory, or a name in the local Hugging Face cache. Nothing is downloaded."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _MOST_INDEX_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A model on this machine: its shape, and the size of its weights in bytes where the files tell it."""
+    """A model on this machine: its shape, and the size of its weights in bytes (None if the files do not say)."""
 
     path: str
     shape: ModelShape
@@ -27,9 +27,9 @@ class LocalModel:
 
 
 def find_model(name: str, env: Mapping[str, str], workdir: Path) -> LocalModel | None:
-    """The model of this directory or cached name, None when it is neither.
+    """The model in this directory, or of this name in the cache; None if there is neither.
 
-    Raises Refused when there is a directory without a `config.json`, or with one that cannot be understood.
+    Raises Refused if the directory has no `config.json`, or one that cannot be parsed.
     """
     path = workdir / name
     if not os.path.isdir(path):

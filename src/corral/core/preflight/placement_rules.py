@@ -12,7 +12,7 @@ MAX_RANKS = 4096
 
 
 def device_count(work: Workload, place: Place) -> Iterator[Finding]:
-    """A program that starts a rank per device must have them all, and leave none idle."""
+    """Check that a program which starts a rank per device has all these devices, and leaves none idle."""
     if work.world_size is None or work.world_size == place.devices:
         return
     what = f"the program uses {count_of(work.world_size, 'GPU')} and {place.devices} would be granted"
@@ -25,7 +25,7 @@ def device_count(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def head_division(work: Workload, place: Place) -> Iterator[Finding]:
-    """A layer's attention heads are split evenly: servers refuse a tensor parallel size that does not divide them."""
+    """Check that the tensor parallel size divides the number of attention heads: otherwise servers refuse to start."""
     ranks, heads = work.tensor_parallel, work.heads
     if ranks is None or not heads or heads % ranks == 0:
         return
@@ -36,7 +36,7 @@ def head_division(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def paddle_allocator(work: Workload, place: Place) -> Iterator[Finding]:
-    """Paddle's growing allocator does not work well on a virtual or shared device."""
+    """Warn of Paddle's growing allocator, which does not work well on a virtual or shared device."""
     if work.framework != "paddle" or not place.shared or work.allocator == _PADDLE_ALLOCATOR:
         return
     strategy = work.allocator or "auto_growth, its default"

@@ -1,4 +1,4 @@
-"""Number formats: their names, their size, and the hardware that computes in them."""
+"""Number formats: their names, their sizes, and the hardware that supports them."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ FP4 with an 8-bit scale per 16."""
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """From which compute capability a format runs natively, and from which it runs at all (None: everywhere)."""
+    """The lowest compute capability that runs a format natively, and the lowest that runs it at all (None: any)."""
 
     native: Version
     works: Version | None

@@ -1,4 +1,4 @@
-"""Rules: the device must support the number format that the program asks for."""
+"""Rules for number formats: the device must support the format that the program asks for."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _FRAMEWORK_NEEDS = {"vllm": (7, 0), "sglang": (7, 5)}
 
 
 def precision_against_device(work: Workload, place: Place) -> Iterator[Finding]:
-    """A format that the device does not support blocks; one that it stores but does not compute in warns."""
+    """Block a format that the device does not support; warn of one that it stores but does not compute in."""
     compute = place.compute
     if compute is None:
         return
@@ -31,7 +31,7 @@ def precision_against_device(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def framework_against_device(work: Workload, place: Place) -> Iterator[Finding]:
-    """Some frameworks support only devices from some compute capability on."""
+    """Check that the framework supports the device's compute capability."""
     least = _FRAMEWORK_NEEDS.get(work.framework or "")
     if least is None or place.compute is None or place.compute >= least:
         return

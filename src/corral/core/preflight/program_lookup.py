@@ -1,6 +1,6 @@
-"""Whether a job's program is there to be started: it is looked up as the start of the job will look it up.
+"""Look up a job's program, in the same way as the start of the job will.
 
-`look_up` reads files, as the user who calls it; what it found is told in the words of a failed start.
+`look_up` reads files, as the user who calls it. `trouble` uses the same words as a failed start.
 """
 
 import os
@@ -13,14 +13,14 @@ from corral.core.model.printable import printable
 from corral.files import read_start
 
 CORRALS_OWN = ("srun",)
-"""Programs that a job finds before all others on its PATH: Corral brings them."""
+"""Programs that Corral provides: a job finds them before all others on its PATH."""
 _INSTEAD = {"python": "python3"}
 _FIRST_LINE_BYTES = 256
 _SHOWN_CHARACTERS = 400
 
 
 class ProgramState(Enum):
-    """What would become of the program's start."""
+    """The expected result of the program's start."""
 
     FOUND = "found"
     MISSING = "missing"
@@ -30,11 +30,11 @@ class ProgramState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramFinding:
-    """What was found of a program.
+    """The result of a look-up of a program.
 
     Attributes:
-        interpreter: the one that is missing, as the program's first line names it.
-        instead: a program that is there, and probably meant.
+        interpreter: the missing interpreter, as the program's first line names it.
+        instead: an existing program that was probably meant.
     """
 
     state: ProgramState = ProgramState.FOUND
@@ -50,12 +50,12 @@ FOUND = ProgramFinding()
 
 
 def search_path(env: Mapping[str, str]) -> str:
-    """Where a job with this environment looks for its program, but for what Corral brings."""
+    """The search path of a job with this environment, without the directory of Corral's own programs."""
     return env.get("PATH") or os.defpath
 
 
 def look_up(program: str, path: str, workdir: str) -> ProgramFinding:
-    """Find the program in the directories of `path`, or where it is itself a path, both seen from `workdir`."""
+    """Find the program in the directories of `path`, or by its own path if it has a slash, seen from `workdir`."""
     finding = _look_up(program, path, workdir)
     other = _INSTEAD.get(finding.interpreter or program)
     if finding.found or other is None or not _look_up(other, path, workdir).found:
@@ -64,7 +64,7 @@ def look_up(program: str, path: str, workdir: str) -> ProgramFinding:
 
 
 def as_interpreter(finding: ProgramFinding, interpreter: str) -> ProgramFinding:
-    """What was found of a script's interpreter, told of the script."""
+    """The finding about a script's interpreter, turned into a finding about the script."""
     return finding if finding.found else ProgramFinding(ProgramState.NO_INTERPRETER, interpreter, finding.instead)
 
 
@@ -109,7 +109,7 @@ def _judged(file: str, path: str, workdir: str) -> ProgramFinding:
         return ProgramFinding()
     if not _is_executable(os.path.join(workdir, named)):
         return ProgramFinding(ProgramState.NO_INTERPRETER, named)
-    # Of `env` only the plain form is understood; flags and variables before the name change what it does.
+    # Only the plain form of `env` is checked; flags and variables before the name change its meaning.
     plain = os.path.basename(named) == "env" and argument and not argument.startswith("-") and "=" not in argument
     if not plain or "/" in argument or any(map(_is_executable, _on_path(argument, path, workdir))):
         return ProgramFinding()
@@ -128,11 +128,11 @@ def _is_executable(file: str) -> bool:
 
 
 def _first_line(file: str) -> tuple[str | None, str]:
-    """The interpreter that a script names and its argument; no interpreter of a file that is no script."""
+    """The interpreter that a script names, and its argument; (None, "") if the file is not a script."""
     try:
         line, ended, _ = read_start(Path(file), _FIRST_LINE_BYTES).partition(b"\n")
     except OSError:
-        # Who may execute a file may not always read it.
+        # A user who may execute a file may not always read it.
         return None, ""
     words = os.fsdecode(line[2:].strip(b" \t")).replace("\t", " ").split(" ", 1)
     if not line.startswith(b"#!") or not words[0] or not (ended or len(line) < _FIRST_LINE_BYTES):

@@ -1,4 +1,4 @@
-"""Will this workload run in this place? Every rule looks at both and yields its findings."""
+"""The preflight check: every rule looks at a workload and a place, and yields its findings."""
 
 from functools import lru_cache
 
@@ -17,14 +17,14 @@ RULES: tuple[Rule, ...] = (
     device_count,
     head_division,
 )
-"""For devices of any vendor."""
+"""The rules for devices of any vendor."""
 
 
 @lru_cache(maxsize=256)
 def check(work: Workload, place: Place, *, strict: bool = False) -> tuple[Finding, ...]:
     """All findings, blocking ones first, each group in the order of the rules.
 
-    `strict` blocks a runtime newer than the driver's version even where the vendor calls the two compatible.
+    With `strict`, a runtime newer than the driver's version blocks, even if the vendor calls the two compatible.
     """
     vendor = vendor_named(place.vendor)
     rules = (*vendor.driver_rules(strict), *RULES, *vendor.sharing_rules(), paddle_allocator)

@@ -1,4 +1,4 @@
-"""Which file an interpreter is told to run. Where a command line is not surely understood, none."""
+"""Find the file that an interpreter is told to run. There is no result if a command line is not fully understood."""
 
 import os
 import posixpath
@@ -13,17 +13,17 @@ _SHELL_FLAGS = frozenset("abefhkmnptuvxBCEHPTil")
 _SHELL_WORDS = frozenset({"--login", "--posix", "--norc", "--noprofile", "--verbose"})
 _PERL_FLAGS = frozenset("wWtT")
 _PLAIN = re.compile(r"perl[\d.]*|ruby[\d.]*|Rscript|julia")
-"""Of these no options are known but those of perl above."""
+"""Interpreters without known options, except for those of perl above."""
 
 _NODE_FILE = re.compile(r".*\.[cm]?js")
-"""Node adds endings to other names."""
+"""Node adds endings to names that do not match."""
 
 
 class ScriptArgument(NamedTuple):
-    """A file that an interpreter is to run.
+    """A file that an interpreter will run.
 
     Attributes:
-        on_path: whether it is looked for on PATH, too, as shells do.
+        on_path: whether the file is also searched for on PATH, as shells do.
     """
 
     name: str
@@ -31,7 +31,7 @@ class ScriptArgument(NamedTuple):
 
 
 def script_argument(command: Sequence[str]) -> ScriptArgument | None:
-    """The file that the command's interpreter runs, as it names it; None where that is none, or not certain."""
+    """The file that the command's interpreter runs, by its name there; None if there is none, or if unsure."""
     program, words = posixpath.basename(command[0]) if command else "", command[1:]
     if _PYTHON.fullmatch(program):
         name = _after_options(words, _PYTHON_FLAGS, taking="WX")
@@ -43,19 +43,19 @@ def script_argument(command: Sequence[str]) -> ScriptArgument | None:
         name = words[0] if words and _NODE_FILE.fullmatch(words[0]) else None
     else:
         return None
-    # What is in these differs from process to process.
+    # The content of these directories differs from process to process.
     if not name or name.startswith(("-", "/dev/", "/proc/")):
         return None
     return ScriptArgument(name, on_path=_SHELL.fullmatch(program) is not None and "/" not in name)
 
 
 def no_such_file(program: str, script: str, workdir: str, where: str = "") -> str:
-    """What is wrong with a command whose interpreter would not find its file; `where` names the nodes."""
+    """The message for a command whose interpreter would not find its file; `where` names the nodes."""
     return f"{program!r:.200} is to run {script!r:.200}, and there is no such file{where}, seen from {workdir!r:.200}"
 
 
 def exists(file: str, path: str | None, workdir: str) -> bool | None:
-    """Whether there is such a file, seen from `workdir` or in the directories of `path`; None where nobody can tell."""
+    """Whether the file exists, relative to `workdir` or in the directories of `path`; None if that is not known."""
     for directory in ("", *(path or "").split(os.pathsep)):
         try:
             os.stat(os.path.join(workdir, directory, file))
@@ -70,7 +70,7 @@ def exists(file: str, path: str | None, workdir: str) -> bool | None:
 def _after_options(
     words: Sequence[str], flags: frozenset[str], *, taking: str = "", known: frozenset[str] = frozenset()
 ) -> str | None:
-    """The first word after the options; None after one that is not known. Those in `taking` have a value."""
+    """The first word after the options; None if an option is not known. Options in `taking` have a value."""
     left = iter(words)
     for word in left:
         if word == "--":
@@ -84,7 +84,7 @@ def _after_options(
             continue
         if word[place] not in taking:
             return None
-        # Its value is the rest of the word, or the next.
+        # The option's value is the rest of the word, or the next word.
         if not word[place + 1 :]:
             next(left, None)
     return None

@@ -1,16 +1,16 @@
-"""How many weights a transformer has, counted from its shape. Biases and norms, well under 1 %, are left out."""
+"""Count the weights of a transformer from its shape. Biases and norms, well under 1 %, are left out."""
 
 from corral.core.preflight.model_config import Experts, LatentAttention, ModelShape
 
 
 def embedding_weights(shape: ModelShape) -> int:
-    """Weights of the tables that turn tokens into vectors and back; these stay in 16 bits when a model is quantised."""
+    """The weights of the tables from tokens to vectors and back. A quantised model keeps them in 16 bits."""
     tables = 1 if shape.tied else 2
     return tables * shape.vocab * shape.hidden + shape.positions * shape.hidden
 
 
 def layer_weights(shape: ModelShape) -> int:
-    """Weights of all layers together."""
+    """The weights of all layers together."""
     dense_layers = shape.layers - (shape.experts.layers if shape.experts else 0)
     weights = shape.layers * _attention(shape) + dense_layers * _feed_forward(shape, shape.intermediate)
     if shape.experts:
@@ -19,9 +19,10 @@ def layer_weights(shape: ModelShape) -> int:
 
 
 def cache_elements_per_token(shape: ModelShape, tensor_parallel: int) -> int:
-    """Elements of the key-value cache that one layer keeps per token on each device.
+    """The elements of the key-value cache that one layer keeps per token on each device.
 
-    Heads are spread over the devices; with fewer heads than devices they are repeated, as is a compressed cache.
+    Heads are spread over the devices. If there are fewer heads than devices, heads are repeated; so is a compressed
+    cache.
     """
     if shape.latent is not None:
         return shape.latent.kv_rank + shape.latent.rope_dim

@@ -1,5 +1,6 @@
-"""Sharing devices between jobs: by MIG, MPS, time slices, or not at all, and how each limits a job to its share.
+"""Sharing devices between jobs: by MIG, MPS, time slices, or not at all, and how strictly each limits a job.
 
-Start with `driver`, what every means of sharing must do; `guard` watches memory, `resources` reads the resource names
-of other systems, and `alloc_map` tells which part of each device is allocated.
+`memory_overuse` is the memory guard, `resources` reads the resource names of other systems, and `alloc_map` says which
+part of each device is allocated.
+Start with `arrange`, which applies the site's rules to a node.
 """

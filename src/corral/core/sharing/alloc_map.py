@@ -1,4 +1,4 @@
-"""The allocation map: how much of each device is allocated, by the ledger or by the files of running jobs."""
+"""The allocation map: the allocated part of each device, by the ledger or by the resource files of running jobs."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -69,14 +69,14 @@ def alloc_map_of_files(files: Iterable[ResourceFile]) -> dict[str, str]:
 
 
 def gpu_alloc_map(amounts: Mapping[str, str]) -> str:
-    """The map as the JSON string that `gpu_alloc_map` of GraphQL carries."""
+    """The map as the JSON string for `gpu_alloc_map` in GraphQL."""
     return json.dumps(amounts)
 
 
 def disagreements(ledger: Mapping[str, Mapping[str, int]], files: Mapping[str, ResourceFile]) -> tuple[str, ...]:
-    """Where ledger and resource files differ, one sentence each, in order of job id; () when they agree.
+    """The differences between ledger and resource files, one sentence each, in order of job id; () if there are none.
 
-    Both arguments are by job id; `ledger` has the milli-GPU of each device that is allocated to the job.
+    Both arguments are by job id. `ledger` has the milli-GPU of each device that is allocated to the job.
     """
     found = []
     for job_id in sorted({*ledger, *files}):
@@ -92,7 +92,7 @@ def disagreements(ledger: Mapping[str, Mapping[str, int]], files: Mapping[str, R
 
 
 def _device_differences(job_id: str, granted: Mapping[str, int], written: Mapping[str, int]) -> list[str]:
-    """A sentence for each device, and one for all above a few: a job may write its file itself, as long as it likes."""
+    """A sentence for each differing device, and one for the rest of many: a job may write a long file itself."""
     differing = [uuid for uuid in sorted({*granted, *written}) if granted.get(uuid, 0) != written.get(uuid, 0)]
     found = [
         f"job {job_id} holds {format_share(granted.get(uuid, 0))} of {printable(uuid[:_MOST_ID])} by the ledger "

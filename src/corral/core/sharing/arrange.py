@@ -1,4 +1,4 @@
-"""How a site shares its devices: the means of each, and MIG slices that are allocated like devices of their own."""
+"""The site's sharing of devices: the means of each device, and MIG slices that are allocated like devices."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ ANY = "*"
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """The site's rules.
+    """The site's rules for sharing.
 
     Attributes:
-        rules: (which, means) pairs; `which` is a UUID, an index, words of a model's name, or ANY. A UUID counts more
-            than an index, that more than a model, that more than ANY; of equals the first counts.
-        layers: (which, layer) pairs of the same kind: what makes virtual GPUs of devices.
+        rules: (which, means) pairs; `which` is a UUID, an index, words of a model's name, or ANY. A UUID takes
+            precedence over an index, an index over a model, a model over ANY. Of equal rules the first counts.
+        layers: (which, layer) pairs of the same kind: the software that makes virtual GPUs of devices.
         one_user: whether an MPS device serves one Unix user at a time.
-        unfit: why MPS cannot run on a device, for a person, None when it can.
+        unfit: why MPS cannot run on a device, for a person; None if it can.
     """
 
     rules: tuple[tuple[str, Means], ...] = ()
@@ -35,8 +35,8 @@ class Arrangement:
     def node(self, node: Node) -> Node:
         """The node with the means of each device set, and each slice added as a device.
 
-        A device on which MPS cannot run, although the site asks for it, is exclusive instead, so that no jobs share it
-        without the protection that the site expects (`refusals` says why).
+        A device on which MPS cannot run is exclusive instead, if the site asks for MPS: jobs must not share it without
+        the expected protection. `refusals` says why.
         """
         devices = [self._device(node, device) for device in node.devices]
         return replace(node, devices=(*devices, *_slices(devices)))
@@ -55,7 +55,7 @@ class Arrangement:
         )
 
     def means_asked(self, device: Device) -> Means:
-        """What the rules say of a device; None where none names it."""
+        """The means that the rules give a device; TIMESLICE if no rule names it."""
         return _rule_of(self.rules, device) or Means.TIMESLICE
 
     def _device(self, node: Node, device: Device) -> Device:
@@ -88,7 +88,7 @@ def _rule_of(rules: Sequence[tuple[str, T]], device: Device) -> T | None:
 
 
 def _instead(count: int, *, sliced: bool) -> str:
-    """How devices on which MPS cannot run are shared instead."""
+    """The part of a sentence that says how devices without MPS are shared instead."""
     if sliced:
         return "only slices are allocated"
     return "it is allocated whole" if count == 1 else "they are allocated whole"

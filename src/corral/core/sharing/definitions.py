@@ -1,4 +1,4 @@
-"""Resource names of other systems as data: each definition has the name of a key, and what one unit of it means."""
+"""Resource names of other systems, as data: each definition has a key, and the meaning of one unit of it."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from corral.files import read_whole
 
 
 class Quantity(StrEnum):
-    """What an amount of a resource counts."""
+    """The quantity that an amount of a resource counts."""
 
     SHARE = "share"
     DEVICES = "devices"
@@ -30,7 +30,7 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What one unit means in Corral. The fields are explained in `resources.toml`."""
+    """The meaning of one unit in Corral. `resources.toml` explains the fields."""
 
     quantity: Quantity
     unit: int
@@ -48,8 +48,8 @@ class Resource:
     """One key of another system.
 
     Attributes:
-        default_value: the amount of a key that is named without one, or is required and not named; "" for none.
-        description_en, description_zh: for people, in English and in Chinese; "" where the definition has none.
+        default_value: the amount for a key without an amount, or for a required key that is missing; "" for none.
+        description_en, description_zh: for people, in English and in Chinese; "" if the definition has none.
         limits, requests: the policies of its limit and its request. A submission to Corral has one amount for both.
     """
 
@@ -65,12 +65,12 @@ class Resource:
 
     @property
     def required(self) -> bool:
-        """Whether whoever names another key of its group must name it, or gets its default."""
+        """Whether a request with another key of its group must include this key, or gets its default."""
         return "required" in (self.limits, self.requests)
 
     @property
     def descriptions(self) -> dict[str, str]:
-        """The descriptions that there are, by language."""
+        """The existing descriptions, by language."""
         every = {"en": self.description_en, "zh": self.description_zh}
         return {language: text for language, text in every.items() if text}
 
@@ -107,7 +107,7 @@ class Catalogue:
 
 
 def amount_of(resource: Resource, key: str, text: str) -> Fraction:
-    """The amount that a text gives of a key of this definition, in its units. Raises Refused, naming the key."""
+    """The amount in a text for a key of this definition, in its units. Raises Refused with the key."""
     number = parse_amount(text, field=key)
     meaning = resource.grants
     if resource.data_type == "integer" and number.denominator != 1:
@@ -143,10 +143,10 @@ _OPTIONAL_FIELDS = {
     "descriptionZh": "description_zh",
 }
 _UNANSWERABLE = {("disabled", "disabled"), ("disabled", "fromLimits")}
-"""Limits and requests of a key that nobody could name: it has no limit, and no request but its limit."""
+"""Limits and requests of a key that no request could name: no limit is allowed, and no other request."""
 
 _ENABLED = {True: True, False: False, "true": True, "false": False}
-"""Values of `enabled`: TOML's own, and those of a label."""
+"""Values of `enabled`: booleans of TOML, and texts of a label."""
 
 _MEANING_TYPES: dict[str, type] = {
     "quantity": str,
@@ -162,8 +162,9 @@ _MEANING_TYPES: dict[str, type] = {
 
 
 def load_catalogue(site_files: Sequence[Path] = ()) -> Catalogue:
-    """The definitions that come with Corral, with those of the site's files added or replacing them by key.
-    Raises Refused, naming the file, the definition and the field, for anything that is not understood.
+    """The definitions that come with Corral. Those in the site's files are added, or replace others by key.
+
+    Raises Refused, with the file, the definition and the field, for anything that cannot be parsed.
     """
     sources = [("resources.toml", files("corral.core.sharing").joinpath("resources.toml").read_bytes())]
     for path in site_files:
@@ -247,7 +248,7 @@ def _resource(name: str, entry: dict[str, Any]) -> tuple[Resource, bool]:
 
 
 def _refuse_default(name: str, where: str, resource: Resource) -> None:
-    """Raises Refused for a default that nobody could ask for."""
+    """Raise Refused if the default is not a valid amount."""
     if resource.default_value:
         try:
             amount_of(resource, resource.key, resource.default_value)

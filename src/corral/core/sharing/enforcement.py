@@ -1,4 +1,4 @@
-"""What limits a job to what it was granted. Pure: nodes report in their inventory what they enforce."""
+"""The enforcement of a job's grants. Pure: nodes report in their inventory what they enforce."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,14 +20,13 @@ _OF_MEANS: Mapping[Means, tuple[Level, Level]] = {
 """How a job's memory and compute are limited, by the means of sharing."""
 
 _NOT_GUARDED = (Level.ADVISORY, Level.ADVISORY)
-"""What a cluster shares by time slices nobody watches: the memory guard is on hosts."""
+"""The levels for time slices in a cluster: the memory guard runs on hosts only."""
 
 
 def enforcement(job: Job, placement: Placement, view: View) -> Enforcement | None:
     """How this placement is enforced: the weakest level among its devices and nodes.
 
-    None where it has neither devices nor a part of a host. For work that Corral does not start, the host enforces
-    nothing.
+    None if it has neither devices nor a part of a host. If Corral does not start the work, the host enforces nothing.
     """
     nodes = (view.nodes[member.node] for member in placement.members if member.node in view.nodes)
     devices = {device.uuid: device for node in nodes for device in node.devices}

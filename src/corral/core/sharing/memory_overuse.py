@@ -1,6 +1,6 @@
-"""The memory guard: limits a job on a shared device to its memory, by warning it first and stopping it then.
+"""The memory guard: it limits a job on a shared device to its memory, first by a warning, then by a stop.
 
-Pure: samples in, verdicts out. Times are the caller's monotonic seconds, so that setting a clock stops no job.
+Pure: samples in, verdicts out. Times are the caller's monotonic seconds, so that a change of the clock stops no job.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,12 +35,12 @@ class Bound:
 
     @property
     def device(self) -> str:
-        """What the device is called in a sentence."""
+        """The name of the device in a sentence."""
         return self.name or self.uuid
 
 
 class Action(StrEnum):
-    """What a verdict asks for."""
+    """The action that a verdict asks for."""
 
     WARN = "warn"
     STOP = "stop"
@@ -48,7 +48,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do about a job that exceeds its grant; `why` is for its record, `message` for its log."""
+    """The decision on a job that exceeds its grant; `why` is for its record, `message` for its log."""
 
     action: Action
     job_id: str
@@ -83,11 +83,12 @@ def judge(
     now_s: float,
     policy: GuardPolicy,
 ) -> tuple[tuple[Verdict, ...], GuardState]:
-    """Verdicts on one round of samples (by device UUID), and the state for the next; in order of job and device.
+    """The verdicts on a round of samples (by device UUID), in order of job and device, and the next state.
 
-    A job is judged by its own processes only. The first sample above its grant warns it; a later one stops it when the
-    grace is over, or when the device is about to run out of memory. If it grows so fast that the device would run out
-    before the next sample, it is stopped at once. A sample that is old or could not be read changes nothing.
+    A job is judged by its own processes only. The first sample above its grant causes a warning. A later one stops the
+    job when the grace period is over, or when the device is about to run out of memory. If the job grows so fast that
+    the device would run out before the next sample, it is stopped at once. A sample that is old or could not be read
+    changes nothing.
     """
     verdicts: list[Verdict] = []
     watched: dict[tuple[str, str, str], Watched] = {}

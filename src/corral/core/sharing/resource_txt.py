@@ -1,6 +1,6 @@
-"""Backend.ai's `resource.txt`: what one running job holds, as KEY=VALUE lines.
+"""Backend.ai's `resource.txt`: the resources of one running job, as KEY=VALUE lines.
 
-The text is a pure value here; whoever writes the file does so atomically.
+The text is a pure value here; the caller that writes the file does so atomically.
 """
 
 import json
@@ -22,7 +22,7 @@ _NUMBER = re.compile(DECIMAL)
 
 @dataclass(frozen=True, slots=True)
 class ResourceFile:
-    """What the file says. Amounts of slots are kept as written; `shares` is by slot, then by device id."""
+    """The content of the file. Amounts of slots are kept as written; `shares` is by slot, then by device id."""
 
     slots: tuple[tuple[str, str], ...]
     shares: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -30,9 +30,9 @@ class ResourceFile:
     scratch_size: str = "0m"
 
     def allocated_milli(self, *, with_slices: bool = False) -> dict[str, int]:
-        """Milli-GPU by device id: `cuda.shares` and `cuda.device` together, as Backend.ai counts them.
+        """The milli-GPU by device id: `cuda.shares` and `cuda.device` together, as Backend.ai counts them.
 
-        Slices have slots of their own and count, each as a whole, `with_slices`. Parts of a hundredth are dropped.
+        Slices have slots of their own. `with_slices` counts each of them as a whole. Parts of a hundredth are dropped.
         """
         allocated: dict[str, int] = {}
         for slot, amounts in self.shares:
@@ -44,7 +44,7 @@ class ResourceFile:
 
 @dataclass(frozen=True, slots=True)
 class BadText:
-    """Why a text is no resource file of this format."""
+    """The reason why a text is not a resource file of this format."""
 
     reason: str
 
@@ -57,7 +57,7 @@ def mig_slot(profile: str) -> str:
 
 
 def mount_entry(source: str, target: str, *, read_only: bool) -> str | None:
-    """A directory as Backend.ai writes it; None of one whose path has a comma, which parts entries there."""
+    """The entry for a directory as Backend.ai writes it; None if the path has a comma, which separates entries."""
     entry = f"{source}:{target}:{'ro' if read_only else 'rw'}"
     return None if "," in entry else entry
 
@@ -71,10 +71,10 @@ def resource_file(
     mounts: tuple[str, ...] = (),
     scratch_mib: int = 0,
 ) -> ResourceFile:
-    """The file of a job that holds these grants, of slices where it asked for a profile.
+    """The file of a job with these grants; with `mig_profile` they are slices.
 
-    Whole devices are `cuda.device`, slices `cuda.device:10g-mig`, anything else `cuda.shares`. `mounts` are entries as
-    `mount_entry` makes them, and `scratch_mib` is what the job may fill of its node's disk, 0 where it said nothing.
+    Whole devices are `cuda.device`, slices `cuda.device:10g-mig`, anything else `cuda.shares`. `mounts` are entries
+    from `mount_entry`. `scratch_mib` is the part of its node's disk that the job asked for, 0 if none.
     """
     slots = []
     shares: list[tuple[str, tuple[tuple[str, str], ...]]] = []
@@ -105,10 +105,10 @@ def render(file: ResourceFile) -> str:
 
 
 def parse(text: str) -> ResourceFile | BadText:
-    """What the text says, or why it cannot be trusted: truncated, of another version, or malformed.
+    """Parse a text. Return why it cannot be trusted if it is truncated, of another version, or malformed.
 
-    A text without a final newline is taken for truncated unless its devices come to what its slots say. Of the reason
-    only the beginning is for people: it quotes the text.
+    A text without a final newline counts as truncated unless its devices add up to its slots. Only the beginning of the
+    reason is for people: it quotes the text.
     """
     fields: dict[str, str] = {}
     shares: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -160,7 +160,7 @@ def _amounts(key: str, value: str) -> tuple[tuple[str, str], ...] | BadText:
 
 
 def _slots(text: str) -> tuple[tuple[str, str], ...] | BadText:
-    # One flat object. Python's parser would follow what is nested as deep as it goes, and further than its stack.
+    # The text must be one flat object: deep nesting could exceed the stack of Python's parser.
     if text.count("{") + text.count("[") > 1:
         return BadText("SLOTS has lists or objects within; the file may be of another version")
     try:
@@ -178,7 +178,7 @@ def _slots(text: str) -> tuple[tuple[str, str], ...] | BadText:
 
 
 def _disagreement(file: ResourceFile, *, complete: bool) -> str | None:
-    """Where the devices do not come to what the slots say. Less is rounding, unless the text was cut."""
+    """How the devices differ from the slots, None if they agree. Less is rounding, unless the text was cut."""
     shares = dict(file.shares)
     for slot, declared in file.slots:
         if not slot.startswith("cuda.") or _milli(declared) == 0:

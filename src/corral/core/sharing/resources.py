@@ -1,4 +1,4 @@
-"""From a neighbour's resource names to what is asked of Corral. What each name means is data (`resources.toml`)."""
+"""Convert resource names of other systems into a request to Corral. The meaning of each name is in `resources.toml`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from corral.core.sharing.definitions import Catalogue, Quantity, Resource, amoun
 
 @dataclass(frozen=True, slots=True)
 class _Amount:
-    """One key with its amount. `star` is what the star of its definition stands for."""
+    """One key with its amount. `star` is the text that the star of its definition matches."""
 
     key: str
     resource: Resource
@@ -27,7 +27,7 @@ class _Amount:
 
     @property
     def whole_devices(self) -> int | None:
-        """How many whole devices a share of this size is, None when it is a part of one."""
+        """The number of whole devices in a share of this size, None if it is a part of one."""
         whole_at = self.resource.grants.whole_at
         return int(self.number // whole_at) if whole_at and self.number >= whole_at else None
 
@@ -40,11 +40,11 @@ class _Amount:
 
 
 def to_ask(stated: Mapping[str, str], *, catalogue: Catalogue | None = None) -> Ask:
-    """What a submission's resources ask for, by name; everything is rounded down, and `notes` says where.
+    """The demand that a submission's named resources express. Amounts are rounded down, and `notes` says which.
 
-    One amount is request and limit in one; "" is the default of the name's definition. A submission that names no GPU
-    resource asks for none. What is passed over is said in the notes.
-    Raises Refused, naming the key and describing it, for unknown keys, amounts that make no sense, and keys that
+    One amount is both request and limit; "" is the default of the name's definition. A submission that names no GPU
+    resource asks for no GPU. The notes also list ignored names.
+    Raises Refused, with the key and its description, for unknown keys, for invalid amounts, and for keys that
     contradict each other.
     """
     known = catalogue or own_catalogue()
@@ -72,7 +72,7 @@ def _ask(stated: Mapping[str, str], known: Catalogue) -> Ask:
 
 
 def _with_defaults(stated: Mapping[str, str], known: Catalogue) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The amounts by name, defaults filled in, and notes on those."""
+    """The amounts by name with defaults filled in, and notes on these defaults."""
     texts = {}
     notes = []
     for key, text in sorted(stated.items()):
@@ -95,9 +95,9 @@ def _by_default(resource: Resource, key: str) -> str:
 
 
 def _missing(texts: Mapping[str, str], known: Catalogue) -> list[Resource]:
-    """Definitions that must be named with the others: by the policy of their group, or because another needs them.
+    """The missing names that must accompany the given ones: their group requires them, or another name needs them.
 
-    Of the latter those without a default are left to the check of contradictions, which names who needs them.
+    Needed names without a default are left to the check of contradictions, whose message says which name needs them.
     """
     groups = {known.find(key)[0].group for key in texts}
     by_policy = [one for one in known.resources.values() if one.required and one.group in groups]
@@ -108,7 +108,7 @@ def _missing(texts: Mapping[str, str], known: Catalogue) -> list[Resource]:
 
 
 def _needed(texts: Mapping[str, str], known: Catalogue) -> list[str]:
-    """The names that those given need beside them."""
+    """The names that the given names need."""
     amounts = [_amount(key, text, known) for key, text in texts.items()]
     return [needed for amount in amounts for needed in amount.needs]
 
@@ -155,7 +155,7 @@ def _combine(amounts: Mapping[Quantity, _Amount]) -> Ask:
 def _shape(
     amounts: Mapping[Quantity, _Amount], memory_percent: int | None, cores_percent: int | None, notes: list[str]
 ) -> tuple[int | None, int | None, int | None]:
-    """Devices, the share of each, and the share in all: the first two or the last are set."""
+    """The devices, the share of each, and the total share: the first two or the last are set."""
     share = amounts.get(Quantity.SHARE)
     if share is not None:
         whole = share.whole_devices

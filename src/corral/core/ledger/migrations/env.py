@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, on the connection that was handed over, inside its transaction."""
+"""The script that Alembic runs: the migrations, on the given connection and within its transaction."""
 
 from alembic import context
 

@@ -1,4 +1,4 @@
-"""Alert rules, alerts, and the channels and notifications by which people learn of them.
+"""Alert rules, alerts, and the channels and notifications that bring them to people.
 
 Start with `alert_rule`.
 """

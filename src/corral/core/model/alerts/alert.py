@@ -1,11 +1,11 @@
-"""What an alert is: how bad it is, how far it has come, and by what its messages are silenced."""
+"""Alerts: their severity, their state, and the silences that keep their messages back."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How bad it is that an alert fires: from something to know, to something to act on at once."""
+    """How severe an alert is: from information to a problem that needs action at once."""
 
     INFO = "info"
     WARNING = "warning"
@@ -13,7 +13,7 @@ class Severity(StrEnum):
 
 
 class AlertState(StrEnum):
-    """What is told of an alert: it fires, or what it told of is over."""
+    """The events of an alert that a channel reports: it fired, or its cause is over."""
 
     FIRED = "fired"
     RESOLVED = "resolved"
@@ -24,18 +24,18 @@ class Alert:
     """A rule that fires, or fired, for one subject. All its text is printable and bounded.
 
     Attributes:
-        subject: what it is about, with its kind: "device GPU-1", "job 17", "node gpu-01".
-        since: when what it tells of began, Unix seconds; `fired_at` is later, where the rule asks for some duration.
+        subject: the subject with its kind: "device GPU-1", "job 17", "node gpu-01".
+        since: when its cause began, Unix seconds. `fired_at` is later if the rule demands a duration.
         value: the reading of `measure` when it fired.
         sentence: what happened, with the numbers, and what to do.
-        labels: what more is known, sorted by name.
-        group: alerts with the same group may be told as one.
-        to: the channels in which it is told.
-        owner: the user whose job it is about, None where it is about none.
-        told_at: when its channels were told that it fires; None while it is silenced.
-        acknowledged_by: who has said that they take care of it.
-        resolved_at: when it was over, None while it fires; `resolved_by` says what ended it.
-        measure: the series that made it fire, the first if several did; None where words alone did.
+        labels: further facts, sorted by name.
+        group: one message may report all alerts of the same group.
+        to: the channels that report it.
+        owner: the user of the job that it concerns, None if it concerns no job.
+        told_at: when its channels got the message that it fires; None while it is silenced.
+        acknowledged_by: the user who has said that they take care of it.
+        resolved_at: when it ended, None while it fires; `resolved_by` says what ended it.
+        measure: the series that made it fire, the first of several; None if the condition compares only labels.
     """
 
     id: str
@@ -59,18 +59,18 @@ class Alert:
 
     @property
     def fires(self) -> bool:
-        """Whether it is not over."""
+        """Whether the alert still fires."""
         return self.resolved_at is None
 
 
 @dataclass(frozen=True, slots=True)
 class AlertSilence:
-    """Alerts that match are not told until a moment; they are listed all the same.
+    """A silence: no messages are sent for alerts that match, until a moment. These alerts are still listed.
 
     Attributes:
-        match: which alerts, as `corral.core.model.alerts.alert_match` reads it.
-        by: who made it; `reason` is "" where nothing was said.
-        user: only alerts about this user's jobs, None is all alerts.
+        match: which alerts, in the syntax of `corral.core.model.alerts.alert_match`.
+        by: the user who made it; `reason` is "" if none was given.
+        user: only alerts about this user's jobs; None means all alerts.
     """
 
     id: str

@@ -1,7 +1,7 @@
-"""Conditions of alert rules: `temperature_c > 85 and model == 'H100'`.
+"""The language of alert conditions: `temperature_c > 85 and model == 'H100'`.
 
-Names of series are compared with numbers, and of words with quoted text; `and` binds closer than `or`, and parentheses
-group. All names of a condition are of one kind of subject. There is nothing else in the language.
+Series are compared with numbers, and labels with quoted text. `and` binds closer than `or`, and parentheses group. All
+names in a condition belong to one kind of subject. The language has nothing else.
 """
 
 import re
@@ -14,7 +14,7 @@ from corral.core.model.errors import Refused, nearest
 
 
 class SubjectKind(StrEnum):
-    """What rules are about."""
+    """The kinds of subjects that a rule may judge."""
 
     DEVICE = "device"
     JOB = "job"
@@ -38,7 +38,7 @@ SERIES: Mapping[SubjectKind, tuple[str, ...]] = {
     SubjectKind.QUOTA: ("gpu_hours_used_pct",),
     SubjectKind.HISTORY: ("history_stopped",),
 }  # fmt: skip
-"""The numbers that a rule may judge, by the kind of its subjects. Each name is of one kind."""
+"""The series (numbers) that a rule may judge, by the kind of subject. Each name belongs to one kind."""
 
 WORDS: Mapping[SubjectKind, tuple[str, ...]] = {
     SubjectKind.DEVICE: ("model", "node"),
@@ -47,7 +47,7 @@ WORDS: Mapping[SubjectKind, tuple[str, ...]] = {
     SubjectKind.NODE: ("node",),
     SubjectKind.QUOTA: ("project", "queue", "user"),
 }
-"""Labels that a rule may compare with == and !=."""
+"""The labels that a rule may compare with == and !=, by the kind of subject."""
 
 ORDERINGS = (">", ">=", "<", "<=")
 MOST_CHARACTERS = 500
@@ -56,7 +56,7 @@ MOST_NESTED = 20
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A series or a label beside a value. `operator` is one of > >= < <= == !=."""
+    """A comparison of a series or a label with a value. `operator` is one of > >= < <= == !=."""
 
     name: str
     operator: str
@@ -65,14 +65,14 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """All parts hold."""
+    """A condition that holds if all its parts hold."""
 
     parts: tuple["Condition", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """At least one part holds."""
+    """A condition that holds if at least one part holds."""
 
     parts: tuple["Condition", ...]
 
@@ -82,11 +82,11 @@ Condition: TypeAlias = Comparison | Every | Some
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """When a rule fires.
+    """The condition under which a rule fires.
 
     Attributes:
-        text: as it was written.
-        kind: what it is about.
+        text: the condition as written.
+        kind: the kind of its subjects.
     """
 
     text: str
@@ -98,7 +98,7 @@ class When:
 
 
 def comparisons(condition: Condition) -> Iterator[Comparison]:
-    """All comparisons, in the order in which they are written."""
+    """All comparisons of a condition, in written order."""
     if isinstance(condition, Comparison):
         yield condition
         return
@@ -107,7 +107,7 @@ def comparisons(condition: Condition) -> Iterator[Comparison]:
 
 
 def parse_when(text: str) -> When:
-    """Read a condition. Raises Refused with the position (from 1) of what is wrong, and the nearest name."""
+    """Parse a condition. Raises Refused with the position of the error (from 1) and the nearest known name."""
     if len(text) > MOST_CHARACTERS:
         raise Refused(f"the condition has {len(text)} characters, and {MOST_CHARACTERS} are the most")
     reader = _Reader(text)
@@ -118,9 +118,9 @@ def parse_when(text: str) -> When:
 
 
 def clearing_at(when: When, clear: float) -> Condition:
-    """The condition with its threshold at `clear`: what fires goes on firing while this holds.
+    """The condition with its threshold replaced by `clear`. An alert goes on firing while this condition holds.
 
-    Raises Refused where the condition has not just one threshold, or `clear` is on its wrong side.
+    Raises Refused if the condition does not have exactly one threshold, or if `clear` is on the wrong side of it.
     """
     thresholds = [one for one in comparisons(when.condition) if one.operator in ORDERINGS]
     if len(thresholds) != 1:
@@ -158,7 +158,7 @@ _OF_ALL = frozenset(name for names in (*SERIES.values(), *WORDS.values()) for na
 
 
 class _Reader:
-    """Reads one condition by recursive descent."""
+    """Parser of one condition, by recursive descent."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -175,7 +175,7 @@ class _Reader:
         return condition
 
     def kind(self) -> SubjectKind:
-        """The kind of all names; a series that is compared leaves no other."""
+        """The kind of subject that all names belong to. Every condition compares a series, so only one kind is left."""
         return next(iter(self._kinds))
 
     def _either(self) -> Condition:

@@ -1,4 +1,4 @@
-"""Which alerts a silence is about: `temperature`, `node=gpu-07`, `rule=idle-*,user=alice`."""
+"""Patterns that select the alerts of a silence: `temperature`, `node=gpu-07`, `rule=idle-*,user=alice`."""
 
 from functools import lru_cache
 
@@ -7,7 +7,7 @@ from corral.core.model.errors import Refused, nearest
 from corral.core.model.jobs.name_pattern import fits
 
 LABELS = ("disk", "gpu", "job", "model", "name", "node", "project", "queue", "user", "uuid")
-"""What an alert may have labels for; a match may name each of them."""
+"""The labels that an alert may have. A match may name each of them."""
 
 _OF_ALERTS = ("id", "rule", "severity", "subject")
 KEYS = tuple(sorted((*_OF_ALERTS, *LABELS)))
@@ -16,12 +16,12 @@ _MOST_PARTS = 20
 
 
 def check_match(text: str) -> None:
-    """Raises Refused for a match that cannot be read, naming what it may be about."""
+    """Raise Refused for a match that cannot be parsed; the message lists the keys that a match may use."""
     _parts(text)
 
 
 def matches(text: str, alert: Alert) -> bool:
-    """Whether all parts of the match say so: each is KEY=PATTERN, or the pattern of an id or a rule's name alone."""
+    """Whether all parts of the match fit the alert. A part is KEY=PATTERN, an alert's id, or a pattern of a rule."""
     labels = dict(alert.labels)
     said = {"id": alert.id, "rule": alert.rule, "severity": alert.severity.value, "subject": alert.subject}
     for key, pattern in _parts(text):
@@ -36,7 +36,7 @@ def matches(text: str, alert: Alert) -> bool:
 
 
 def silenced(silence: AlertSilence, alert: Alert, now: float) -> bool:
-    """Whether the silence keeps this alert from being told, at `now` in Unix seconds."""
+    """Whether the silence keeps back messages of this alert at `now` (Unix seconds)."""
     if now >= silence.until or (silence.user is not None and alert.owner != silence.user):
         return False
     return matches(silence.match, alert)

@@ -1,4 +1,4 @@
-"""A rule by which alerts fire."""
+"""Alert rules: the conditions under which alerts fire, and the channels that report them."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,15 @@ from corral.core.model.alerts.alert_condition import When
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """When to tell whom of what.
+    """A rule: its condition, its severity, and the channels that report its alerts.
 
     Attributes:
-        for_s: it fires once its condition has held for so long.
-        clear: what fires goes on while the condition holds with this threshold instead; None is with its own.
-        to: the channels in which it is told, None where the site says nothing: those that it has, for what is worse
-            than information.
-        keep_s: what fires goes on for so long after its condition held last: of events that leave no trace.
-        advice: what to do, for a person; "" where nobody knows.
+        for_s: the rule fires once its condition has held this long, in seconds.
+        clear: an alert goes on firing while the condition holds with this threshold instead; None keeps the threshold.
+        to: the channels that report its alerts. None if the site names none: then all channels of the site, for
+            severities above INFO.
+        keep_s: an alert goes on firing this long after its condition last held. For events that leave no trace.
+        advice: what a person should do; "" if unknown.
     """
 
     name: str

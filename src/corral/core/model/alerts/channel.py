@@ -1,4 +1,4 @@
-"""A channel: where people are told, by a URL that holds secrets."""
+"""Channels: URLs, which hold secrets, through which people get messages."""
 
 import re
 from dataclasses import dataclass, field
@@ -11,22 +11,22 @@ MAX_URL_LENGTH = 2048
 LOCAL_KINDS = frozenset(
     {"blink1", "dbus", "file", "glib", "gnome", "kde", "macosx", "qt", "script", "syslog", "windows"}
 )
-"""Kinds that act on the server's own machine."""
+"""The kinds of channels that act on the server's own machine."""
 
 SAFE_KINDS = (
     "discord", "gchat", "jsons", "mailtos", "ntfys", "pover", "slack", "tgram", "workflows", "zulip",
 )  # fmt: skip
-"""Kinds that users may have unless the site says otherwise: each speaks HTTPS or encrypted SMTP, and nothing else."""
+"""The kinds of channels that users may have unless the site says otherwise: each uses only HTTPS or encrypted SMTP."""
 
 _KIND = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,31})://.", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A named place to send messages to. Neither its `repr` nor its `str` has the URL, which is a secret.
+    """A named place to send messages to. Neither `repr` nor `str` shows the URL, which is a secret.
 
     Attributes:
-        url: as apprise reads it: https://appriseit.com.
+        url: in the syntax of apprise (https://appriseit.com).
     """
 
     name: str
@@ -34,16 +34,16 @@ class Channel:
 
     @property
     def kind(self) -> str:
-        """What the URL begins with: "slack", "mailtos", "jsons"."""
+        """The scheme of the URL: "slack", "mailtos", "jsons"."""
         return kind_of(self.url)
 
     def __str__(self) -> str:
-        # The digits tell two URLs apart, and are too few to find one out.
+        # The digits distinguish two URLs, and are too few to find out the URL.
         return f"{self.name} ({self.kind}, {sha256(self.url.encode()).hexdigest()[:4]})"
 
 
 def kind_of(url: str) -> str:
-    """The kind of a channel's URL. Raises Refused, in words without the URL, for what is no URL of a channel."""
+    """The kind of a channel's URL. Raises Refused if it is not one; the message does not show the URL."""
     found = _KIND.match(url)
     if found is None or len(url) > MAX_URL_LENGTH or not (url.isascii() and url.isprintable()) or " " in url:
         raise Refused(

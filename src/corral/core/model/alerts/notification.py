@@ -1,4 +1,4 @@
-"""What a user has run once a job has ended, and what they are told of it: when it is due, and what exactly is run."""
+"""Notifications of a user about their job: messages to a channel, and a command to run after the job's end."""
 
 import re
 from dataclasses import dataclass
@@ -9,15 +9,16 @@ from corral.core.model.errors import Refused
 MAX_COMMAND_LENGTH = 4096
 
 TIME_LIMIT_S = 60.0
-"""A notification that takes longer is stopped."""
+"""A command that runs longer than this is stopped."""
 
 _ID = re.compile(r"\d{1,20}(_\d{1,20})?-\d{1,20}", re.ASCII)
 
 
 class NotifyOn(StrEnum):
-    """Of what a user is told through their channel.
+    """The events of a job that a user's channel reports.
 
-    DONE is an end for good with success, FAILED any other, also of a job that was cancelled or never started.
+    DONE is a final end with success. FAILED is any other final end, including a job that was cancelled or never
+    started.
     """
 
     STARTED = "started"
@@ -27,12 +28,12 @@ class NotifyOn(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DueNotice:
-    """A job or an array has started or ended, and its user is to be told through their channel.
+    """The start or the end of a job or an array, which its user's channel has still to report.
 
     Attributes:
-        job_id: the job; of an array the element that started or ended last.
+        job_id: the job; for an array the element that started or ended last.
         started: whether it has started; else it has ended.
-        at: when that was, Unix seconds as the server counts them.
+        at: when, in Unix seconds by the server's clock.
     """
 
     job_id: str
@@ -43,12 +44,12 @@ class DueNotice:
 
 @dataclass(frozen=True, slots=True)
 class DueNotification:
-    """A job or an array has ended, and nobody was told yet.
+    """The end of a job or an array, for which the user's command has still to run.
 
     Attributes:
-        job_id: the job; of an array the element that ended last.
-        user: whose job it is.
-        at: when it ended, Unix seconds as the server counts them.
+        job_id: the job; for an array the element that ended last.
+        user: the user of the job.
+        at: when it ended, in Unix seconds by the server's clock.
     """
 
     job_id: str
@@ -58,13 +59,13 @@ class DueNotification:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A command to be run once on one node, as the user of a job that has ended.
+    """A command to run once on one node, as the user of a job that has ended.
 
     Attributes:
-        id: of the job or array and of this end of it: a node runs no id twice.
-        job_id: whose log gets what it says.
+        id: identifies the job or array and this end of it: a node runs no id twice.
+        job_id: the job whose log gets the command's output.
         command: for `/bin/sh -c`.
-        env: complete but for what only the node knows: CORRAL_HOME and CORRAL_LOG.
+        env: complete except for CORRAL_HOME and CORRAL_LOG, which only the node knows.
         uid, gid, groups: as in `JobSpec`.
     """
 
@@ -83,7 +84,7 @@ class Notification:
 
 
 def checked_notification_id(notification_id: str) -> str:
-    """The id, which is to become part of a file's name. Raises Refused for what is none."""
+    """Return the id, which is safe as part of a file's name. Raises Refused if it is not the id of a notification."""
     if _ID.fullmatch(notification_id) is None:
         raise Refused(f"{notification_id!r:.60} is not the id of a notification", field="id")
     return notification_id

@@ -1,5 +1,6 @@
-"""What a server answers: the one shape of each answer, made by `control`, described by `api`, read by `client`.
+"""The answers of a server, one class for each: `control` makes them, `api` describes them, `client` reads them.
 
-Times are Unix seconds. A field that came later has a default, for a client that asks an older server. A module for each
-kind of answer, for a command imports only what it reads: start with `jobs`.
+Times are Unix seconds. A field that was added later has a default, for clients that ask an older server. Each kind of
+answer has a module of its own, because a command imports only what it reads.
+Start with `jobs`.
 """

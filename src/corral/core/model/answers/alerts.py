@@ -1,4 +1,4 @@
-"""Alerts and silences."""
+"""Answers about alerts and silences."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,16 +10,16 @@ class AlertRow:
 
     Attributes:
         state: firing or resolved.
-        subject: what it is about, with its kind: "device GPU-1", "job 17", "node gpu-01".
-        since: when what it tells of began.
+        subject: the subject with its kind: "device GPU-1", "job 17", "node gpu-01".
+        since: when its cause began.
         value: the reading of `measure` when it fired.
         sentence: what happened, with the numbers, and what to do.
-        to: the channels in which it is told.
-        told_at: when they were told that it fires; null while it is silenced.
-        silenced: it is not told now, as a silence matches.
-        acknowledged_by: who has said that they take care of it.
+        to: the channels that report it.
+        told_at: when they got the message that it fires; null while it is silenced.
+        silenced: no messages are sent now, because a silence matches.
+        acknowledged_by: the user who has said that they take care of it.
         resolved_by: what ended it.
-        measure: the series that made it fire, the first if several did; null where words alone did.
+        measure: the series that made it fire, the first of several; null if the condition compares only labels.
     """
 
     id: str
@@ -45,9 +45,9 @@ class AlertRow:
 
 @dataclass(frozen=True, slots=True)
 class AlertList:
-    """Alerts, those that fire first, the worst and newest before others.
+    """Alerts: firing ones first, then by severity and time, the worst and newest first.
 
-    `left_out` counts, by rule, what would be listed, too, if a rule could fire for more subjects.
+    `left_out` counts, by rule, further alerts that would be listed if a rule could fire for more subjects.
     """
 
     alerts: tuple[AlertRow, ...] = ()
@@ -56,9 +56,10 @@ class AlertList:
 
 @dataclass(frozen=True, slots=True)
 class SilenceRow:
-    """A silence: alerts that match are listed and not told, until a time (Unix seconds).
+    """A silence: alerts that match are listed, but no messages are sent, until a time (Unix seconds).
 
-    `user` is whose jobs it is about alone, null is all alerts; `alerts` counts those that it silences now.
+    With `user`, it is only for alerts about this user's jobs; null is all alerts. `alerts` counts the alerts that it
+    silences now.
     """
 
     id: str

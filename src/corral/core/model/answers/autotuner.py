@@ -9,7 +9,7 @@ from corral.core.model.tuning.tuning_spec import DeploymentMode
 from corral.core.model.tuning.tuning_task import TaskStatus
 
 GPU_WAIT_TIMEOUT_S = 300.0
-"""So long an experiment waits for its GPUs where a task of these clients says nothing: they expect it to fail then."""
+"""How long an experiment waits for its GPUs if its task says nothing. These clients expect it to fail after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class AutotunerTaskRow:
 
 @dataclass(frozen=True, slots=True)
 class AutotunerTask:
-    """A task with what it asks for, but for the variables of its servers."""
+    """A task with its specification, without the variables of its servers."""
 
     id: int
     task_name: str

@@ -1,16 +1,16 @@
-"""Channels, without their URLs."""
+"""Answers about channels, without their URLs."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelRow:
-    """A channel of the site, or (with `user`, and no name) of a user.
+    """A channel of the site, or of a user (with `user`, without a name).
 
     Attributes:
-        kind: what its URL begins with; the rest is a secret.
-        delivered: whether the last try succeeded, null before the first since the server began.
-        why: why it did not.
+        kind: the scheme of its URL; the rest is a secret.
+        delivered: whether the last message was delivered, null before the first since the server's start.
+        why: why it was not delivered.
     """
 
     name: str
@@ -22,7 +22,7 @@ class ChannelRow:
 
 @dataclass(frozen=True, slots=True)
 class ChannelTest:
-    """What came of a message that was sent for a test, after so many seconds; `why` it was not delivered."""
+    """The result of a test message, after `seconds`; `why` says why it was not delivered."""
 
     channel: str
     delivered: bool = False

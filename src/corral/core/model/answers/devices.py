@@ -1,4 +1,4 @@
-"""Devices, who has them, and changes of their slices."""
+"""Answers about devices, their holders, and changes of their slices."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class ContainerRow(ContainerTraits):
 class ProcessRow:
     """A process on a device; `job` is None when Corral did not start it.
 
-    `container` is what it then runs in, None where that is none or Docker has not told.
+    `container` is then its container, None if there is none, or if Docker has not answered.
     """
 
     pid: int
@@ -61,20 +61,21 @@ class DeviceRow(DeviceTraits):
     """One device with its last sample; a measurement that could not be read is None.
 
     Attributes:
-        uuid: as the driver says it.
+        uuid: from the driver.
         index: in PCI bus order, as nvidia-smi counts.
         state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
-        state_reason: why that, for a person.
-        state_since: since when, where that is known: of what is unreadable, unhealthy, in_use or stale.
-        since: when strangers were first seen on it.
+        state_reason: the reason for that state, for a person.
+        state_since: since when; known only for unreadable, unhealthy, in_use or stale.
+        since: when processes outside Corral were first seen on it.
         means, held_as: how it is shared by its setting, and how its jobs hold it: exclusive, mps, mig or timeslice.
         availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
-        vgpu_layer, vgpu_cuda: what makes virtual GPUs of it, and the CUDA that this is built for, as the site says.
+        vgpu_layer, vgpu_cuda: the software that makes virtual GPUs of it, and the CUDA version it is built for, by the
+            site's settings.
         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
-        throttled_by: what holds its clocks down: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
+        throttled_by: why its clocks are reduced: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
         xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
-        metered: whether anything reads it; of one that nothing reads only who was given it is known.
-        pod: a pod of somebody else that has it.
+        metered: whether anything measures it. If not, only its holder is known.
+        pod: a pod, none of Corral's, that has it.
         vendor: its maker: nvidia, amd.
     """
 

@@ -1,4 +1,4 @@
-"""What would become of a submission."""
+"""The answer to a dry run: whether and when a submission would start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,13 +26,13 @@ class NearestRequest:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What would become of a submission: it would start now on `devices`, or wait for `reason`.
+    """The result of a dry run: the job would start now on `devices`, or wait for `reason`.
 
-    Where it is not `possible` it can never start there, and would be refused.
+    If it is not `possible`, the job can never start there, and would be refused.
 
     Attributes:
-        jobs: how many jobs it is; the other fields are of the first.
-        command, params: what the first job of a sweep runs, and its parameters.
+        jobs: the number of jobs; the other fields are of the first.
+        command, params: the command of the first job of a sweep, and its parameters.
     """
 
     starts_now: bool

@@ -1,4 +1,4 @@
-"""What happened, told while it happens."""
+"""Events of a stream, sent as they happen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ class Event:
     Attributes:
         topic: jobs, devices, alerts, tasks or metrics; or of the stream itself: hello, ping, reset, overflow.
         what: what happened, in one word, such as "submitted".
-        id: its place in the journal; a stream that is asked for `after` it goes on behind it. None where it has none.
+        id: its place in the journal; a stream with this number as `after` continues behind it. None if it has none.
         at: when, in Unix seconds.
-        by: who caused it, a user or a part of the server; None where nobody did.
-        rows: the fields of rows of listings that are new, with what tells which rows these are.
-        message: a sentence for a person, where there is something to say.
+        by: the user or the part of the server that caused it; None if nobody did.
+        rows: the changed fields of rows of listings, with the fields that identify the rows.
+        message: a sentence for a person, None if there is none.
     """
 
     topic: str

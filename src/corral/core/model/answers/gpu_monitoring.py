@@ -1,10 +1,10 @@
-"""What was measured of a job's GPUs over its run, in the form that autotuners read. Their `mb` are MiB."""
+"""The measurements of a job's GPUs over its run, in the form that autotuners read. Their `mb` are MiB."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 NOT_TOLD = {"left_out": True}
-"""Marks a field that an answer is without, rather than null, where nothing was measured (`corral.wire`)."""
+"""Marks a field that an answer leaves out, instead of null, if nothing was measured (`corral.wire`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class MeasuredRange:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredUtilization:
-    """The least, the most and the mean of so many readings, in percent."""
+    """The least, the most and the mean of `samples` readings, in percent."""
 
     min: float
     max: float
@@ -28,7 +28,10 @@ class MeasuredUtilization:
 
 @dataclass(frozen=True, slots=True)
 class GpuStats:
-    """One GPU of a job while it had it; of a GPU that it shared, its own part. What was not measured is left out."""
+    """The measurements of one GPU of a job while the job had it; for a shared GPU, the job's own part.
+
+    Values that were not measured are left out.
+    """
 
     name: str | None = field(default=None, metadata=NOT_TOLD)
     utilization: MeasuredUtilization | None = field(default=None, metadata=NOT_TOLD)
@@ -40,12 +43,12 @@ class GpuStats:
 
 @dataclass(frozen=True, slots=True)
 class GpuMonitoring:
-    """What was measured of a job's GPUs.
+    """The measurements of a job's GPUs.
 
     Attributes:
-        monitoring_duration_seconds: the time that the samples stand for.
+        monitoring_duration_seconds: the time that the samples cover.
         sample_count: how often the GPUs were sampled.
-        gpu_stats: by the index of the GPU; of a job on several nodes by "NODE:INDEX".
+        gpu_stats: by the index of the GPU; for a job on several nodes by "NODE:INDEX".
     """
 
     monitoring_duration_seconds: float

@@ -1,4 +1,4 @@
-"""What devices, jobs, nodes, users and projects were like."""
+"""Answers about the measured history of devices, jobs, nodes, users and projects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """What the readings of one step were: `t` is its start (Unix seconds), `coverage` the part of it that had any.
+    """The readings of one step: `t` is its start (Unix seconds), `coverage` the part of it that has readings.
 
-    `p95` is at most 1 % of itself away from the reading of that rank.
+    `p95` differs by at most 1 % from the reading of that rank.
     """
 
     t: int
@@ -35,9 +35,9 @@ class DeviceHistory:
 
 @dataclass(frozen=True, slots=True)
 class JobHistory:
-    """What the devices of a job were like while it had them, as `DeviceHistory` tells it of a device.
+    """The readings of a job's devices while it had them, in the form of `DeviceHistory`.
 
-    Of a device that it shared they are what its own processes had. Memory, power and errors of several are sums.
+    For a shared device they are of the job's own processes. Memory, power and errors of several devices are sums.
     """
 
     id: str
@@ -49,9 +49,9 @@ class JobHistory:
 
 @dataclass(frozen=True, slots=True)
 class JobGpuHistory:
-    """What one GPU of a job was like while its last attempt had it; `memory_mib` is all of its memory.
+    """The readings of one GPU of a job during its last attempt; `memory_mib` is all of the GPU's memory.
 
-    `label` is what the GPU is called in `gpu_monitoring`. `series` is empty where there are too many GPUs.
+    `label` is the GPU's name in `gpu_monitoring`. `series` is empty if there are too many GPUs.
     """
 
     label: str
@@ -62,9 +62,9 @@ class JobGpuHistory:
 
 @dataclass(frozen=True, slots=True)
 class JobGpusHistory:
-    """What each GPU of a job's last attempt was like. Of more than 16, `series` has their spread instead.
+    """The readings of each GPU of a job's last attempt. With more than 16 GPUs, `series` has their spread instead.
 
-    In `series`, a point has the least, the mean and the most that any of the GPUs read in its step.
+    A point of `series` has the least, the mean and the most of all GPUs in its step.
     """
 
     id: str
@@ -77,9 +77,9 @@ class JobGpusHistory:
 
 @dataclass(frozen=True, slots=True)
 class GroupHistory:
-    """What the devices of a node were like, or those that a user or project had, as `DeviceHistory` tells it of one.
+    """The readings of the devices of a node, a user or a project, in the form of `DeviceHistory`.
 
-    Memory, power and errors are sums; of the rest the readings of all devices are one distribution.
+    Memory, power and errors are sums; for the rest, the readings of all devices are one distribution.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What became of changes of jobs, and of input sent to one."""
+"""Answers about changes of jobs, and about input sent to a job."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ class UnchangedJob:
 
 @dataclass(frozen=True, slots=True)
 class ChangedJobs:
-    """What was changed of the jobs that were named or chosen, or would be.
+    """The result of a change of several jobs, or of its dry run.
 
     Attributes:
         ids: of the jobs that were changed.
-        unchanged: those that were not, by the id that named them.
-        users: whose the changed jobs are.
+        unchanged: the jobs that were not changed, by the id that named them.
+        users: the users of the changed jobs.
         phases: how many of the changed jobs were in which phase before.
-        next: the `before` of a request for the rest, None where there is none.
+        next: the `before` of a request for the rest, None if there is none.
     """
 
     ids: tuple[str, ...]

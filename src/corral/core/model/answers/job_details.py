@@ -1,4 +1,4 @@
-"""Everything about one job, and why it waits or failed."""
+"""Answers with all details of one job, and with the reason why it waits or failed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,10 +24,10 @@ class WaitPart:
 
 @dataclass(frozen=True, slots=True)
 class GrantedDevice:
-    """What a job has of one device, or had last.
+    """A job's part of one device, now or before its end.
 
     Attributes:
-        index, name, mig_profile: None of a device that is not known any more.
+        index, name, mig_profile: None if the device is not known any more.
         rank: of the member that has it.
         share_milli: thousandths of it; `memory_mib` None is all that goes with the share.
     """
@@ -74,9 +74,10 @@ class AttemptRow:
     """One attempt to run a job.
 
     Attributes:
-        attempt: counts those of which something ran, from 1; one that could not be launched has the number of the next.
+        attempt: numbers the attempts of which something ran, from 1; an attempt that could not be launched has the
+            number of the next.
         node: the node of rank 0; `nodes` are those of all members, each once.
-        allocated_at: when it was given its devices; `started_at` when it ran, None where nothing did.
+        allocated_at: when it got its devices; `started_at` is when it began to run, None if nothing ran.
         ended_as: succeeded, failed, cancelled, timed_out, lost, preempted, requeued, not_launched; None while it runs.
         reason: how and why it ended, for a person; None while it runs.
         log: the path of the log of rank 0 on its node, None where that is not known; attempts on a node share it.
@@ -98,10 +99,10 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True)
 class JobUse:
-    """What all attempts of a job made of the GPUs that they were granted so far, as `ReportRow` counts it.
+    """The GPU time of all attempts of a job so far, counted as in `ReportRow`.
 
-    `gpu_hours` are used, idle and unmetered hours together. `energy_kwh` is None where no power was read, `cost` None
-    where none of its hours has a price; it is in `currency`.
+    `gpu_hours` is the sum of used, idle and unmetered hours. `energy_kwh` is None if no power was read. `cost` is in
+    `currency`, None if none of its hours has a price.
     """
 
     gpu_hours: float
@@ -116,7 +117,7 @@ class JobUse:
 
 @dataclass(frozen=True, slots=True)
 class ExecutedCommand:
-    """A command that somebody had run inside a job (`corral exec`).
+    """A command that a user ran inside a job (`corral exec`).
 
     Attributes:
         command: its words, as for a shell, the first thousand characters; "" for a shell.
@@ -134,15 +135,15 @@ class JobDetail(JobRow):
     """A job with everything that is known of it.
 
     Attributes:
-        spec: what was submitted, without the environment.
-        request: what it asks for, as `spec` has it; `needs` is the same in words.
+        spec: the submission, without the environment.
+        request: the request in `spec`; `needs` is the same in words.
         gpu_info: the record of the devices it got last.
         waits_for: jobs that it waits for, as its spec's `after` says.
         waited: how its wait was spent, before its last start or so far.
-        grant, members: what it has, or had at its end; () while it waits.
+        grant, members: its devices and members, also after its end; () while it waits.
         history: its attempts, oldest first, the newest 100 of them.
-        gpu_monitoring: what was measured of its GPUs in its last attempt; left out where that is nothing.
-        use: what it made of its GPUs, None where it never had any.
+        gpu_monitoring: the measurements of its GPUs in its last attempt; left out if there are none.
+        use: its GPU time, None if it never had a GPU.
         commands: that were run inside it, oldest first, the newest 100 of them.
     """
 
@@ -166,20 +167,20 @@ class Explanation(ExplanationTraits):
 
     Attributes:
         position: place among the waiting jobs, from 1; None when it does not wait.
-        expected_start: None when nobody can know; `reason` then says what it depends on. Of a job that is being stopped
-            to make room it is when it goes on.
+        expected_start: None if it cannot be known; `reason` then says why. For a job that is being stopped to make
+            room, it is when the job continues.
         expected_start_is: whether that is promised, None when no start can be expected.
-        starts_now_with: flags with which it would start at once, if there are such.
-        holds: what it has of devices and of the host, and what stands behind that.
+        starts_now_with: flags with which it would start at once, if there are any.
+        holds: its parts of devices and of the host, and how strictly they are enforced.
         enforcement: the same for programs; None when it holds neither.
         eviction: the last time it was stopped for others, with what it lost; None if it never was.
         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
         makes_room: ids of the jobs that are being stopped for it.
         obstacle: why nothing at all starts now (a full disk), None unless the job waits and that is so.
-        diagnosis: why it failed and what to do, read from the end of its log; None unless it failed, that is known, and
-            whoever asks may read the log.
-        log_missing_bytes: so much of its output is not in its log, which is limited (of a gang, in the logs of its
-            first eight members); None where nothing is missing, or that is not known.
+        diagnosis: why it failed and what to do, read from the end of its log; None if it did not fail, if the reason is
+            not known, or if the caller may not read the log.
+        log_missing_bytes: the bytes of output that are missing in its log, which is limited (for a gang, in the logs of
+            its first eight members); None if nothing is missing, or if that is not known.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""A job as listings have it."""
+"""The rows of listings of jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from corral.core.model.placing.eviction import Eviction
 from corral.core.model.row_traits import JobTraits
 
 _LISTED_ALONE = Field(told=False)
-"""A command may be long, and no fact tells why a job waits."""
+"""These fields are in listings only: a command may be long, and no fact says why a job waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
-    """What a job has of a device: thousandths of it and MiB; memory None is all that goes with the share."""
+    """A job's part of a device: thousandths of it and MiB; memory None is all that goes with the share."""
 
     uuid: str
     share_milli: int = 1000
@@ -30,21 +30,21 @@ class JobRow(JobTraits):
     """One job as `ps` lists it.
 
     Attributes:
-        devices: UUIDs, which stay after the end.
+        devices: UUIDs, also after the end.
         exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
-        reason: why it ended as it did; what keeps one that has its devices from beginning.
+        reason: why it ended; for a job that has its devices but has not begun, why it has not.
         wait: one word on why it waits, None unless it does.
         gpus: devices asked for, of all members of a gang.
         gpus_milli: thousandths of a GPU that it holds or held last, or asks for; None where it asks for memory, and had
             none yet.
-        grants: what it holds of each device, and after its end what it held last; () while it waits.
-        enforcement: what stands behind that, and behind its CPUs and memory of the host; None when it has none.
-        nodes: the nodes that it runs on, and after its end those that it ran on last, each once.
-            A listing leaves these three out of a job that has ended and had whole devices: `devices` says what it had.
-        begin_at: it is not to start before.
+        grants: its part of each device, also after its end; () while it waits.
+        enforcement: how strictly these grants, its CPUs and its host memory are enforced; None if it has none of these.
+        nodes: the nodes that it runs on, or ran on last, each once. For a job that has ended and had whole devices, a
+            listing leaves out `grants`, `enforcement` and `nodes`.
+        begin_at: the earliest start.
         expected_start_is: whether the expected start is promised; or that none was foreseen, None when none can be.
         eviction: the last time it was stopped for others, with what it lost; None if it never was.
-        evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
+        evictions, lost_s: how often it made room for others and was requeued, and the run time lost by that.
         params: its values of a sweep's parameters.
     """
 

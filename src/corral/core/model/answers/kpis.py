@@ -1,4 +1,4 @@
-"""Key figures."""
+"""Answers with key figures."""
 
 from dataclasses import dataclass
 
@@ -39,8 +39,9 @@ class KpiRow(KpiSet):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kpis(KpiSet):
-    """The key figures of the whole pool from `from` to `to` (Unix seconds), and where they are asked for `by`
-    something, a row for each: those with the most GPU time first. `left_out` is how many rows more there would be.
+    """The key figures of the whole pool from `from` to `to` (Unix seconds). With `by`, also a row for each group.
+
+    The groups with the most GPU time come first. `left_out` is the number of further rows.
     """
 
     from_: int

@@ -1,4 +1,4 @@
-"""The past run again under other policies."""
+"""Answers about replays: recorded jobs run again under other policies."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,20 @@ from corral.core.model.replay_state import ReplayState
 
 @dataclass(frozen=True, slots=True)
 class ReplayCourse:
-    """How the jobs of a period went: as recorded, or under one policy.
+    """The course of the jobs of a period: as recorded, or under one policy.
 
-    Waits are those in a queue, and are of the jobs that started in the period or later.
+    Waits are times in a queue. They are of jobs that started in the period or later.
 
     Attributes:
         name: "recorded", else the policy.
-        jobs, unfinished: those whose waits are counted, and those that did not end (under a quota too small, say).
-        mean_wait_s, median_wait_s, p90_wait_s, max_wait_s: None where no job is counted.
+        jobs, unfinished: the number of jobs whose waits are counted, and of jobs that did not end (under a small quota,
+            for example).
+        mean_wait_s, median_wait_s, p90_wait_s, max_wait_s: None if no job is counted.
         makespan_s: from the beginning of the period to the last end.
         utilization_pct: the part of all GPUs that was allocated over the period.
-        evictions: how often a job was stopped for another. None of what is recorded.
+        evictions: how often a job was stopped for another. None for the recorded course.
         allocated, waiting: GPUs allocated and jobs waiting, on average in each step of the replay's time.
-        waits_s: the wait that 0 %, 2 %, ... 100 % of the jobs do not exceed.
+        waits_s: the waits that 0 %, 2 %, ... 100 % of the jobs do not exceed.
     """
 
     name: str
@@ -70,14 +71,15 @@ class ReplayedJob:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The courses, what is recorded first, and what they made of users, queues and jobs.
+    """The courses, with the recorded one first, and their effects on users, queues and jobs.
 
     Attributes:
-        since, step_s: where the steps of `allocated` and `waiting` begin (Unix seconds), and how long each is.
-        gpus: GPUs of the cluster that the jobs ran on again.
-        base: which of the courses, from 0, the others are compared with.
-        users, queues: those with the most jobs first, at most 100 of each.
-        jobs: those whose waits differ most from those in the base, of each course; `left_out` is how many more differ.
+        since, step_s: when the steps of `allocated` and `waiting` begin (Unix seconds), and the length of each.
+        gpus: the GPUs of the cluster in the replay.
+        base: the index of the course, from 0, with which the others are compared.
+        users, queues: with the most jobs first, at most 100 of each.
+        jobs: the jobs whose waits differ most from those in the base, for each course; `left_out` is how many more
+            differ.
     """
 
     since: float
@@ -93,13 +95,13 @@ class ReplayResult:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A replay that somebody asked for. It is kept for half an hour after it was asked after last.
+    """A replay that a user asked for. It is kept for half an hour after the last request for it.
 
     Attributes:
-        user: who asked for it.
-        policies: under which the jobs run again; "configured" is each queue under its own, as the settings have it.
+        user: the user who asked for it.
+        policies: the policies under which the jobs run again; "configured" is each queue's own, by the settings.
         since, until: the period (Unix seconds).
-        jobs_done, jobs_total: how far it is, 0 of 0 before that is known. A job counts once for each policy.
+        jobs_done, jobs_total: its progress, 0 of 0 before that is known. A job counts once for each policy.
         ahead: how many replays go first, while it is queued.
         error: why it failed or was cancelled.
         result: once it is done; a list of replays leaves it out.
@@ -121,12 +123,12 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class ReplayChoices:
-    """What can be replayed, and the caller's replays, newest first, without their results.
+    """The possible replays, and the caller's replays, newest first, without their results.
 
     Attributes:
-        policies, backfills: names, of which POLICY and POLICY/BACKFILL are made; "configured" goes by itself.
+        policies, backfills: names for POLICY and POLICY/BACKFILL; "configured" stands alone.
         configured: the policies that the site's queues have now, each once.
-        most_policies: so many can be compared.
+        most_policies: how many policies can be compared.
     """
 
     policies: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What GPUs were granted for, used for, and cost."""
+"""Answers about GPU time: how much was granted and used, and its cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,17 +6,18 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ReportRow:
-    """What was granted to those who are counted together: half a GPU for two hours is one GPU-hour.
+    """The GPU time of one group: half a GPU for two hours is one GPU-hour.
 
     Attributes:
-        names: who or what they are, by the words of the report's `by`; with `job` also the job's `name`.
-        gpu_hours: all that was granted, which is used, idle and unmetered hours together.
-        used_hours, idle_hours: those in which the GPUs' utilization was 5 % or more, and less.
-        unmetered_hours: those for which nothing was measured.
-        wasted_hours: those of attempts that failed or were lost, and those that jobs lost which had to make room.
-        reserved_hours: those of reservations.
-        energy_kwh: the energy of what was measured, None where nothing was.
-        cost: of the hours that have a price, in the site's currency, None where none has; `unpriced_hours` had none.
+        names: the names of the group, by the words of the report's `by`; with `job` also the job's `name`.
+        gpu_hours: all granted hours, the sum of used, idle and unmetered hours.
+        used_hours, idle_hours: hours with a GPU utilization of 5 % or more, and of less.
+        unmetered_hours: hours for which nothing was measured.
+        wasted_hours: hours of attempts that failed or were lost, and hours that jobs lost because they had to make
+            room.
+        reserved_hours: hours of reservations.
+        energy_kwh: the measured energy, None if nothing was measured.
+        cost: of the hours that have a price, in the site's currency, None if none has; `unpriced_hours` had none.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -33,11 +34,11 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was granted between two moments, by some words, and all of it together (`total`).
+    """The GPU time between two moments, in groups, and all of it together (`total`).
 
-    The largest come first; by hour or weekday they are in the order of time. Of more than 10,000 rows the smallest are
-    together in `others`, and `left_out` is how many they are. `currency` is that of the costs, None where there are no
-    prices.
+    The largest groups come first; hours and weekdays are in the order of time. With more than 10,000 rows, the smallest
+    are summed in `others`, and `left_out` is their number. `currency` is the currency of the costs, None if there are
+    no prices.
     """
 
     by: tuple[str, ...]
@@ -52,16 +53,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class WasteRow:
-    """A job that did not use what it was granted, as its last attempt of ten minutes or more showed.
+    """A job that did not use all it was granted, measured in its last attempt of ten minutes or more.
 
     Attributes:
-        devices, devices_used: how many GPUs it had, and how many it used at least 5 % of the time.
+        devices, devices_used: its number of GPUs, and how many it used at least 5 % of the time.
         device_hours, idle_hours: how long it had them, and how long they were idle, all together.
-        memory_most_mib, memory_granted_mib: the most GPU memory that it used of one, and what it was granted of one;
-            None where that is not known.
+        memory_most_mib, memory_granted_mib: the most memory that it used of one GPU, and its grant on one GPU; None if
+            not known.
         oversized: it never used 30 % of that memory.
-        request: what would have done, as flags.
-        command: a command that submits it so.
+        request: flags for a request that would have been enough.
+        command: a command that submits the job with these flags.
     """
 
     job: str
@@ -80,7 +81,7 @@ class WasteRow:
 
 @dataclass(frozen=True, slots=True)
 class Waste:
-    """The jobs between two moments that did not use what they were granted, most idle time first; at most 100."""
+    """The jobs between two moments that did not use all they were granted, most idle time first; at most 100."""
 
     since: float
     until: float

@@ -1,4 +1,4 @@
-"""The server, its settings, queues and nodes."""
+"""Answers about the server, its settings, queues and nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ class ChangedSetting:
 
 @dataclass(frozen=True, slots=True)
 class ReloadedSettings:
-    """What came of reading the settings again.
+    """The result of reading the settings again.
 
     Attributes:
-        changed: in force since.
-        after_restart: in force once the server is started again; old is what it was started with.
+        changed: settings that are in force now.
+        after_restart: settings that need a restart of the server; `old` is the value in force.
         remarks: what an administrator should know, a sentence each.
     """
 
@@ -78,15 +78,15 @@ class ResourceNameRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """One node as `nodes` lists it. What is not known of one that never answered is None.
+    """One node as `nodes` lists it. Unknown values of a node that never answered are None.
 
     Attributes:
-        state: ready, silent, gone, draining or cordoned; on all but a ready node nothing starts.
-        reason: why that, for a person; None of a ready node.
+        state: ready, silent, gone, draining or cordoned; only on a ready node can jobs start.
+        reason: the reason for that state, for a person; None for a ready node.
         last_seen_at: when it answered last.
-        devices: how many devices it has; slices of a device are not counted.
-        cpus: cores that its jobs may have in all.
-        boot_id: the kernel's identifier of its boot, which nodes on one host share.
+        devices: the number of devices; slices of a device are not counted.
+        cpus: the cores that its jobs may have in all.
+        boot_id: the kernel's identifier of its boot, which is the same for nodes on one host.
     """
 
     name: str
@@ -106,9 +106,9 @@ class ServerInfo:
 
     `cluster` is what the site calls itself (`cluster.name`), None where its settings do not say.
 
-    `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts those
-    that fire, by severity, without those that somebody takes care of or has silenced. `keyring_shared` is why jobs are
-    left with the server's session keyring (a filter of system calls), None where each has one of its own.
+    `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way. `alerts` counts the
+    firing alerts by severity, without acknowledged and silenced ones. `keyring_shared` is why jobs are left with the
+    server's session keyring (a filter of system calls), None where each has one of its own.
     """
 
     version: str = ""

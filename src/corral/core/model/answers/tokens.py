@@ -1,4 +1,4 @@
-"""Tokens for TCP, and the sessions of browsers, which have one."""
+"""Answers about tokens for TCP, and about sessions of browsers, which have a token too."""
 
 from dataclasses import dataclass
 
@@ -33,7 +33,7 @@ class TokenRow:
 
 @dataclass(frozen=True, slots=True)
 class PageLink:
-    """A link that opens the pages once, within so many seconds."""
+    """A link that opens the pages once, within `valid_s` seconds."""
 
     url: str
     valid_s: float

@@ -1,4 +1,4 @@
-"""Tasks of the autotuner and their experiments."""
+"""Answers about tasks of the autotuner and their experiments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ class TaskRow:
     """A task as it is listed.
 
     Attributes:
-        planned_experiments: how many the search makes at most, leaders of a race that are measured again included; None
-            before it is known.
-        total_experiments: those that there are, running ones included.
-        best_experiment_id: the id of the one with the lowest score, None where none succeeded.
+        planned_experiments: the most experiments of the search, including repeated measurements of a race's leaders;
+            None before it is known.
+        total_experiments: the number of existing experiments, including running ones.
+        best_experiment_id: the id of the experiment with the lowest score, None if none succeeded.
         elapsed_time: seconds since its start, or from its start to its end; None before it.
-        notes: what its user should know before it begins.
+        notes: remarks for its user before it begins.
     """
 
     id: str
@@ -46,7 +46,7 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class TaskDetail:
-    """A task with what it asks for. The variables of its servers are left out for who may not see them."""
+    """A task with its specification. The variables of its servers are left out for users who may not see them."""
 
     task: TaskRow
     config: TuningSpec
@@ -65,8 +65,8 @@ class ExperimentRow:
 
     Attributes:
         experiment_id: its number within the task.
-        search_state: what the strategy keeps of it.
-        metrics: what was measured; a list of experiments has them only if asked for.
+        search_state: the state of the search strategy.
+        metrics: the measurements; a list of experiments has them only if asked for.
         elapsed_time: seconds since its deployment began, or from then to its end; None before it.
     """
 

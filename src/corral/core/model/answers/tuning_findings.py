@@ -1,4 +1,4 @@
-"""What a task of the autotuner has come to, and what one that is not written down yet would take."""
+"""Answers about the findings of a task of the autotuner, and about the cost of a task before it exists."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,8 +15,8 @@ class ExperimentSummary:
         experiment_id: its number within the task.
         gpus, gpu_model: the GPUs that it had; None before it has any.
         monitored: whether its GPUs were read while it was measured.
-        figures: means over the levels by the names of `metrics` (seconds, tokens a second); those that were measured.
-        error_message: its end, where it is long.
+        figures: means over the levels by the names of `metrics` (seconds, tokens a second), as far as measured.
+        error_message: its end, if it is long.
     """
 
     id: str
@@ -77,12 +77,12 @@ class ComparedFigure:
 
 @dataclass(frozen=True, slots=True)
 class TaskFindings:
-    """What the experiments of a task have come to so far.
+    """The findings from a task's experiments so far.
 
     Attributes:
         scored: how many have a score.
-        importances: of each parameter that has several values, the most important first.
-        best_id: the experiment with the lowest score, None while there is none; `default_id` that with the defaults.
+        importances: for each parameter with several values, the most important first.
+        best_id: the experiment with the lowest score, None while there is none; `default_id` is that with the defaults.
         gain: how much better the best is than the default, in words.
         command: serves the model with the best parameters; None while there is none.
     """
@@ -99,16 +99,16 @@ class TaskFindings:
 
 @dataclass(frozen=True, slots=True)
 class TaskEstimate:
-    """What a task takes at most, as far as it is known before anything was deployed.
+    """The most that a task takes, as far as it is known before anything is deployed.
 
     Attributes:
-        experiments: the most that the search makes.
-        combinations: how many there are; None where a parameter is a range of real numbers.
+        experiments: the most experiments of the search.
+        combinations: the number of combinations; None if a parameter is a range of real numbers.
         gpus_least, gpus_most: whole GPUs of one experiment.
-        measuring_s: how long one experiment is measured at most. How long it takes to deploy nobody knows before.
+        measuring_s: the most seconds of measuring for one experiment. The time of its deployment is not known before.
         gpu_hours: GPUs times measuring, all experiments together.
-        hours: until all are measured, where nobody else wants the GPUs that there are; None where there are too few.
-        notes: what its user should know before it begins.
+        hours: the time until all are measured, if no other job wants the GPUs; None if there are too few GPUs.
+        notes: remarks for the task's user before it begins.
     """
 
     experiments: int

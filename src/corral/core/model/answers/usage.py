@@ -1,4 +1,4 @@
-"""GPU-hours."""
+"""Answers about GPU-hours and fair shares."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ class UsageRow:
 
     Attributes:
         gpu_hours: all of them, but for slices.
-        compute_enforced_hours, compute_advisory_hours: those in which the share of the compute was held to, and those
-            in which nothing held the job or its neighbours to it.
-        memory_enforced_hours, memory_guarded_hours, memory_advisory_hours: the same of the memory, where the memory
-            guard stops who takes more.
-        unrecorded_hours: those of allocations from before it was recorded.
+        compute_enforced_hours, compute_advisory_hours: hours in which the share of the compute was enforced, and hours
+            in which nothing enforced it for the job or others.
+        memory_enforced_hours, memory_guarded_hours, memory_advisory_hours: the same for memory; guarded means that the
+            memory guard stops jobs that take more.
+        unrecorded_hours: hours of allocations from before this was recorded.
         slice_hours: hours of MIG slices, by profile.
-        lost_hours: those that were for nothing, as their jobs were stopped to make room for others; of jobs that were
-            notified by their checkpoint signal only those after it.
-        allocations: how many there were; a retry counts again.
+        lost_hours: hours that were lost because their jobs were stopped to make room for others; for jobs that got
+            their checkpoint signal, only the hours after it.
+        allocations: the number of allocations; a retry counts again.
     """
 
     name: str
@@ -36,7 +36,7 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What was used between two moments, a row for each user, project or queue (`by`), and all of it together."""
+    """The GPU time used between two moments: a row for each user, project or queue (`by`), and the total."""
 
     by: str
     since: float
@@ -47,13 +47,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class FairShareRow:
-    """What a project, or a user in it, counts as having used, by which the policy `fair-share` orders jobs.
+    """The usage of a project, or of a user in it, by which the policy `fair-share` orders jobs.
 
     Attributes:
-        user: None of the project as a whole.
+        user: None for the project as a whole.
         past_gpu_s: GPU-seconds of allocations that have ended, each worth half after a half-life.
-        held_gpu_s: GPU-seconds of those that last, an hour ahead.
-        weighed_gpu_s: both together by the weight: who has least is next.
+        held_gpu_s: GPU-seconds of active allocations, an hour ahead.
+        weighed_gpu_s: the sum of both divided by the weight: the least is next.
     """
 
     project: str

@@ -1,4 +1,4 @@
-"""What an address on the network says about who can listen in."""
+"""Numeric network addresses: do they stay on this machine, where nobody else can listen?"""
 
 
 def is_loopback(host: str) -> bool:
@@ -12,7 +12,7 @@ def is_loopback(host: str) -> bool:
 
 
 def plain_address(host: str) -> str:
-    """A numeric address without the interface it is of, and IPv4 as such though IPv6 has a name for it."""
+    """A numeric address without its interface suffix (%eth0). An IPv4 address mapped to IPv6 becomes plain IPv4."""
     from ipaddress import IPv6Address, ip_address
 
     address = ip_address(host.partition("%")[0])

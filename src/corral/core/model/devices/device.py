@@ -1,4 +1,4 @@
-"""Devices and the nodes that hold them, and what is known of a device at one moment."""
+"""Devices, the nodes that have them, and the state of a device at one moment."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,11 +9,11 @@ from corral.core.model.placing.placement_rules import Resident, Taint
 from corral.core.model.units import MILLI_PER_DEVICE
 
 FIRST_VENDOR = "nvidia"
-"""The maker of devices that name none: before there were others, all were of this one."""
+"""The vendor of devices that name none: earlier records have no vendor, and all devices were of this one."""
 
 
 class DeviceState(StrEnum):
-    """What a person may expect of a device; the first that applies, in this order."""
+    """The state of a device for a person. Several may apply: the first in this order counts."""
 
     UNREADABLE = "unreadable"
     UNHEALTHY = "unhealthy"
@@ -26,12 +26,12 @@ class DeviceState(StrEnum):
 
 
 FAST_LINKS = frozenset({"nvlink", "xgmi"})
-"""Links between devices that go past PCI."""
+"""The kinds of links between devices that bypass PCI."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A path between devices of a node. `kind` is one of `FAST_LINKS`, "pcie" or "system"; `lanes` counts NVLinks."""
+    """A link between two devices of a node. `kind` is "pcie", "system", or in `FAST_LINKS`; `lanes` counts NVLinks."""
 
     peer_uuid: str
     kind: str
@@ -50,7 +50,7 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class VirtualLayer:
-    """A layer that makes virtual GPUs of a device, such as GPU-Manager or HAMi, and the CUDA that it is built for."""
+    """A layer that makes virtual GPUs from a device (GPU-Manager, HAMi), and the CUDA version it is built for."""
 
     name: str
     baseline: tuple[int, int]
@@ -58,16 +58,18 @@ class VirtualLayer:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One physical accelerator, or a slice of one that is allocated like a device. What is not known is None.
+    """One physical accelerator, or a slice of one that is allocated like a device. Unknown values are None.
 
     Attributes:
-        means: how jobs meet on it, as the site has configured.
-        one_user: several jobs meet on it only while they are one Unix user's.
-        mig_profile, parent_uuid: of a slice, and the device that it is cut from; None for a physical device.
-        slice_milli: what a slice counts as of that device.
-        replica: one of several that a cluster's device plugin makes of one device: whoever has it whole shares that.
-        vendor: its maker, as `corral.vendors` names it.
-        files: the device files by which a container reaches it, where its vendor gives these; else ().
+        means: how jobs share it, as configured by the site.
+        one_user: jobs may share it only if all belong to one Unix user.
+        mig_profile, parent_uuid: the profile of a slice, and the device that it is cut from; None for a physical
+            device.
+        slice_milli: the part of that device that a slice counts as, in milli-GPU.
+        replica: it is one of several replicas that a cluster's device plugin makes of one device. A job that has a
+            whole replica still shares the device.
+        vendor: its vendor, by the name in `corral.vendors`.
+        files: the device files through which a container reaches it, if its vendor names them; else ().
     """
 
     uuid: str
@@ -95,16 +97,16 @@ class Device:
 
     @property
     def is_part(self) -> bool:
-        """Whether it is a slice or a replica: who has all of it still shares the device that it is a part of."""
+        """Whether it is a slice or a replica: a job that has all of it still shares the device behind it."""
         return self.mig_profile is not None or self.means is Means.MIG or self.replica
 
     def held_by(self, share_milli: int) -> Means:
-        """The means by which a job has so much of it: a whole device is had alone, however it is shared else."""
+        """The means by which a job holds this share. A whole device is exclusive, whatever its setting for sharing."""
         return Means.EXCLUSIVE if share_milli == MILLI_PER_DEVICE and not self.is_part else self.means
 
 
 class HostUse(NamedTuple):
-    """What others than Corral's jobs take of a host."""
+    """The amounts of a host that are in use outside Corral's jobs."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
@@ -118,15 +120,15 @@ NOTHING_TAKEN = HostUse()
 class Node:
     """A host with its devices, CPU and memory. `labels` is sorted by key.
 
-    `disk_mib` is what its jobs may fill of its disk, 0 where that is not known.
-    `host_means` says who holds the jobs that it runs to their CPUs and memory.
-    `numa_cpus` are the CPUs of its NUMA nodes that jobs are bound to, () where none are.
-    `taints` keep off jobs that do not tolerate them, `most_members` is how many members of jobs it takes at a time
-    (None is any number), and `others` is what runs there that is no job, as rules know it.
-    `taken` is what others than jobs have of it, where somebody counts that. `cordoned` is why the cluster that it is of
-    starts nothing on it; None where it does, or there is no such cluster.
-    `boot_id` is the kernel's identifier of its boot, by which a process knows that it runs there; None where nobody
-    says it.
+    `disk_mib` is how much of its disk jobs may fill, 0 if unknown.
+    `host_means` says how strictly jobs are held to their CPUs and memory.
+    `numa_cpus` are the CPUs of the NUMA nodes to which jobs are bound, () if none are bound.
+    `taints` keep off jobs that do not tolerate them. `most_members` limits the members of jobs at a time; None is no
+    limit. `others` are workloads that are not jobs; placement rules see them.
+    `taken` are the amounts in use outside jobs, if something counts them. `cordoned` is why the node's cluster starts
+    nothing on it; None if the cluster does, or if there is no cluster.
+    `boot_id` is the kernel's identifier of the boot: a process compares it to find out whether it runs on this node.
+    None if unknown.
     """
 
     name: str
@@ -148,9 +150,9 @@ class Node:
 
 
 class NodeStatus(StrEnum):
-    """What a person may expect of a node; the first that applies, in this order, READY being last.
+    """The status of a node for a person. Several may apply: the first in this order counts, and READY is last.
 
-    On all but a ready node nothing starts, not even a job without a device.
+    Only on a ready node can anything start, even a job without a device.
     """
 
     GONE = "gone"
@@ -162,14 +164,14 @@ class NodeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeCordon:
-    """An administrator keeps jobs from starting on a node.
+    """A cordon: an administrator keeps jobs from starting on a node.
 
     Attributes:
-        reason: why, "" where nothing was said.
+        reason: why, "" if none was given.
         by: the administrator.
         at: since when, Unix seconds.
-        draining: what runs there is to end, and until it has the node is draining.
-        deadline: when what still runs is stopped and goes back to its queue, Unix seconds; None is never.
+        draining: running jobs are to end too; until they have, the node is draining.
+        deadline: when the jobs that still run are stopped and requeued, Unix seconds; None is never.
     """
 
     reason: str
@@ -181,13 +183,13 @@ class NodeCordon:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Why nothing starts on a node that the server has no contact with.
+    """Why nothing starts on a node that the server cannot reach.
 
     Attributes:
-        since: when it was last heard, or when it came back, Unix seconds.
+        since: when the node last answered, or when it came back, Unix seconds.
         reason: a sentence for a person, without its full stop.
-        gone: so long that its jobs are given up.
-        answers: it answers again, and is being compared with the ledger.
+        gone: the silence has lasted so long that the node's jobs are given up.
+        answers: the node answers again, and its state is being compared with the ledger.
     """
 
     since: float
@@ -197,12 +199,12 @@ class Silence:
 
 
 SERVICE = "mps"
-"""What Corral runs for all jobs on a device (the daemon they meet in) belongs to this in place of a job's id."""
+"""Stands in place of a job's id for processes that Corral runs for all jobs on a device: the MPS daemon."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerOfOthers:
-    """A container, none of Corral's, as the Docker daemon of its host calls it. Others chose both words."""
+    """A container, none of Corral's, under the names of its host's Docker daemon. Others chose both strings."""
 
     name: str
     image: str
@@ -213,11 +215,11 @@ class ContainerOfOthers:
 
 @dataclass(frozen=True, slots=True)
 class DeviceProcess:
-    """A process that uses a device, as the driver reports it, joined to what the host knows of it.
+    """A process that uses a device: the driver's report, with what the host knows of the process.
 
-    `started_at` is in Unix seconds; `container` is the id found in its cgroup, `runs_in` what Docker calls that, None
-    where Docker has not told; `job_id` the job it belongs to, or `SERVICE`. `utilization_pct` is how much of the time
-    lately it used the device.
+    `started_at` is in Unix seconds. `container` is the id found in its cgroup. `runs_in` is that container by Docker's
+    names, None if Docker has not answered. `job_id` is the job that it belongs to, or `SERVICE`. `utilization_pct` is
+    the part of the recent time in which it used the device.
     """
 
     pid: int
@@ -233,15 +235,15 @@ class DeviceProcess:
 
     @property
     def owner(self) -> str | None:
-        """The container it runs in, else its user; None where neither is known."""
+        """The container that it runs in, else its user; None if neither is known."""
         return str(self.runs_in) if self.runs_in is not None else self.user
 
 
 @dataclass(frozen=True, slots=True)
 class HoldingPod:
-    """A pod, none of Corral's, that a cluster has given a device to.
+    """A pod, none of Corral's, to which a cluster has given a device.
 
-    `owner` is what made it, such as "Job/train", None where nothing did; `created_at` is in Unix seconds.
+    `owner` is the object that made it, such as "Job/train", None if there is none. `created_at` is in Unix seconds.
     """
 
     namespace: str
@@ -255,17 +257,17 @@ class HoldingPod:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSample:
-    """One lossy measurement of one device. A field that could not be read is None, never 0.
+    """One measurement of one device, which may be lost. A field that could not be read is None, never 0.
 
-    `taken_at` is in Unix seconds. `fault` says why the device could not be read at all; None when it was read.
-    `processes` is None when the driver would not list them: such a device is not known to be unused.
-    `ecc_errors` counts memory errors beyond correction since the driver was loaded; None where ECC is off.
-    `memory_bandwidth_pct` is the part of the time in which memory was read or written.
-    `xid` is the number of the last Xid error since the driver's events were first listened to, 0 before one.
-    `throttle` is why the clocks are not higher, NVML's bits (`throttle_reasons` names them); 0 is no reason.
-    `metered` is false of a device that nothing reads: of it only who was given it is known. `pod` is the pod of
-    somebody else that it was given to. `illness` is why its cluster takes it for sick, None where it does not.
-    `counted` is true where a cluster counts its devices: one is free if nobody was given it, whatever is read of it.
+    `taken_at` is in Unix seconds. `fault` says why the device could not be read at all; None if it was read.
+    `processes` is None if the driver would not list them: then it is not known whether the device is unused.
+    `ecc_errors` counts uncorrectable memory errors since the driver was loaded; None if ECC is off.
+    `memory_bandwidth_pct` is the part of the time in which memory was read or written. `xid` is the number of the last
+    Xid error since Corral began to listen to the driver's events, 0 if there was none. `throttle` has NVML's bits of
+    why the clocks are not higher (`throttle_reasons` names them); 0 is no reason. `metered` is false if nothing
+    measures the device: then only its holder is known. `pod` is a pod, none of Corral's, that has the device. `illness`
+    is why its cluster considers it unhealthy, None if it does not. `counted` is true if a cluster counts its devices:
+    then the device is free if nothing holds it, whatever was measured.
     """
 
     uuid: str
@@ -304,28 +306,28 @@ CLOCK_REASONS = {
 """NVML's bits of the reasons why a device's clocks are not higher."""
 
 _CHOSEN_REASONS = frozenset({"idle", "clocks_setting", "sync_boost", "display_clocks"})
-"""Clocks that are so because nothing runs, or because somebody set them so: no throttling."""
+"""Reasons that are not throttling: nothing runs, or somebody chose these clocks."""
 
 
 def throttle_reasons(throttle: int) -> tuple[str, ...]:
-    """The names of what throttles a device: its power, its heat, or the host's power supply. () where nothing does."""
+    """The names of what throttles a device: its power, its heat, or the host's power supply; () if nothing does."""
     return tuple(name for name, bit in CLOCK_REASONS.items() if throttle & bit and name not in _CHOSEN_REASONS)
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceCondition:
-    """What keeps a device from being allocated, apart from what Corral itself has allocated.
+    """The reasons that keep a device from being allocated, apart from Corral's own allocations.
 
     Attributes:
-        unreadable: why it cannot be read (or its sample is too old), None when it can.
-        unhealthy: why it is taken for sick, None when it is well.
-        ill_since: when it was first seen to be so, unreadable or unhealthy; None when it is neither.
-        cordoned: the administrator's reason for the cordon, None when it is not.
+        unreadable: why it cannot be read, or that its sample is too old; None if it can be read.
+        unhealthy: why it is considered unhealthy, None if it is healthy.
+        ill_since: when it was first seen unreadable or unhealthy; None if it is neither.
+        cordoned: the administrator's reason for the cordon, None if there is none.
         strangers: processes on it that Corral did not start.
-        stale: strangers hold memory but have not used the device for the site's `stale_after`.
-        lendable: the site counts the device, though strangers are on it, as free for the memory it has left.
-        memory_free_mib, utilization_pct: as last sampled; None when not readable.
-        pod: a pod of somebody else that has it.
+        stale: such processes hold memory, but have not used the device for the site's `stale_after`.
+        lendable: the site counts the device as free for its remaining memory, although such processes are on it.
+        memory_free_mib, utilization_pct: from the last sample; None if not readable.
+        pod: a pod, none of Corral's, that has it.
     """
 
     uuid: str
@@ -342,7 +344,7 @@ class DeviceCondition:
     pod: HoldingPod | None = None
 
     def state(self, *, allocated: bool = False, reserved: bool = False) -> DeviceState:
-        """The first state that applies; `allocated` and `reserved` say what Corral has allocated."""
+        """The first state that applies; `allocated` and `reserved` say what Corral has done with the device."""
         if self.unreadable is not None:
             return DeviceState.UNREADABLE
         if self.unhealthy is not None:
@@ -356,7 +358,7 @@ class DeviceCondition:
         return DeviceState.FREE
 
     def reason(self, state: DeviceState) -> str | None:
-        """Why the device is in `state`, for a person; None where the condition does not know it."""
+        """Why the device is in `state`, for a person; None if the condition does not say."""
         return {
             DeviceState.UNREADABLE: self.unreadable,
             DeviceState.UNHEALTHY: self.unhealthy,
@@ -364,14 +366,14 @@ class DeviceCondition:
         }.get(state)
 
     def since(self, state: DeviceState) -> float | None:
-        """Since when the device is in `state`, Unix seconds, where the condition knows it."""
+        """Since when the device is in `state` (Unix seconds); None if the condition does not say."""
         if state in (DeviceState.UNREADABLE, DeviceState.UNHEALTHY):
             return self.ill_since
         return self.strangers_since if state in (DeviceState.IN_USE, DeviceState.STALE) else None
 
 
 MEMORY_WEIGHT = 0.6
-"""What free memory counts in the availability of a device where its site says nothing; the rest is for idle time."""
+"""The default weight of free memory in the availability of a device. The rest is the weight of idle time."""
 
 
 def availability_score(
@@ -380,9 +382,9 @@ def availability_score(
     utilization_pct: int | None,
     memory_weight: float = MEMORY_WEIGHT,
 ) -> float:
-    """Free memory and idle utilisation, each as a fraction, weighed so that 1.0 is wholly idle.
+    """The availability of a device: the weighted sum of its free memory and idle time, each as a fraction. 1.0 is idle.
 
-    0.0 when any part could not be read, or the device has no memory: what cannot be read is never preferred.
+    0.0 if any part could not be read, or if the device has no memory: a device that cannot be read is never preferred.
     """
     if memory_free_mib is None or not memory_total_mib or utilization_pct is None:
         return 0.0

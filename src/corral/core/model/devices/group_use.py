@@ -1,14 +1,14 @@
-"""What groups of devices and jobs came to over a stretch of time, as sums that can be added up."""
+"""Sums over groups of devices and jobs for a period. The sums of several groups can be added."""
 
 from enum import StrEnum
 from typing import NamedTuple
 
 POOL = "pool"
-"""The kind of the group of everything; its name is empty."""
+"""The kind of the group that has everything; its name is empty."""
 
 
 class KpiBy(StrEnum):
-    """What key figures are told by."""
+    """The attributes by which key figures can be grouped."""
 
     USER = "user"
     PROJECT = "project"
@@ -18,16 +18,17 @@ class KpiBy(StrEnum):
 
 
 class GroupUse(NamedTuple):
-    """Readings of the devices of a group: of each the seconds that it stands for (`*_s`), and the reading times these.
+    """Readings of the devices of a group. Each has the seconds it covers (`*_s`), and reading times seconds.
 
-    Of users, projects and queues they are of what their jobs held, a share of a device counting as that part of it.
+    For users, projects and queues, the readings are of the devices that their jobs held. A share of a device counts as
+    that part of it.
 
     Attributes:
         utilization_s, utilization_pct_s: percent of the device, or of the share.
-        memory_s, memory_pct_s: memory used in percent of the device's, or of that of the share.
+        memory_s, memory_pct_s: used memory in percent of the device's memory, or of the share's.
         temperature_s, temperature_c_s: degrees Celsius.
         power_s, power_w_s: watts of a device.
-        granted_s, used_s: device time of jobs whose utilization was read, and that in which it was 5 % or more.
+        granted_s, used_s: device time of jobs whose utilization was read, and the part of it with 5 % or more.
         failures: failures of devices that were seen.
     """
 
@@ -45,15 +46,14 @@ class GroupUse(NamedTuple):
 
 
 class EndedJobSums(NamedTuple):
-    """Jobs of a group that ended within a stretch of time, cancelled ones not counted.
+    """Sums over the jobs of a group that ended within a period, without cancelled ones.
 
     Attributes:
-        ended, failed: how many, and how many of them failed, were lost or reached their time limit.
+        ended, failed: the number of jobs, and how many of them failed, were lost or reached their time limit.
         finished, finished_s: how many succeeded, and the seconds from their submission to their end.
-        started, waited_s: how many had started, and the seconds that they waited in their queue before the last start:
-            without those on hold, for another job, for their begin time or between attempts.
-        placed, placed_s: of how many it is known when they were given their devices, and the seconds from then to
-            their start.
+        started, waited_s: how many had started, and the seconds that they waited in their queue before the last start.
+            Time on hold, for another job, for their begin time, or between attempts is not counted.
+        placed, placed_s: for how many the time of allocation is known, and the seconds from then to their start.
     """
 
     ended: int = 0

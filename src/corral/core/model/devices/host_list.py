@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOST_HOSTS = 1_000
-"""A list that comes to more is taken for a mistake."""
+"""The most nodes in a list; a longer list is considered a mistake."""
 
 _BETWEEN = r",(?![^\[]*\])"
 _RANGE = r"([0-9]{1,9})(?:-([0-9]{1,9}))?"
 
 
 def expand_hosts(text: str, *, field: str = "nodes") -> tuple[str, ...]:
-    """The names in a list, each once, in the order of the list. Raises Refused for what is no such list."""
+    """The names in a list, each once, in the order of the list. Raises Refused for an invalid list."""
     names: dict[str, None] = {}
     for word in re.split(_BETWEEN, text):
         for name in _names(word.strip(), text, field):
@@ -29,7 +29,7 @@ def expand_hosts(text: str, *, field: str = "nodes") -> tuple[str, ...]:
 
 
 def _names(word: str, text: str, field: str) -> Iterator[str]:
-    """The names of one word, which may have several brackets."""
+    """The names that one word stands for. The word may have several brackets."""
     before, bracket, rest = word.partition("[")
     inside, closed, after = rest.partition("]")
     if not word or "]" in before or (bracket and not closed):
@@ -47,7 +47,7 @@ def _names(word: str, text: str, field: str) -> Iterator[str]:
 
 
 def _numbers(inside: str, text: str, field: str) -> Iterator[str]:
-    """The numbers of a bracket, as wide as the first of each range."""
+    """The numbers of a bracket, with as many digits as the first number of each range."""
     for part in inside.split(","):
         found = re.fullmatch(_RANGE, part.strip())
         if found is None or int(found[2] or found[1]) < int(found[1]):

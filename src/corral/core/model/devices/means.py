@@ -1,11 +1,11 @@
-"""How a device is shared, and how much of what was granted is more than a promise."""
+"""How a device is shared, and how strictly a job is held to its grant."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Means(StrEnum):
-    """How jobs meet on a device; chosen per device by configuration."""
+    """How jobs share a device; the site's configuration chooses it per device."""
 
     EXCLUSIVE = "exclusive"
     MPS = "mps"
@@ -14,7 +14,7 @@ class Means(StrEnum):
 
 
 class Level(StrEnum):
-    """Who holds a job to its grant: hardware or driver, Corral's memory guard, or nobody."""
+    """What holds a job to its grant: hardware or driver, Corral's memory guard, or nothing."""
 
     ENFORCED = "enforced"
     GUARDED = "guarded"
@@ -23,9 +23,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """What stands behind an allocation's memory and compute on devices, and its CPUs and memory of the host.
+    """How strictly an allocation is held to its memory and compute on devices, and to its CPUs and memory of the host.
 
-    None where it has nothing of the kind, or asked for no amount of it. Only memory of devices is ever GUARDED.
+    A field is None if the allocation has none of that resource, or asked for no amount of it. Only device memory is
+    ever GUARDED.
     """
 
     memory: Level | None = None
@@ -36,7 +37,7 @@ class Enforcement:
 
 @dataclass(frozen=True, slots=True)
 class HostMeans:
-    """Who holds the jobs that Corral runs to their CPUs and their memory of the host."""
+    """How strictly a host holds Corral's jobs to their CPUs and to their host memory."""
 
     cpus: Level = Level.ADVISORY
     memory: Level = Level.ADVISORY

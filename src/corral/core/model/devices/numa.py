@@ -1,4 +1,4 @@
-"""NUMA: which CPUs and which memory of a host are nearest to a member's devices."""
+"""NUMA binding: the CPUs and the memory of a host that are nearest to a member's devices."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from corral.core.model.units import MILLI_PER_DEVICE
 
 @dataclass(frozen=True, slots=True)
 class NumaBinding:
-    """Where a member's processes are to run: on these CPUs, and with memory of these NUMA nodes first. Both sorted."""
+    """The binding of a member's processes: these CPUs, and memory of these NUMA nodes first. Both are sorted."""
 
     nodes: tuple[int, ...]
     cpus: tuple[int, ...]
@@ -18,8 +18,8 @@ class NumaBinding:
 def numa_binding(member: Member, node: Node | None) -> NumaBinding | None:
     """The NUMA nodes of a member that has whole devices, and their CPUs.
 
-    None where it is not bound: it has no device or a part of one, the place of one of its devices is not known, the
-    site binds nothing there, or it asked for more CPUs than these NUMA nodes have.
+    None if the member is not bound: it has no device or only a part of one, or the NUMA node of a device is not known.
+    Or the site binds nothing there, or the member asked for more CPUs than these NUMA nodes have.
     """
     if node is None or not node.numa_cpus or not member.grants:
         return None
@@ -40,7 +40,7 @@ def numa_binding(member: Member, node: Node | None) -> NumaBinding | None:
 
 
 def cpu_list(cpus: tuple[int, ...]) -> str:
-    """The numbers as the kernel writes them: 0-3,8. `taskset -pc PID` shows a process's."""
+    """The numbers in the kernel's notation: 0-3,8. `taskset -pc PID` shows those of a process."""
     ranges: list[list[int]] = []
     for cpu in cpus:
         if ranges and cpu == ranges[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""Which devices of the nodes there are belong to which pool, by what the site wrote of each pool."""
+"""The devices that belong to each pool, by the site's description of each pool."""
 
 from collections.abc import Collection, Iterator, Mapping
 from math import floor
@@ -12,7 +12,7 @@ SetApart = Mapping[str, Mapping[str, tuple[str, ...]]]
 
 _ALL = "*"
 _ROUNDING = 1e-9
-"""0.29 of 100 GPUs are 28.999999999999996 in floating point, and 29 for a person."""
+"""A correction for floating point: 0.29 of 100 GPUs are 28.999999999999996 there, and 29 for a person."""
 
 
 def set_apart(
@@ -22,10 +22,11 @@ def set_apart(
     *,
     changed: Collection[str] = (),
 ) -> SetApart:
-    """The devices of each pool. With `before`, what it was until the nodes `changed` came, changed or left.
+    """The devices of each pool. `before` is the result before `changed` nodes came, changed or left; None computes all.
 
-    A pool that has a part of all GPUs has it of those that no other pool names. It is cut node by node, in the order of
-    their names: a node that joins brings its own share, and the others keep theirs but for rounding.
+    A pool that has a part of all GPUs gets it from the GPUs that no other pool names. The part is cut node by node, in
+    the order of the nodes' names. So a node that joins brings its own share, and the others keep theirs except for
+    rounding.
     """
     names = nodes if before is None else changed
     found: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -46,18 +47,18 @@ def set_apart(
 def matches(gpu: str, node: str, device: Device, parent: Device | None) -> bool:
     """Whether a pool's word for a GPU means this device: a UUID, NODE:INDEX, NODE:*, a model, or an index alone.
 
-    What means a device means its slices too. An index alone is one of each node, for want of a better meaning.
+    A word that means a device also means its slices. An index alone means the GPU of that index on each node.
     """
     return any(_means(gpu, node, one) for one in (device, parent) if one is not None)
 
 
 def is_index(gpu: str) -> bool:
-    """Whether a pool's word for a GPU is an index alone, which says nothing of the node."""
+    """Whether a pool's word for a GPU is an index alone, without a node."""
     return gpu.isascii() and gpu.isdigit()
 
 
 def parents(node: Node) -> dict[str, Device]:
-    """The whole devices of a node by UUID, of which others may be slices."""
+    """The physical devices of a node by UUID. Other devices of the node may be slices of them."""
     return {device.uuid: device for device in node.devices if device.parent_uuid is None}
 
 
@@ -82,7 +83,7 @@ def _named(gpus: tuple[str, ...], node: Node) -> tuple[str, ...]:
 def _shares(
     part: float, nodes: Mapping[str, Node], taken: list[dict[str, tuple[str, ...]]]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The part of each node's GPUs that makes, with those of the nodes before it, the part of all of them."""
+    """The devices that a pool gets from each node, so that up to each node the sum is that part of all GPUs."""
     seen = cut = 0
     for name in sorted(nodes):
         devices = sorted(nodes[name].devices, key=lambda device: (device.index, device.uuid))

@@ -1,4 +1,4 @@
-"""Labels that tell the versions of a node's driver, apart from nodes, which take longer to load."""
+"""Node labels for versions of driver and CUDA. They are apart from nodes, which take longer to import."""
 
 VERSION_LABELS = ("driver-version", "cuda-major-version", "cuda-minor-version")
-"""Labels that every node carries as far as its versions are known; a site sets none of these."""
+"""Labels that every node has if its versions are known; a site cannot set them."""

@@ -1,4 +1,4 @@
-"""Jobs: what is asked for, how it is written, and what may be changed.
+"""Jobs: what they ask for, how users write it, and what may change later.
 
 Start with `job`.
 """

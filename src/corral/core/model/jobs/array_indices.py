@@ -1,4 +1,4 @@
-"""The indices of an array as users write them: "0-9%2", "0,3,5-7"; and elements named by them: "17_[3-5]"."""
+"""Parse the indices of an array, "0-9%2" or "0,3,5-7", and ids that name elements by them, "17_[3-5]"."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MAX_ARRAY_SIZE = 10_000
 """The most elements of an array."""
 
 MOST_SPANS = 8
-"""So many ranges of indices are written down for a person."""
+"""The most ranges of indices in a text for a person."""
 
 _ELEMENTS = rf"({WHOLE})(?:-({WHOLE})(?::({WHOLE}))?)?"
 _SEVERAL = rf"({WHOLE})_(?![0-9]+$)(?:\[([^\]]*)\]|(.*))"
 
 
 def parse_array(text: str, *, field: str = "array") -> ArraySpec:
-    """The array of these indices. Raises Refused as `parse_indices` does."""
+    """The array that this text describes. Raises Refused as `parse_indices` does."""
     from corral.core.model.jobs.submission import ArraySpec
 
     return ArraySpec(*parse_indices(text, field=field))
@@ -33,9 +33,10 @@ def parse_array(text: str, *, field: str = "array") -> ArraySpec:
 def parse_indices(
     text: str, *, field: str = "array", example: str = "0-9, 0,3,5-7 or 0-10:2"
 ) -> tuple[tuple[int, ...], int | None]:
-    """Indices in ascending order, without duplicates: "0-9", "0,3,5-7", "0-10:2"; and N of a "%N" after them.
+    """The indices in ascending order, without duplicates, of "0-9", "0,3,5-7" or "0-10:2"; and N of a "%N" after them.
 
-    So many run at once, None is no limit. Raises Refused for other forms, and for more than `MAX_ARRAY_SIZE` elements.
+    N is how many elements run at once, None is no limit. Raises Refused for other forms, and for more than
+    `MAX_ARRAY_SIZE` elements.
     """
     body, percent, limit = text.strip().partition("%")
     if percent and not (is_whole(limit) and int(limit) > 0):
@@ -52,9 +53,9 @@ def parse_indices(
 
 
 def named_elements(text: str) -> tuple[str, tuple[int, ...] | None] | None:
-    """The array and the indices that an id such as 17_[3-5], 17_3-5 or 17_[1,3] names; of 17_* None for all indices.
+    """The array and the indices that an id such as 17_[3-5], 17_3-5 or 17_[1,3] names. 17_* has None: all.
 
-    None for any other text: the id of one job or array, or none. Raises Refused as `parse_indices` does.
+    None for any other text, such as the id of one job or array. Raises Refused as `parse_indices` does.
     """
     match = re.fullmatch(_SEVERAL, text)
     if match is None:
@@ -67,7 +68,7 @@ def named_elements(text: str) -> tuple[str, tuple[int, ...] | None] | None:
 
 
 def in_short(array_id: str, indices: Iterable[int]) -> str:
-    """These elements as `named_elements` reads them, and a single one as its id; very many ranges are cut short."""
+    """The text for these elements that `named_elements` parses. One element is its id. A long list is cut."""
     found = spans(indices)
     if len(found) == 1 and found[0].isdecimal():
         return f"{array_id}_{found[0]}"
@@ -76,7 +77,7 @@ def in_short(array_id: str, indices: Iterable[int]) -> str:
 
 
 def spans(indices: Iterable[int]) -> list[str]:
-    """Numbers in ascending order, three and more in a row as one: 0-3, 5, 6."""
+    """The numbers in ascending order. Three and more consecutive numbers become a range: 0-3, 5, 6."""
     runs: list[list[int]] = []
     for index in sorted(indices):
         if runs and index == runs[-1][-1] + 1:

@@ -1,4 +1,4 @@
-"""What is asked of devices: whole ones, a part, memory, cores, a hardware slice; and the request that this makes."""
+"""Parse a request for devices: whole devices, a part, memory, cores, or a hardware slice. Make a `Request` of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,18 +17,19 @@ from corral.core.model.units import (
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a job wants of devices, before any device is known. Either `devices` or `total_milli` is set.
+    """A job's demand for devices, before any device is known. Either `devices` or `total_milli` is set.
 
     Attributes:
-        devices: so many devices, `share_milli` of each; 0 is a CPU job. With `profile`, so many instances.
-        share_milli: of each device; 1000 is the whole, None the part of it that the memory comes to.
-        total_milli: a share that one device gives, or several together where none has the room.
-        memory_mib, memory_percent: granted on each device, at most one of them; None is the share's part.
-        cores_percent: compute granted on each device; None is the share's part.
-        profile: of a MIG instance.
-        means: how the device must be shared; None is as the device is configured.
+        devices: the number of devices, with `share_milli` of each; 0 is a CPU job. With `profile`, the number of
+            instances.
+        share_milli: the share of each device. 1000 is the whole; None is computed from the memory on the device.
+        total_milli: a share from one device, or from several together if no device has enough.
+        memory_mib, memory_percent: memory granted on each device, at most one of them set; None follows the share.
+        cores_percent: compute granted on each device; None follows the share.
+        profile: the profile of a MIG instance.
+        means: how the device must be shared; None is the device's configuration.
         cpu_milli, host_memory_mib: of the host; 0 asks for no amount.
-        notes: what was rounded or left out, for the user.
+        notes: for the user: what was rounded or left out.
     """
 
     devices: int | None = None
@@ -44,7 +45,7 @@ class Ask:
     host_memory_mib: int = 0
 
     def request(self, conditions: Request) -> Request:
-        """The request for this under the conditions (models, host, gang, and the like) of another."""
+        """The request for this demand, with the conditions of another request (models, host, gang, and others)."""
         asked = replace(
             conditions,
             memory_mib=self.memory_mib,
@@ -65,13 +66,13 @@ class Ask:
 
 
 HOST_RESOURCES = ("cpu", "mem", "memory")
-"""What Backend.ai and Kubernetes call CPUs and memory of the host; everything else that they name is of devices."""
+"""The names of Backend.ai and Kubernetes for CPUs and host memory. All their other names are of devices."""
 
 
 def host_amounts(resources: Mapping[str, str]) -> tuple[int, int]:
-    """Thousandths of a CPU and MiB of the host's memory that resources by name ask for, 0 where they do not.
+    """The thousandths of a CPU and the MiB of host memory that these named resources ask for, each 0 if not named.
 
-    "2", "0.5" and "500m" are amounts of `cpu`; "4g" and "4Gi" of `mem` or `memory`. Raises Refused for others.
+    "2", "0.5" and "500m" are amounts of `cpu`; "4g" and "4Gi" of `mem` or `memory`. Raises Refused for other texts.
     """
     cpu_milli = host_memory_mib = 0
     if "cpu" in resources:
@@ -94,9 +95,9 @@ def ask(
     profile: str | None = None,
     share: str | None = None,
 ) -> Ask:
-    """The values of `--gpus`, `--gpu-mem`, `--gpu-cores`, `--mig` and `--share`, each None when it was not given.
+    """The demand that `--gpus`, `--gpu-mem`, `--gpu-cores`, `--mig` and `--share` express. Each is None if not given.
 
-    Raises Refused, naming the flag, for values that are none, and for flags that contradict each other.
+    Raises Refused, with the name of the flag, for invalid values and for flags that contradict each other.
     """
     means = None if share is None else _means(share)
     if profile is not None:

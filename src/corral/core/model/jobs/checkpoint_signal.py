@@ -1,7 +1,7 @@
-"""The signal by which a job is told to save its work, and which of its processes get it.
+"""The signal that tells a job to save its work, and the processes of the job that get it.
 
-One word says both: "USR1" is for every process of the job, "B:USR1" for its main process alone (of a script the shell
-that runs it, of a gang that of rank 0), "S:USR1" for all but the main process of each member.
+One word says both. "USR1" is for every process of the job. "B:USR1" is for its main process alone: for a script the
+shell that runs it, for a gang the main process of rank 0. "S:USR1" is for all but the main process of each member.
 """
 
 from collections.abc import Set
@@ -12,7 +12,7 @@ NAMES = ("USR1", "USR2", "HUP", "INT", "TERM")
 
 
 class Target(StrEnum):
-    """Which processes of a job are meant; the value stands before the colon."""
+    """The processes of a job that get the signal. The value is the letter before the colon."""
 
     ALL = ""
     MAIN = "B"
@@ -27,7 +27,7 @@ class CheckpointSignal(NamedTuple):
 
     @classmethod
     def parse(cls, word: str) -> "CheckpointSignal":
-        """What `word` means. Raises ValueError for what is no target; whether the name is one is not looked at."""
+        """Parse `word`. Raises ValueError for an unknown target. The signal's name is not checked."""
         target, _, name = word.rpartition(":")
         return cls(name, Target(target))
 
@@ -36,7 +36,7 @@ class CheckpointSignal(NamedTuple):
         return rank == 0 or self.target is not Target.MAIN
 
     def among(self, pids: Set[int], main_pids: Set[int]) -> Set[int]:
-        """Which of a member's processes get it."""
+        """The processes of a member that get the signal."""
         match self.target:
             case Target.ALL:
                 return pids
@@ -47,4 +47,4 @@ class CheckpointSignal(NamedTuple):
 
 
 WORDS = tuple(f"{target}:{name}" if target else name for target in Target for name in NAMES)
-"""All that a job may ask for."""
+"""All words that a job may use."""

@@ -20,7 +20,7 @@ _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 """The name of an object of a cluster: a DNS subdomain (RFC 1123)."""
 
 _NETWORK = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}", re.ASCII)
-"""The name of a network of Docker's. With a colon it would be the network of another container."""
+"""The name of a Docker network. A name with a colon would be the network of another container."""
 
 _USER = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,63}(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,63})?", re.ASCII)
 
@@ -28,13 +28,13 @@ _MADE_BY_RUNTIMES = (
     *("/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/null", "/proc/self", "/sys/fs/cgroup"),
     *("/run/secrets", "/usr/bin/nvidia-smi", "/usr/lib/x86_64-linux-gnu/libcuda.so", "/usr/lib64/libcuda.so"),
 )
-"""What runtimes put into containers, or into those with GPUs: in a volume they make empty files of root's for it."""
+"""Files that runtimes add to containers, or to those with GPUs: in a volume they create them, empty and as root."""
 
 _VOLUME = "write HOSTPATH:PATH, pvc/NAME:PATH, configmap/NAME:PATH or secret/NAME:PATH, with :ro to only read it"
 
 
 class VolumeKind(StrEnum):
-    """Where the files of a volume are; of all but the host's directories the value stands before the name."""
+    """The source of a volume's files. Except for a host directory, the value stands before the name."""
 
     HOST_PATH = "host"
     CLAIM = "pvc"
@@ -60,7 +60,7 @@ class Volume:
 
 
 class Pull(StrEnum):
-    """When an image is fetched."""
+    """When an image is pulled."""
 
     MISSING = "missing"
     ALWAYS = "always"
@@ -69,16 +69,17 @@ class Pull(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What a job's command runs in.
+    """The container of a job's command.
 
     Attributes:
         image: as its registry names it; None is the site's default.
-        volumes: what it sees of the site's files.
-        service_account: as whom it speaks to the cluster; None is the namespace's default.
+        volumes: the files that it can see.
+        service_account: the account by which it talks to the cluster; None is the namespace's default.
         pod_template: JSON of a Kubernetes PodTemplateSpec (`metadata`, `spec`) for the rest of its pod; None is none.
         shm_size_mib: the size of its /dev/shm; None is Docker's default, 64 MiB.
         network: Docker's name of its network; None is Docker's default.
-        user: as whom it runs, as Docker has it: UID, UID:GID or a name within the image; None is the job's user.
+        user: the user that it runs as, in Docker's notation: UID, UID:GID or a name within the image; None is the job's
+            user.
         pull: when its image is fetched; None is when it is missing.
     """
 
@@ -152,13 +153,13 @@ def parse_volume(text: str, field: str = "volume") -> Volume:
 
 
 def _may_be_image(image: str) -> bool:
-    """Whether an image could be called so. A part that begins with a dot would lead elsewhere in Docker's URLs."""
+    """Whether the text can name an image. A part that begins with a dot would change the path in Docker's URLs."""
     written = 0 < len(image) <= MAX_IMAGE_LENGTH and image.isprintable() and " " not in image
     return written and not any(part.startswith(".") or not part for part in image.split("/"))
 
 
 def check_container(container: Container) -> None:
-    """Raises Refused for what can be no container anywhere."""
+    """Raise Refused if the container would be invalid everywhere."""
     image = container.image
     if image is not None and not _may_be_image(image):
         raise Refused(f"image: {image!r:.100} is not an image; write one such as repo/train:1", field="image")
@@ -197,7 +198,7 @@ def _check_docker_options(container: Container) -> None:
 
 
 def check_volume(volume: Volume, field: str) -> None:
-    """Raises Refused for a volume that can be none."""
+    """Raise Refused if the volume is invalid."""
     target = volume.target
     if volume.kind is VolumeKind.HOST_PATH:
         if not _is_path(volume.source):
@@ -219,12 +220,12 @@ def check_volume(volume: Volume, field: str) -> None:
 
 
 def is_below(path: str, tops: Iterable[str]) -> bool:
-    """Whether an absolute path is one of these directories, or in one of them, as the paths are written."""
+    """Whether an absolute path is one of these directories or below one. Only the text is compared, without links."""
     path = posixpath.normpath(path)
     return any(top in ("/", path) or path.startswith(f"{top}/") for top in map(posixpath.normpath, tops))
 
 
 def _is_path(path: str) -> bool:
-    """Whether it is absolute, and stays where it says."""
+    """Whether the path is absolute, without ".."."""
     plain = len(path) <= MAX_PATH_LENGTH and path.isprintable() and ":" not in path
     return plain and path.startswith("/") and ".." not in path.split("/")

@@ -1,9 +1,9 @@
-"""What a job waits for of other jobs, and what their starts and ends make of that.
+"""Dependencies between jobs: the conditions on other jobs, and how their starts and ends settle these conditions.
 
 A dependency is written as the job that must succeed ("17"), or with a condition: "any:17" (it has ended), "notok:17"
-(it has not ended well), "start:17" (it has started or ended), "corr:17" (the element of array 17 with the same index
-has succeeded), "singleton" (no earlier job of the same name and user is left). Alternatives are joined by question
-marks: "17?any:18". An array is meant as a whole: its elements have all succeeded, ended, or started.
+(it has ended without success), "start:17" (it has started or ended), "corr:17" (the element of array 17 with the same
+index has succeeded), "singleton" (no earlier job of the same name and user is left). Alternatives are joined by
+question marks: "17?any:18". An array counts as a whole: all its elements have succeeded, ended, or started.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from corral.core.model.jobs.phase import Phase
 
 
 class Condition(StrEnum):
-    """What has to have become of a job, by its word in a dependency."""
+    """The condition on a job, by its word in a dependency."""
 
     OK = "ok"
     ANY = "any"
@@ -29,7 +29,7 @@ class Condition(StrEnum):
 
 
 class Dependency(NamedTuple):
-    """A condition of one job or array; `job_id` is empty for a singleton."""
+    """A condition on one job or array; `job_id` is empty for a singleton."""
 
     condition: Condition
     job_id: str = ""
@@ -41,7 +41,7 @@ class Dependency(NamedTuple):
 
 
 Clause = tuple[Dependency, ...]
-"""Alternatives, of which one has to hold."""
+"""Alternatives, one of which must hold."""
 
 _SUCCESS = frozenset({Condition.OK, Condition.CORR})
 _ENDS = frozenset({Condition.OK, Condition.CORR, Condition.ANY, Condition.SINGLETON})
@@ -49,7 +49,7 @@ _ENDS = frozenset({Condition.OK, Condition.CORR, Condition.ANY, Condition.SINGLE
 
 @lru_cache(maxsize=1000)
 def clauses_of(after: tuple[str, ...]) -> tuple[Clause, ...]:
-    """The clauses that `after` writes, all of which have to hold. Raises Refused for what is no dependency."""
+    """The clauses in the texts of `after`; all must hold. Raises Refused for a text that is not a dependency."""
     return tuple(tuple(map(_dependency, text.split("?"))) for text in after)
 
 
@@ -70,17 +70,17 @@ def _dependency(text: str) -> Dependency:
 
 
 def wait_for_ends_alone(clauses: tuple[Clause, ...]) -> bool:
-    """Whether a job with these clauses goes on as soon as all that it waits for has ended, unless success was asked."""
+    """Whether the job's wait is over once all its parents have ended, unless it demands success of one."""
     return all(len(clause) == 1 and clause[0].condition in _ENDS for clause in clauses)
 
 
 def single(after: tuple[str, ...]) -> bool:
-    """Whether no two jobs of the name and user are to run at once."""
+    """Whether a dependency is "singleton": no two jobs of the same name and user run at once."""
     return any(term.condition is Condition.SINGLETON for clause in clauses_of(after) for term in clause)
 
 
 def covers(term: Dependency, job: Job, parent: Job) -> bool:
-    """Whether the dependency of `job` speaks of `parent`."""
+    """Whether this dependency of `job` refers to `parent`."""
     if term.condition is Condition.SINGLETON:
         alike = (parent.spec.user, parent.spec.name) == (job.spec.user, job.spec.name)
         return alike and (job.array_id is None or parent.array_id != job.array_id)
@@ -91,12 +91,12 @@ def covers(term: Dependency, job: Job, parent: Job) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What is left of a job's clauses once it is known how its parents stand.
+    """The remaining clauses of a job, given the present state of its parents.
 
     Attributes:
-        waits_for: ids of the jobs that it still depends on; () lets it go, unless it is hopeless.
-        left: the clauses that are not met yet, without the alternatives that are lost.
-        lost: the dependency that can no longer hold and without which nothing does, and the job that decided it.
+        waits_for: ids of the jobs that it still depends on. With () its wait is over, unless a clause is lost.
+        left: the clauses that do not hold yet, without alternatives that can never hold.
+        lost: a dependency that can no longer hold and that has no alternative, and the job that decided it.
     """
 
     waits_for: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Settled:
 
 
 def settle(clauses: tuple[Clause, ...], parents_of: Callable[[Dependency], Sequence[Job]]) -> Settled:
-    """How clauses stand; `parents_of` gives the jobs of a dependency that have ended just now or not yet."""
+    """The state of these clauses. `parents_of` returns the jobs of a dependency that ended just now or not yet."""
     waits_for: dict[str, None] = {}
     left: list[Clause] = []
     for clause in clauses:
@@ -123,14 +123,14 @@ def settle(clauses: tuple[Clause, ...], parents_of: Callable[[Dependency], Seque
 
 
 def settled_by(job: Job, jobs: Iterable[Job]) -> Settled:
-    """How the clauses of a waiting job stand, `jobs` being those that it waited for, as they are now."""
+    """The state of a waiting job's clauses. `jobs` are the jobs that it waited for, in their present state."""
     known = tuple(jobs)
     clauses = clauses_of(job.conditions or job.spec.after)
     return settle(clauses, lambda term: [one for one in known if covers(term, job, one)])
 
 
 def conditions_to_keep(settled: Settled, after: tuple[str, ...]) -> tuple[str, ...]:
-    """What a job has to remember beside what it waits for; () where its clauses are enough."""
+    """The conditions that a job must store in addition to `waits_for`; () if its clauses are enough."""
     clauses = clauses_of(after)
     if all(len(clause) == 1 and clause[0].condition is not Condition.NOT_OK for clause in clauses):
         return ()
@@ -139,7 +139,7 @@ def conditions_to_keep(settled: Settled, after: tuple[str, ...]) -> tuple[str, .
 
 
 def _judge(term: Dependency, parents: Sequence[Job]) -> bool | None:
-    """Whether the dependency holds, or None while that is open."""
+    """Whether the dependency holds, None while that is undecided."""
     badly = any(_ended_badly(parent) for parent in parents)
     if term.condition in _SUCCESS and badly:
         return False
@@ -150,7 +150,7 @@ def _judge(term: Dependency, parents: Sequence[Job]) -> bool | None:
 
 def _awaited(term: Dependency, parent: Job) -> bool:
     if term.condition is Condition.START and parent.phase in (Phase.RUNNING, Phase.STOPPING):
-        return parent.started_at is None  # stopped before it ran
+        return parent.started_at is None  # it was stopped before it ran
     return not parent.phase.terminal
 
 
@@ -159,7 +159,7 @@ def _ended_badly(parent: Job) -> bool:
 
 
 def _remembering(term: Dependency, parents: Sequence[Job]) -> Dependency:
-    """Once an element of an array has failed, that array will not have ended well: only its end is waited for."""
+    """The condition to store. Once an element of an array has failed, the array is "notok": only its end is awaited."""
     if term.condition is Condition.NOT_OK and any(_ended_badly(parent) for parent in parents):
         return Dependency(Condition.ANY, term.job_id)
     return term

@@ -1,10 +1,10 @@
-"""Whether a job takes input."""
+"""The state of a job's standard input."""
 
 from enum import StrEnum
 
 
 class InputState(StrEnum):
-    """It waits for its start; it takes more; or it takes none any more, having all of it, or having ended."""
+    """WAITING: the job has not started. OPEN: it takes more input. CLOSED: it has all its input, or has ended."""
 
     WAITING = "waiting"
     OPEN = "open"

@@ -1,4 +1,4 @@
-"""A job: what was asked for, by whom, and how far it has come."""
+"""A job: the request, its user, and its progress."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -27,11 +27,11 @@ MAX_DEVICES = 100_000
 MAX_LABELS = 100
 MAX_MIB = 2**40
 MAX_TITLED_PARAMS = 60
-"""Characters of the parameters of a job in a sentence; the rest is cut off."""
+"""The most characters of a job's parameters in a sentence; the rest is cut off."""
 
 
 class JobKind(StrEnum):
-    """What holds the devices: a process Corral starts, a person's session, or a process that ran already."""
+    """What holds the devices: a process that Corral starts, a session, or a process that already ran."""
 
     RUN = "run"
     RESERVE = "reserve"
@@ -40,9 +40,9 @@ class JobKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process that cannot be mistaken for a later one with the same pid: pid, start time and boot id.
+    """A process, identified by pid, start time and boot id, because a later process may have the same pid.
 
-    `start_ticks` is field 22 of /proc/PID/stat. `node` is where it was found; "" where nobody asked a node.
+    `start_ticks` is field 22 of /proc/PID/stat. `node` is where the process was found; "" if no node was asked.
     """
 
     pid: int
@@ -63,33 +63,35 @@ class Request:
     Attributes:
         devices: devices a member; 0 is a CPU job.
         share_milli: share of each device; 1000 is the whole. A share below 1000 may meet others on the device.
-        split_milli: a share that one device gives (then `share_milli` is the same), or several of a node together
-            where none has the room or it is above 1000; None is never split. Of such requests `devices` is 1.
-        split, may_fragment: how it is split (None: as the site does it), and whether it may take a part of more than
-            one device.
-        share_of_memory: the share is what the memory granted comes to on the device, `share_milli` the least of it.
+        split_milli: a share from one device (then `share_milli` is the same), or from several devices of a node if no
+            device has enough, or if it is above 1000. None is never split. `devices` is 1 in these requests.
+        split, may_fragment: how it is split (None: the site's way), and whether it may take a part of more than one
+            device.
+        share_of_memory: the share is computed from the granted memory on the device, and is at least `share_milli`.
         memory_mib: memory granted on each device, None for the share's part of it.
         memory_percent: the same as a part of the device's, where `memory_mib` is None.
-        cores_percent: compute granted on each device by name, None for the share's part of it.
+        cores_percent: compute granted on each device, None for the share's part of it.
         mig_profile: each device is a hardware slice of this profile; None is never a slice.
         means: how the device must be shared, None is as it is configured.
-        tenant: the user on whose behalf a part is asked for, set by the server: some devices serve one at a time.
+        tenant: the user of a request for a part of a device, set by the server: some devices serve one user at a time.
         min_memory_mib: the least memory a device must have in all (a filter, not a grant).
-        vendor: the maker of its devices, as `corral.vendors` names it; None counts as the first.
+        vendor: the vendor of its devices, by the name in `corral.vendors`; None counts as the first.
         models: any of these device models will do (matched as whole words of the model name); () is any.
         min_compute: least compute capability, (major, minor).
-        site_min_compute: what the site asks of every device, set by the server and never above `min_compute`.
+        site_min_compute: the site's minimum for every device, set by the server and never above `min_compute`.
         min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
         device_uuids: exactly these devices.
         labels: pairs that the node must carry.
-        node: the name of the node that it must be, None is any. `nodes` are several of which any will do, () is any.
-        excluded_nodes: names of nodes that it must not be.
-        prefers: pairs that the node had better carry: of nodes that fit, those with most of them come first.
-        cpu_milli, host_memory_mib, disk_mib: of the host, a member. The disk is counted, and nobody is held to it.
+        node: the name of the node to run on, None is any. `nodes` are several nodes, any of which will do; () is any.
+        excluded_nodes: names of nodes where it must not run.
+        prefers: pairs that the node should carry: of nodes that fit, those with most of them come first.
+        cpu_milli, host_memory_mib, disk_mib: amounts of the host for each member. The disk is counted, but the limit is
+            not enforced.
         one_node: all members of the gang on one node; `spread` puts each on a node of its own.
         avoid_jobs: names of jobs that must not run on the same node (anti-affinity).
-        accept_in_use: a device that strangers use will do, when this much memory (MiB) is still free on it.
-        rules: what else it demands of a node: tolerated taints, labels by expressions, what runs there.
+        accept_in_use: a device that processes outside Corral use will do, if this much memory (MiB) is still free on
+            it.
+        rules: further demands on a node: tolerated taints, label expressions, and what runs there.
     """
 
     devices: Annotated[
@@ -266,16 +268,16 @@ class Request:
 
     @property
     def named_nodes(self) -> tuple[str, ...]:
-        """The nodes of which any will do, by their names; () is any node."""
+        """The names of the nodes that the request allows; () is any node."""
         return self.nodes if self.node is None else (self.node,)
 
     @property
     def tells_nodes_apart(self) -> bool:
-        """Whether it names nodes, so that nodes in equal states may differ."""
+        """Whether the request names nodes, so that nodes in equal states may get different answers."""
         return self.node is not None or bool(self.nodes or self.excluded_nodes)
 
     def allows_node(self, name: str) -> bool:
-        """Whether the node of that name may be it, by its name."""
+        """Whether the request's names of nodes allow this node."""
         return self.node in (None, name) and (not self.nodes or name in self.nodes) and name not in self.excluded_nodes
 
     @property
@@ -292,7 +294,7 @@ class Request:
 
     @property
     def by_neighbours(self) -> bool:
-        """Whether it depends on what runs on a node if it may be placed there."""
+        """Whether the answer for a node depends on what runs there."""
         return bool(self.avoid_jobs) or (self.rules is not None and self.rules.by_neighbours)
 
     def without_neighbours(self) -> "Request":
@@ -303,7 +305,7 @@ class Request:
 
 
 ONE_DEVICE = Request()
-"""What is asked for where nothing is said. One for all: to make a request takes as long as to check it."""
+"""The default request, made once for all: making a request takes as long as checking it."""
 
 
 MAX_BEGIN_AT = 1e10
@@ -319,7 +321,7 @@ TIME_LIMIT = Field(above=0, below=MAX_TIME_LIMIT_S)
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class JobTerms:
-    """What a submission asks for and its job keeps, for the classes of both, which say what the fields mean."""
+    """The fields that a submission and its job have in common. The two subclasses say what the fields mean."""
 
     name: Annotated[str, NAME, JobOption("TEXT", "sft", on=RESERVE)] = ""
     """Name of the job.
@@ -434,26 +436,27 @@ class JobSpec(JobTerms):
 
     Attributes:
         priority: a lower number runs first; 5 is the default.
-        time_limit_s: the job is ended after so long; None is no limit.
+        time_limit_s: the job is ended after this time; None is no limit.
         retries: further attempts after a failure or a loss.
-        after: what must have become of other jobs first, as `corral.core.model.jobs.dependency` writes it.
+        after: conditions on other jobs, in the syntax of `corral.core.model.jobs.dependency`.
         begin_at: not to be started before, in Unix seconds; None is at once.
         output, error, input, open_mode, script, git_commit, git_dirty: as `Submission` has them.
-        env: with the copy of the job's script, as `corral.core.model.jobs.script_copy` has it.
-        speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
+        env: includes the copy of the job's script (see `corral.core.model.jobs.script_copy`).
+        speeds: how fast the job runs on each device model, (model, speed) pairs; 0 means that it cannot run there.
         checkpoint_signal: sent before the job is stopped to make room, or at its time limit, such as "USR1" (to all of
-            its processes) or "B:USR1" (see `corral.core.model.jobs.checkpoint_signal`); None is none.
-            The stop follows `checkpoint_grace_s` later.
-        owner: for a reservation, the session leader whose end releases it; for an adoption, the process.
-        notes: lines for the head of the job's log: what was rounded, what preflight warns of.
+            its processes) or "B:USR1" (see `corral.core.model.jobs.checkpoint_signal`); None is none. The stop follows
+            `checkpoint_grace_s` later.
+        owner: for a reservation, the session leader whose end releases it. For an adoption, the process.
+        notes: lines for the head of the job's log: amounts that were rounded, and warnings of preflight.
         stdin, terminal: as `Submission` has them.
-        forced_by: who insisted on it although preflight had said that it cannot run; None when nobody had to.
-        notify: a shell command that is run once when the job has ended for good, of an array when all of it has.
-        notify_on: of what the user is told through their channel.
+        forced_by: the user who forced it although preflight had said that it cannot run; None if nobody did.
+        notify: a shell command that runs once, after the final end of the job or of the whole array.
+        notify_on: the events that the user's channel reports.
         uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
-        container: what its command runs in; None is a process of its host.
-        pods: pods that others made, one a member by rank, which it starts by binding each to its node; () of any other.
-        params: its values of a sweep's parameters, which it also finds in its environment; () of any other job.
+        container: the container of its command; None is a process of the host.
+        pods: pods that others made, one for each member in the order of ranks. The job starts by binding each to its
+            node. () for any other job.
+        params: its values of a sweep's parameters, which are also in its environment; () for any other job.
     """
 
     user: str
@@ -472,7 +475,7 @@ class JobSpec(JobTerms):
 
     @property
     def takes_input(self) -> bool:
-        """Whether somebody sends its program input, through a pipe or a terminal."""
+        """Whether somebody sends input to its program, through a pipe or a terminal."""
         return self.stdin or self.terminal is not None
 
 
@@ -480,26 +483,26 @@ class JobSpec(JobTerms):
 class Job:
     """One submission with its phase. An array is a parent id and one job per element.
 
-    Times are Unix seconds as the server counts them (`corral.clock`); `started_at` and `ended_at` are the supervisor's
-    word, who counts alike. `sequence` orders submissions and breaks every tie.
+    Times are Unix seconds by the server's clock (`corral.clock`). `started_at` and `ended_at` come from the supervisor,
+    which uses the same clock. `sequence` orders submissions and breaks every tie.
 
     Attributes:
-        launches: times it was handed devices; numbers its allocations.
+        launches: how often it was given devices; numbers its allocations.
         attempts: launches of which something ran.
-        launch_failures: launches in a row that failed on the machine's side.
-        eligible_at: not to be started before: its begin time, and once it was launched a pause after a failed launch or
-            attempt; None is at once.
+        launch_failures: consecutive launches that failed because of the machine.
+        eligible_at: the earliest start: its begin time, or later the end of a pause after a failed launch or attempt;
+            None is at once.
         held: the user's hold; a held job stays PENDING.
-        stop_reason: while STOPPING, the phase it is to end in.
-        waits_for: ids of the jobs of `spec.after` that it still depends on; in a long list also of some that it no
-            longer does, until the last is done with.
-        conditions: what is left of `spec.after`, where `waits_for` does not say it; () is all of it.
+        stop_reason: while STOPPING, the phase that it will end in.
+        waits_for: ids of the jobs of `spec.after` that it still depends on. A long list may keep ids that are done
+            until the last is.
+        conditions: the remaining conditions of `spec.after`, if `waits_for` does not say them; () is all of them.
         reason: why it ended as it did, for a person.
         devices: UUIDs of the last allocation, kept after the end.
-        eviction: the last time it was stopped for others, None if it never was; `evictions` counts the times it went
-            back to its queue for that, and `lost_s` is the run time that it lost by them.
-        input_taken: its program was given some of its input, which cannot be given to another run of it.
-        waited: how the wait before the last start was spent, (reason, seconds) pairs in the order they first came.
+        eviction: the last time it was stopped for others, None if it never was. `evictions` counts how often it was
+            requeued for that, and `lost_s` is the run time that it lost.
+        input_taken: its program has read some of its input, which cannot be sent again to another run.
+        waited: the reasons of the wait before the last start, (reason, seconds) pairs in the order of first occurrence.
     """
 
     id: str
@@ -533,24 +536,24 @@ class Job:
 
     @property
     def evicted(self) -> Eviction | None:
-        """How its last launch was stopped for others, None where it was not."""
+        """How its last launch was stopped for others, None if it was not."""
         last = f"{self.id}.{self.launches}"
         return self.eviction if self.eviction is not None and self.eviction.allocation_id == last else None
 
     @property
     def evicted_before(self) -> Eviction | None:
-        """How the launch before the last was stopped for others, None where it was not."""
+        """How the launch before the last was stopped for others, None if it was not."""
         before = f"{self.id}.{self.launches - 1}"
         return self.eviction if self.eviction is not None and self.eviction.allocation_id == before else None
 
     @property
     def waits_since(self) -> float:
-        """From when on it could have run: its submission, or the begin time that it named."""
+        """Since when it could have run: its submission, or its begin time."""
         return max(self.submitted_at, self.spec.begin_at or 0.0)
 
     @property
     def title(self) -> str:
-        """What to call the job in a sentence: its name, or its id when it has none; and its parameters, if any."""
+        """The name of the job in a sentence: its name, or its id if it has none; with its parameters, if any."""
         called = self.spec.name or f"job {self.id}"
         if not self.spec.params:
             return called

@@ -1,4 +1,4 @@
-"""Which jobs a change is for: those of some ids, or all that a user, a name, an array and phases choose."""
+"""The choice of the jobs to change: by ids, or by user, name, array and phases."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,26 +9,26 @@ from corral.core.model.jobs.name_pattern import MOST_CHARACTERS
 from corral.core.model.jobs.phase import Phase
 
 MOST_AT_ONCE = 10_000
-"""So many jobs are changed for one request; who asks for more asks again."""
+"""The most jobs that one request changes; a client with more jobs sends further requests."""
 
 LAST_SEQUENCE = 2**63 - 1
 
 OWN = "me"
-"""In the place of a user's name: the caller."""
+"""Stands for the caller in place of a user's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobChoice:
-    """Jobs to change. Of those of `ids`, or else of all jobs, those to which all that is given besides applies.
+    """Jobs to change. These are the jobs of `ids`, or all jobs without ids, if they meet all other given conditions.
 
     Attributes:
-        ids: an array's stands for all its elements, 17_[3-9] or 17_[1,3] for some of them.
-        user: whose jobs; "me" is the caller, and so is None without ids.
-        name: as `corral.core.model.jobs.name_pattern` reads it: * is any characters, and a comma separates several.
+        ids: the id of an array means all its elements, 17_[3-9] or 17_[1,3] some of them.
+        user: the user of the jobs; "me" is the caller, and so is None without ids.
+        name: a pattern of `corral.core.model.jobs.name_pattern`: * is any characters, and a comma separates several.
         array: the id of an array.
         phase: any of these; () are those in which the change makes sense.
         before: only jobs of a lower sequence number.
-        dry_run: only tell what would be changed.
+        dry_run: change nothing, and only report the changes.
     """
 
     ids: Annotated[tuple[str, ...], Field(longest=MOST_AT_ONCE)] = ()
@@ -41,14 +41,14 @@ class JobChoice:
 
     @property
     def narrows(self) -> bool:
-        """Whether it says more than ids."""
+        """Whether it has other conditions than ids."""
         return bool(self.phase) or (self.user, self.name, self.array) != (None, None, None)
 
     def of_user(self, user: str | None) -> JobFilter:
-        """What it chooses by, of this user's jobs (None: of everybody's), whatever the ids are."""
+        """The filter for this user's jobs (None: all users), with all conditions except the ids."""
         return JobFilter(
             users=() if user is None else (user,),
-            # One phase a hundred thousand times would be compared with each job so often.
+            # Without this, a phase that is repeated many times would be compared with each job as often.
             phases=tuple(dict.fromkeys(self.phase)),
             array_id=self.array,
             name=self.name,

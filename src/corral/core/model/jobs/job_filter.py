@@ -1,4 +1,4 @@
-"""Which jobs are meant, by what they are: for listings, for changes of many, and for the ledger's tables."""
+"""A filter of jobs by their fields: for listings, for changes of many jobs, and for the ledger's tables."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from corral.core.model.jobs.phase import Phase
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Jobs to which all that is given applies.
+    """The jobs that meet all given conditions.
 
     Attributes:
-        users, queues, projects, phases: any of these; () is any there are.
-        name: as `corral.core.model.jobs.name_pattern` reads it.
+        users, queues, projects, phases: any of these; () is any.
+        name: a pattern of `corral.core.model.jobs.name_pattern`.
         array_id: the id of an array.
         since: submitted then or later, Unix seconds.
-        before_sequence: only jobs of a lower sequence number.
+        before_sequence: only jobs with a lower sequence number.
     """
 
     users: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class JobFilter:
     projects: tuple[str, ...] = ()
 
     def has(self, job: Job) -> bool:
-        """Whether it means this job."""
+        """Whether this job meets the conditions."""
         return (
             (not self.users or job.spec.user in self.users)
             and (not self.phases or job.phase in self.phases)

@@ -1,4 +1,4 @@
-"""New values for some fields of a job; what it does not name stays as it is, and None is a value like any other."""
+"""Patches: new values for some fields of a job. Other fields stay as they are, and None is a value like any other."""
 
 from dataclasses import fields
 from operator import attrgetter
@@ -10,9 +10,9 @@ from corral.core.model.placing.eviction import Eviction
 
 
 class JobPatch(TypedDict, total=False):
-    """What changes of a job; see `Job` for the fields. What was submitted is not here: see `JobUpdated`.
+    """New values of fields of `Job`. The fields of the submission are not here: see `JobUpdated`.
 
-    Not to be written to once it is in a fact.
+    Do not write to a patch once it is in a fact.
     """
 
     phase: Phase
@@ -40,7 +40,7 @@ class JobPatch(TypedDict, total=False):
 
 def patched(job: Job, patch: JobPatch) -> Job:
     """The job with the new values. Raises KeyError for a field that a job does not have."""
-    # Each start and end of a simulation passes here, and `dataclasses.replace` takes twice as long.
+    # Each start and end in a simulation calls this function, and `dataclasses.replace` takes twice as long.
     values = list(_values_of(job))
     for name, value in patch.items():
         values[_POSITION_OF[name]] = value

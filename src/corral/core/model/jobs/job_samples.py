@@ -1,4 +1,4 @@
-"""What the newest samples say of each job: of the devices that it holds, as far as the readings are its own. Pure."""
+"""The newest samples of each job: readings of its devices, as far as they are the job's own. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -13,13 +13,13 @@ class JobSample(NamedTuple):
     """A job's part of one sample of one device that it holds.
 
     Attributes:
-        job, allocation: whose, and by what it holds the device.
-        number: which of the allocation's devices it is, counted from 0 in the order of its grants, each once.
+        job, allocation: the job, and the allocation that holds the device.
+        number: the position of the device in the allocation, from 0 in the order of its grants, each device once.
         share_milli: how much of the device the allocation holds; 1000 is the whole.
-        alone: nobody else holds or uses the device, so that `sample` is the device's own.
-        sample: what was measured of the job. Where the job is not alone only its utilisation and memory can be known,
-            of its own processes, and what is not known is None. `taken_at` is the sample's, `memory_total_mib` always
-            that of the device.
+        alone: no other job or process holds or uses the device, so `sample` is the device's own.
+        sample: the measurement of the job. If the job is not alone, only the utilisation and memory of its own
+            processes can be known, and all other fields are None. `taken_at` is that of the device's sample,
+            `memory_total_mib` always that of the device.
     """
 
     job: Job
@@ -31,10 +31,10 @@ class JobSample(NamedTuple):
 
 
 def job_samples(view: View, samples: Mapping[str, DeviceSample]) -> Iterator[JobSample]:
-    """One for each device of each job that holds devices now, and was sampled since it got them.
+    """A `JobSample` for each device of each job that holds devices now, if it was sampled since the job got it.
 
-    `samples` are the newest by UUID (`Samples.latest`). A device at fault, or that was not sampled yet, is left out: of
-    it nothing is known. A MIG slice is a device with a UUID and a sample of its own.
+    `samples` are the newest by UUID (`Samples.latest`). A device with a fault, or without a sample, is left out because
+    nothing is known about it. A MIG slice is a device with a UUID and a sample of its own.
     """
     for allocation in view.allocations.values():
         job = view.jobs.get(allocation.job_id)
@@ -53,12 +53,12 @@ def job_samples(view: View, samples: Mapping[str, DeviceSample]) -> Iterator[Job
 
 
 def _strangers(sample: DeviceSample, job_id: str) -> bool:
-    """Whether a process on the device is known to be somebody else's."""
+    """Whether a process on the device is known not to belong to the job."""
     return any(process.job_id not in (job_id, SERVICE) and not _nobodys(process) for process in sample.processes or ())
 
 
 def _own_part(sample: DeviceSample, job_id: str) -> DeviceSample:
-    """What the job's own processes have of a device that others are on, too."""
+    """The readings of the job's own processes on a device that others also use."""
     own = _own_processes(sample, job_id)
     used_pct = None if own is None else _total([process.utilization_pct for process in own])
     return DeviceSample(
@@ -71,21 +71,21 @@ def _own_part(sample: DeviceSample, job_id: str) -> DeviceSample:
 
 
 def _own_processes(sample: DeviceSample, job_id: str) -> list[DeviceProcess] | None:
-    """The job's processes, None where they are not known: any of those that nobody knows may be one."""
+    """The job's processes, None if they are not known: any process without an owner may be one of them."""
     processes = sample.processes
     if processes is None or any(_nobodys(process) for process in processes):
         return None
     if not processes and sample.utilization_pct != 0:
-        # Somebody uses the device, or may, and the driver does not show who.
+        # Some process uses the device, or may, and the driver does not show which.
         return None
     return [process for process in processes if process.job_id == job_id]
 
 
 def _nobodys(process: DeviceProcess) -> bool:
-    """Whether the host does not know the process: it lives in a container of another, or has just ended."""
+    """Whether the process has no known owner: it runs in a container outside Corral, or has just ended."""
     return process.job_id is None and process.user is None
 
 
 def _total(parts: list[int | None]) -> int | None:
-    """The sum, None where a part is not known; of no process it is 0."""
+    """The sum, None if a part is not known; 0 without any process."""
     return None if None in parts else sum(part for part in parts if part is not None)

@@ -1,4 +1,4 @@
-"""In which order jobs are listed, where that is not the order of their submission."""
+"""The order of jobs in a listing, if it is not the order of submission."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ SORT_KEYS: dict[str, Callable[[JobRow, float], SortValue]] = {
     "attempts": lambda row, now: row.attempts,
     "exit": lambda row, now: row.exit_code,
 }
-"""What a listing may be sorted by, and its value of a row at a moment (Unix seconds)."""
+"""The keys that a listing may be sorted by, each with a function of a row and the time (Unix seconds)."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSort:
-    """By one of `SORT_KEYS`, the least first or the greatest.
+    """An order by one of `SORT_KEYS`, ascending or descending.
 
-    Rows without a value come last, and of equal ones the newest first.
+    Rows without a value come last. Of equal rows the newest come first.
     """
 
     key: str
@@ -38,7 +38,7 @@ class JobSort:
 
 
 def parse_sort(text: str, *, field: str = "sort") -> JobSort:
-    """The order that "started", or "-started" for the latest first, says. Raises Refused."""
+    """Parse an order: "started", or "-started" for the latest first. Raises Refused."""
     key = text.strip().lower().removeprefix("-")
     if key not in SORT_KEYS:
         raise Refused(f"{field}: {text!r:.40} is nothing to sort by; {nearest(key, SORT_KEYS)}", field=field)
@@ -50,6 +50,6 @@ def sorted_rows(rows: Iterable[JobRow], sort: JobSort, now: float) -> list[JobRo
     value_of = SORT_KEYS[sort.key]
     newest_first = sorted(rows, key=lambda row: -(row.sequence or 0))
     valued = [(value, row) for row in newest_first if (value := value_of(row, now)) is not None]
-    # Two steps, each stable: a sort that is reversed keeps the order of equal ones, too.
+    # The sort is stable, even with `reverse`, so equal rows stay in the order newest first.
     valued.sort(key=lambda one: one[0], reverse=sort.descending)
     return [row for _, row in valued] + [row for row in newest_first if value_of(row, now) is None]

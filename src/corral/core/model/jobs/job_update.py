@@ -1,4 +1,4 @@
-"""What may be changed of a job once it was submitted: its priority, its time limit, its name and its queue."""
+"""Updates of a submitted job: its priority, its time limit, its name and its queue may change."""
 
 import re
 from dataclasses import dataclass, replace
@@ -10,10 +10,10 @@ from corral.core.model.jobs.job import MAX_NAME_LENGTH, PRIORITY, TIME_LIMIT, Jo
 from corral.core.model.units import format_duration
 
 NOTES_KEPT = 20
-"""The most lines that a job's spec keeps for the head of its log, where changes add some."""
+"""The most lines for the head of a job's log that its spec keeps when updates add some."""
 
 _SHOWN_CHARACTERS = 40
-"""So much of a name stands in a sentence: each job of an array is kept with its own."""
+"""The most characters of a name in a sentence, which is stored with each job of an array."""
 
 _CHANGED = " changed "
 _FIELD = re.compile(r"\bits (priority|time limit|name|queue) from ")
@@ -25,7 +25,7 @@ class JobUpdate:
 
     Attributes:
         priority: a lower number runs first.
-        time_limit_s: the job is ended after so long, counted from the start of each attempt.
+        time_limit_s: the job is ended after this time, counted from the start of each attempt.
     """
 
     priority: Annotated[int | None, PRIORITY] = None
@@ -35,7 +35,7 @@ class JobUpdate:
 
 
 class SpecPatch(TypedDict, total=False):
-    """New values for fields of a `JobSpec`. Not to be written to once it is in a fact."""
+    """New values for fields of a `JobSpec`. Do not write to a patch once it is in a fact."""
 
     priority: int
     time_limit_s: float | None
@@ -45,7 +45,7 @@ class SpecPatch(TypedDict, total=False):
 
 
 def changes_of(spec: JobSpec, update: JobUpdate) -> SpecPatch:
-    """What the update changes of the spec: values that differ from what is there."""
+    """The values of the update that differ from those of the spec."""
     asked = {"priority": update.priority, "time_limit_s": update.time_limit_s, "name": update.name}
     asked["queue"] = update.queue
     changed = {name: value for name, value in asked.items() if value is not None and value != getattr(spec, name)}
@@ -53,7 +53,7 @@ def changes_of(spec: JobSpec, update: JobUpdate) -> SpecPatch:
 
 
 def values_before(spec: JobSpec, changes: SpecPatch) -> SpecPatch:
-    """What the changes replace; what is in the notes is not among it."""
+    """The present values of the fields to change, except for the notes."""
     return cast(SpecPatch, {name: getattr(spec, name) for name in changes if name != "notes"})
 
 
@@ -63,16 +63,17 @@ def with_changes(spec: JobSpec, changes: SpecPatch) -> JobSpec:
 
 
 def noted(spec: JobSpec, line: str) -> tuple[str, ...]:
-    """The spec's notes with one more at the end; of very many, the newest.
+    """The spec's notes with one more line at the end; of a long list only the newest lines are kept.
 
-    A line about the same fields of the same user goes: who changes a job a hundred times leaves few lines.
+    An earlier line by the same user about the same fields is dropped: a user who changes a job a hundred times leaves
+    few lines.
     """
     return _noted(spec.notes, line)
 
 
 @lru_cache(maxsize=64)
 def _noted(notes: tuple[str, ...], line: str) -> tuple[str, ...]:
-    # Cached, so that all elements of an array share theirs.
+    # Cached, so that all elements of an array share the same tuple.
     begins, changed, _ = line.partition(_CHANGED)
     fields = set(_FIELD.findall(line))
     kept = [one for one in notes if not (one.startswith(begins + changed) and fields.issuperset(_FIELD.findall(one)))]
@@ -80,7 +81,7 @@ def _noted(notes: tuple[str, ...], line: str) -> tuple[str, ...]:
 
 
 def may_start_later(before: SpecPatch, changes: SpecPatch) -> bool:
-    """Whether a waiting job may come to start later by these changes, so that what it was promised is to be renewed."""
+    """Whether these changes may delay a waiting job's start, so that a promise for it must be made anew."""
     if "queue" in changes or "name" in changes:
         return True
     if "priority" in changes and changes["priority"] > before["priority"]:
@@ -92,7 +93,7 @@ def may_start_later(before: SpecPatch, changes: SpecPatch) -> bool:
 
 
 def sentence(before: SpecPatch, changes: SpecPatch, by: str) -> str:
-    """The changes in words: "alice changed its priority from 5 to 1 and its time limit from 1h to 30m"."""
+    """The changes in a sentence: "alice changed its priority from 5 to 1 and its time limit from 1h to 30m"."""
     words = [
         f"its {called} from {shown(before.get(name))} to {shown(changes.get(name))}"
         for name, called, shown in (

@@ -1,4 +1,4 @@
-"""Names of jobs as people ask for them: one or several, separated by commas, each with * for any characters."""
+"""Patterns of job names: one or several, separated by commas, each with * for any characters."""
 
 import re
 from collections.abc import Callable
@@ -10,14 +10,14 @@ from corral.core.model.errors import Refused
 WILD = frozenset("*?[")
 
 MOST_PATTERNS = 100
-"""So many names one text may ask for."""
+"""The most patterns in one text."""
 
 MOST_CHARACTERS = 2_000
-"""So long such a text may be: each job's name is compared with all of it."""
+"""The most characters of a text: each job's name is compared with all of it."""
 
 
 def check_name_patterns(text: str, *, field: str = "name") -> None:
-    """Raises Refused for a text that would take long to compare with the names of many jobs."""
+    """Raise Refused for a text that would take long to compare with the names of many jobs."""
     if len(text) > MOST_CHARACTERS:
         raise Refused(f"{field}: it has {len(text):,} characters, and {MOST_CHARACTERS:,} are the most", field=field)
     count = text.count(",") + 1
@@ -27,22 +27,22 @@ def check_name_patterns(text: str, *, field: str = "name") -> None:
 
 @lru_cache(maxsize=64)
 def name_patterns(text: str) -> tuple[str, ...]:
-    """The patterns in a text; the text itself is one, for a name may have a comma in it."""
+    """The patterns in a text. The whole text is also one, because a name may contain a comma."""
     parts = [part.strip() for part in text.split(",")] if "," in text else []
     return tuple(dict.fromkeys([text, *(part for part in parts if part)]))
 
 
 def fits(name: str, text: str) -> bool:
-    """Whether a name is one of those that the text asks for: * is any characters, ? one, and [ab] one of these."""
+    """Whether a name matches the text: * is any characters, ? is one character, and [ab] is one of these."""
     return any(name == pattern or _matcher(pattern)(name) is not None for pattern in name_patterns(text))
 
 
 def as_glob(pattern: str) -> str | None:
-    """The pattern as SQLite's GLOB has it, None for one that is a plain name."""
+    """The pattern in the syntax of SQLite's GLOB, None if it is a plain name."""
     return None if WILD.isdisjoint(pattern) else pattern.replace("[!", "[^")
 
 
 @lru_cache(maxsize=256)
 def _matcher(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    # Not `fnmatchcase`: it keeps the last 32,768 patterns, which anybody could make a gigabyte of.
+    # Not `fnmatchcase`, which caches the last 32,768 patterns: a user could fill a gigabyte with these.
     return re.compile(translate(pattern)).match

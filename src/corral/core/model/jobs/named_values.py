@@ -1,4 +1,4 @@
-"""The parameters of a job of a sweep in words, apart from sweeps, which take longer to load."""
+"""Text of the parameters of a sweep's job. It is apart from sweeps, which take longer to import."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def named_values(params: Params) -> str:
-    """The parameters for a person: lr=0.01 seed=1. A value of several words is in quotes."""
+    """The parameters for a person: lr=0.01 seed=1. A value with spaces is in quotes."""
     return " ".join(f"{name}={_quoted(value) if ' ' in value else value}" for name, value in params)
 
 

@@ -1,4 +1,4 @@
-"""Where a job's output goes and its input comes from, by patterns as sbatch(1) has them: train-%j-%t.out."""
+"""The files of a job's output and input, from patterns like those of sbatch(1): train-%j-%t.out."""
 
 import posixpath
 import re
@@ -9,14 +9,14 @@ from corral.core.model.errors import Refused
 from corral.core.model.jobs.job import Job
 
 NO_ELEMENT = 4294967294
-"""What %a is in a job that is no element of an array, as in Slurm."""
+"""The value of %a in a job that is not an element of an array, as in Slurm."""
 
 _PLACEHOLDER = re.compile(r"%(\d{0,2})(.?)")
 _KNOWN = "%jJxAauNnt"
 
 
 def check_pattern(pattern: str, field: str) -> None:
-    """Raises Refused for a pattern that names no file, or has placeholders that mean nothing here."""
+    """Raise Refused for a pattern that is not a file path, or that has unknown placeholders."""
     if not pattern or len(pattern) > 4096 or not pattern.isprintable():
         raise Refused(f"{field}: {pattern!r:.60} is not a file path", field=field)
     for width, letter in _PLACEHOLDER.findall(pattern):
@@ -31,10 +31,10 @@ def check_pattern(pattern: str, field: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OutputFiles:
-    """Files for standard output and error of a member; None is its log, or for `error` where standard output goes.
+    """The files of a member's standard streams. `output` None is its log; `error` None is the same place as `output`.
 
-    `note` is what the log says of it, None where all goes to the log. `input` is the file of its standard input, None
-    where that is empty.
+    `note` is a line about them in the log, None if all output goes to the log. `input` is the file of its standard
+    input, None if that is empty.
     """
 
     output: str | None = None
@@ -44,10 +44,10 @@ class OutputFiles:
 
 
 def output_files(job: Job, nodes: Sequence[str]) -> tuple[OutputFiles, ...]:
-    """The files of each member of a job, in the order of their ranks; `nodes` are the names of theirs.
+    """The files of each member of a job, in the order of ranks; `nodes` are the names of their nodes.
 
-    Whatever file a member of lower rank writes to, no other does: its log gets what would go there. Of a script's job
-    only rank 0 runs it, and has files.
+    No member writes to a file that a member of lower rank writes to: its log gets that output instead. A script runs
+    only at rank 0, so only that member has files.
     """
     output, error, wanted = job.spec.output, job.spec.error, job.spec.input
     if output is None and error is None and wanted is None:
@@ -78,7 +78,7 @@ def _note(own: Sequence[str | None], others: set[str]) -> str | None:
 
 
 def _path(pattern: str, job: Job, rank: int, nodes: Sequence[str]) -> str:
-    """The path that a pattern gives for a member, relative to the job's directory; a number after % pads with zeros."""
+    """The path that a pattern gives for a member, relative to the job's directory. A number after % pads with zeros."""
     node = nodes[rank]
     values = {
         "%": "%",

@@ -1,10 +1,10 @@
-"""Where a job stands. Apart from the job, which takes longer to load than a command that lists jobs may."""
+"""The phases of a job. They are apart from the job, which takes too long to import for a command that lists jobs."""
 
 from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """Where a job stands. The legal steps between phases are in `NEXT_PHASES`; a hold is a flag, not a phase."""
+    """The phase of a job. `NEXT_PHASES` has the legal steps between phases; a hold is a flag, not a phase."""
 
     PENDING = "PENDING"
     STARTING = "STARTING"
@@ -37,6 +37,7 @@ NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
     Phase.TIMED_OUT: frozenset(),
     Phase.LOST: frozenset({Phase.PENDING}),
 }
-"""Legal steps. STARTING -> SUCCEEDED | FAILED is a process that ended before anyone saw it run;
-RUNNING -> TIMED_OUT a time limit that the supervisor enforced by itself; STOPPING -> FAILED a job that was stopped for
-what it did."""
+"""The legal steps. STARTING -> SUCCEEDED | FAILED: the process ended before anyone saw it run.
+RUNNING -> TIMED_OUT: the supervisor enforced the time limit by itself. STOPPING -> FAILED: the job was stopped because
+of what it did.
+"""

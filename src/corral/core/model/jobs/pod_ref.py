@@ -1,10 +1,10 @@
-"""A pod of Kubernetes that somebody made, and for which a job waits."""
+"""The reference of a job to its Kubernetes pod, which others made."""
 
 from typing import NamedTuple
 
 
 class PodRef(NamedTuple):
-    """Which pod: a later one of the same name has another UID."""
+    """The identity of a pod: a later pod of the same name has another UID."""
 
     namespace: str
     name: str

@@ -1,4 +1,4 @@
-"""What a client may send to have work done; the server adds who asked and from where, and makes a `JobSpec` of it."""
+"""Submissions of clients. The server adds the user and their directory, and makes a `JobSpec` of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from corral.core.model.known_fields import known_fields
 MAX_INDEX = 2**31 - 1
 
 PID = Field(least=1, most=2**22)
-"""PID_MAX_LIMIT of Linux is the largest that there can be."""
+"""The largest pid on Linux is PID_MAX_LIMIT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +38,37 @@ class Submission(JobTerms):
     """One job, or one array of jobs, as asked for.
 
     Attributes:
-        env: the complete environment of the job, to which the server adds its own variables.
-        inherited_env, inherited_workdir: names of variables in `env`, and whether the directory, that are only those of
-            the process which submits: a container does without them.
-        container: what the command runs in, where the site runs containers; None is the site's default.
-        after: what must have become of other jobs first: "17" succeeded, "any:17" ended, "notok:17" did not end well,
-            "start:17" started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this
-            name and user is left; alternatives as "17?any:18".
-        begin_at: not to be started before (Unix seconds); None or a time in the past means at once.
-        output, error: patterns of files for standard output and error in place of the log, as `core.model.jobs.output`
-            has them, seen from `workdir`; error goes with output unless it has its own.
+        env: the complete environment of the job. The server adds its own variables.
+        inherited_env, inherited_workdir: the variables in `env`, and whether also the directory, that only come from
+            the submitting process: a container does not get them.
+        container: the container of the command, if the site runs containers; None is the site's default.
+        after: conditions on other jobs: "17" succeeded, "any:17" ended, "notok:17" did not end well, "start:17"
+            started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this name and
+            user is left; alternatives as "17?any:18".
+        begin_at: the earliest start (Unix seconds); None or a time in the past means at once.
+        output, error: patterns of files for standard output and error instead of the log (see
+            `core.model.jobs.output`), relative to `workdir`. Without `error`, standard error goes to `output`.
         input: a pattern of a file for standard input, which is empty without one.
-        script: the command runs a script: of a gang at rank 0 alone, where `srun` starts work on all members. A command
-            that is none runs on every member.
-        script_text: what that script says now. This is run, whatever the file says when the job starts, and the word
-            of the command that names the file tells the script what it is called. None runs the file.
+        script: the command runs a script. In a gang it runs at rank 0 alone, where `srun` starts work on all members.
+            Any other command runs on every member.
+        script_text: the present text of that script. The job runs this text, even if the file changes before its start.
+            The script still gets the file's name from the command. None runs the file.
         git_commit, git_dirty: of the repository that `workdir` is in, and whether tracked files differ from it; None
             where that is not known.
         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
-        priority, retries: None takes the site's default.
-        nice: in place of a priority, as sbatch(1) has it: 100 is one step behind the site's default.
+        priority, retries: None means the site's default.
+        nice: in place of a priority, as in sbatch(1): 100 is one step behind the site's default.
         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
-        resources: amounts by a neighbour's resource name ("cuda.shares": "0.5"), in place of devices in `request`.
-        speeds: how fast the job runs on each device model, as `JobSpec` has it: (("V100", 1.0), ("K80", 0.2)); 0 is
-            cannot.
+        resources: amounts by another system's resource names ("cuda.shares": "0.5"), in place of devices in `request`.
+        speeds: how fast the job runs on each device model, as in `JobSpec`: (("V100", 1.0), ("K80", 0.2)).
         exclusive: every device of a node, in place of the number in `request`.
-        force: let it in although preflight says that it cannot run.
+        force: accept it although preflight says that it cannot run.
         checkpoint_signal, checkpoint_grace_s: as in `JobSpec`.
-        sweep: an array over values of parameters, in place of `array`. Command, name, files and directory name them.
-        stdin: somebody sends the program's standard input while it runs, to rank 0 of a gang; else it is empty.
-        terminal: it runs at a terminal of this size, whose keys and output come and go the same way.
+        sweep: an array over values of parameters, in place of `array`. Command, name, files and directory may contain
+            them.
+        stdin: the client sends the program's standard input while it runs, in a gang to rank 0; else the input is
+            empty.
+        terminal: it runs at a terminal of this size, with keys and output sent the same way.
         notify, notify_on: as in `JobSpec`.
         owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
     """
@@ -165,5 +166,5 @@ class Submission(JobTerms):
 
     @property
     def elements(self) -> ArraySpec | None:
-        """The elements of the array that it is, also as a sweep; None of a single job."""
+        """The elements of the array or sweep; None for a single job."""
         return self.array if self.sweep is None else ArraySpec(tuple(range(self.sweep.size)), self.sweep.limit)

@@ -1,6 +1,6 @@
 """A sweep over parameters: an array with a job for each combination of their values.
 
-The texts of a submission (command, name, files, directory) name a parameter as {NAME}, and each job has its value
+The texts of a submission (command, name, files, directory) name a parameter as {NAME}, and each job gets its own value
 there. `${NAME}`, `{{NAME}}`, and braces around anything else stay as they are.
 """
 
@@ -16,7 +16,7 @@ from corral.core.model.field import SUBMIT, Field, JobOption
 from corral.core.model.jobs.array_indices import MAX_ARRAY_SIZE
 
 Params = tuple[tuple[str, str], ...]
-"""Name and value of each parameter of one job, in the order in which they were given."""
+"""The name and the value of each parameter of one job, in the given order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class Sweep:
 
     @property
     def size(self) -> int:
-        """How many jobs it makes."""
+        """The number of its jobs."""
         counts = [len(values) for values in self.params.values()]
         return min(counts, default=0) if self.zipped else prod(counts)
 
     def elements(self) -> Iterator[Params]:
         """The parameters of each job, in order."""
-        # A pair is made once for all jobs that have it.
+        # Each pair is made once, and all jobs with this value share it.
         pairs = [[(name, value) for value in values] for name, values in self.params.items()]
         return zip(*pairs, strict=False) if self.zipped else product(*pairs)
 
@@ -62,7 +62,7 @@ def with_values(text: str, params: Params) -> str:
 
 
 def with_values_in_pattern(pattern: str, params: Params) -> str:
-    """As `with_values` for the pattern of an output file, where a percent sign of a value means itself."""
+    """The same as `with_values` for the pattern of an output file: a percent sign in a value is no placeholder."""
     return with_values(pattern, tuple((name, value.replace("%", "%%")) for name, value in params))
 
 

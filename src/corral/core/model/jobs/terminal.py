@@ -6,7 +6,7 @@ from typing import Annotated
 from corral.core.model.field import Field
 
 MOST_CELLS = 10_000
-"""The most rows, and the most columns: no screen has more, and the kernel keeps each in 16 bits."""
+"""The most rows and columns: no screen has more, and the kernel stores each in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where a job can go: what is free, what fits, what was chosen and committed.
+"""Placement of jobs: what is free, what fits, and which devices were chosen and allocated.
 
 Start with `allocation`, then `fit`.
 """

@@ -1,4 +1,4 @@
-"""A placement is devices chosen, an idea; an allocation is a placement committed, a fact."""
+"""Placements and allocations. A placement is a choice of devices; an allocation is a placement committed to a job."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,10 @@ from corral.core.model.units import MILLI_PER_DEVICE
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """So much of one device: a share in milli and, where granted, memory in MiB.
+    """A part of one device: a share in milli-GPU and, if granted, memory in MiB.
 
-    `tenant` is the user whom a device that serves one at a time then serves, None on every other device. `counts_milli`
-    is what it counts as against quotas and as use, None where that is its share.
+    Some devices serve one user at a time: there, `tenant` is that user. It is None on every other device.
+    `counts_milli` is the amount for quotas and usage, None if that is the share.
     """
 
     uuid: str
@@ -22,13 +22,13 @@ class Grant:
 
     @property
     def counted_milli(self) -> int:
-        """What it counts as: the largest part of the device that is had by it (`corral.core.model.queues.quota`)."""
+        """The milli-GPU that it counts as, its largest part of the device (`corral.core.model.queues.quota`)."""
         return self.share_milli if self.counts_milli is None else self.counts_milli
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What one member of a gang gets, on one node."""
+    """The grants of one member of a gang, on one node."""
 
     node: str
     grants: tuple[Grant, ...]
@@ -39,7 +39,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Devices chosen for a job, a member each; a job that is no gang has one member."""
+    """The devices chosen for each member of a job. A job without a gang has one member."""
 
     members: tuple[Member, ...]
 
@@ -79,7 +79,7 @@ class ChosenDevice:
 
 @dataclass(frozen=True, slots=True)
 class GpuInfo:
-    """The record kept with each allocation; its field names are the autotuner's, whose `mb` are MiB."""
+    """The record of devices in each allocation. Its field names are the autotuner's, whose `mb` are MiB."""
 
     count: int
     indices: tuple[int, ...]
@@ -89,10 +89,11 @@ class GpuInfo:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A placement committed to a job: who holds what since when.
+    """A placement committed to a job.
 
-    `attempt` counts the job's launches from 1. `reserved` marks one that a person's session holds. `enforcement` is
-    what holds the job to its grants, the weakest of its devices, and to its part of the host; None when it has neither.
+    `attempt` counts the job's launches from 1. `reserved` marks an allocation that a person's session holds.
+    `enforcement` says how strictly the job is held to its grants, on the weakest of its devices, and to its part of the
+    host. It is None if the job has neither.
     """
 
     id: str
@@ -107,5 +108,5 @@ class Allocation:
 
     @property
     def gpus(self) -> float:
-        """How many GPUs it counts as, parts as fractions."""
+        """The number of GPUs that it counts as, with parts as fractions."""
         return sum(grant.counted_milli for grant in self.placement.grants) / MILLI_PER_DEVICE

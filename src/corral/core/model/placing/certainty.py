@@ -1,15 +1,15 @@
-"""How sure it is when a job starts."""
+"""How certain the expected start of a job is."""
 
 from enum import StrEnum
 
 
 class Certainty(StrEnum):
-    """What is known of a job's start.
+    """How certain the start of a job is.
 
-    PROMISE: what the job needs is reserved from then on, all who hold it now have time limits that end before, and
-    nobody who waits now can pass it; only work of a better rank that comes later can still delay it.
-    EXPECTATION: what comes of everybody's estimates.
-    UNFORESEEN: no start is known: so many jobs go first that the forecast, which is bounded, did not reach it.
+    PROMISE: the resources for the job are reserved from then on, and all their present holders have time limits that
+    end before. No job that waits now can pass it; only a later job of a better rank can still delay it.
+    EXPECTATION: the result of estimates of all jobs.
+    UNFORESEEN: no start is known. Many jobs go first, and the forecast, which is bounded, did not reach this job.
     """
 
     PROMISE = "promise"

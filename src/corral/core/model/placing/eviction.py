@@ -1,15 +1,17 @@
-"""A job was stopped for the sake of others: for which, by which rule, and what it lost by that."""
+"""Evictions: a job was stopped for others. The record has the rule, the other job, and the lost time."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class EvictionRule(StrEnum):
-    """By which rule a job may be stopped for others.
+    """The rule by which a job is stopped for others.
 
-    PRIORITY: its queue preempts. QUEUE_RECLAIM: a queue takes back what it had lent. POOL_RECLAIM: a pool does.
-    TIME_SLICE: the job that is stopped had its quantum. FASTER_GPUS: it moves itself. IDLE: it did not use its GPUs.
-    MEMORY: it took more memory than it was granted. DRAIN: its node is to be empty.
+    PRIORITY: its queue preempts. QUEUE_RECLAIM: a queue takes back capacity that it had lent. POOL_RECLAIM: a pool
+    does.
+    TIME_SLICE: the stopped job had used its quantum. FASTER_GPUS: it moves to faster GPUs. IDLE: it did not use its
+    GPUs.
+    MEMORY: it took more memory than it was granted. DRAIN: its node is being emptied.
     """
 
     PRIORITY = "priority"
@@ -23,7 +25,7 @@ class EvictionRule(StrEnum):
 
     @property
     def reclaims(self) -> bool:
-        """Whether what was lent is taken back."""
+        """Whether a lender takes back its capacity."""
         return self in (EvictionRule.QUEUE_RECLAIM, EvictionRule.POOL_RECLAIM)
 
 
@@ -32,14 +34,14 @@ class Eviction:
     """One launch of a job that was asked to stop for others.
 
     Attributes:
-        for_job_id: the job that it was stopped for, None where that is nobody in particular.
-        lender: the queue or the pool that takes back.
-        reason: the same for a person.
+        for_job_id: the job that it was stopped for, None if there is no particular one.
+        lender: the queue or the pool that takes back capacity.
+        reason: the reason for a person.
         at: when it was asked to stop, Unix seconds.
         allocation_id: the launch that was stopped.
-        saves: it got its checkpoint signal first, so that what it did before need not be lost.
-        ran_s: how long the launch had run at its end, None before.
-        lost_s: how much of that is lost; where it `saves`, only what it ran after the signal.
+        saves: it got its checkpoint signal first, so earlier work need not be lost.
+        ran_s: the run time of the launch at its end, None before.
+        lost_s: how much of it is lost; if it `saves`, only the time after the signal.
     """
 
     rule: EvictionRule

@@ -1,4 +1,4 @@
-"""Filling devices with a share: whole ones first, and what is left over where it leaves the least room.
+"""Fill devices with a share: whole devices first, and the rest on the device with the least room for it.
 
 All amounts are milli-GPU. Devices are identified by their position: the result is parallel to the input.
 """
@@ -12,11 +12,11 @@ from corral.core.model.units import MILLI_PER_DEVICE
 def fill(
     wanted_milli: int, free_milli: Sequence[int], *, refuse_fragmenting: bool = False, wholes: Collection[int] = ()
 ) -> tuple[int, ...] | NoRoom:
-    """Milli-GPU to take of each device, or why there is no room.
+    """The milli-GPU to take of each device, or why there is no room.
 
-    As many whole devices as the share has and as are free: of those in `wholes` first, then the lowest. What is left
-    over comes from the device with the least room for it (the last of equals), or else from several, as
-    `corral.core.model.placing.split` fills them. Raises Refused as that does.
+    It takes as many whole devices as the share needs and as are free: those in `wholes` first, then the lowest. The
+    rest comes from the device with the least room for it (the last of equal ones), or else from several, as in
+    `corral.core.model.placing.split`. Raises Refused as `split` does.
     """
     plain = split(wanted_milli, free_milli, strategy=Strategy.FILL, refuse_fragmenting=refuse_fragmenting)
     if isinstance(plain, NoRoom) and not plain.parts:

@@ -1,7 +1,4 @@
-"""The one feasibility test: does a request fit on a node in this state? It decides, and later it verifies.
-
-A node's state is a plain tuple without names, so that nodes in equal states share one answer.
-"""
+"""The only feasibility test: does a request fit on a node in this state? It decides, and later it verifies."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +21,7 @@ from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
 
 class Cause(StrEnum):
-    """Why a device, or the node around it, cannot serve a request. The static ones no waiting can mend."""
+    """Why a device, or its node, cannot serve a request. Waiting never helps against the static causes."""
 
     NO_NODE = "no node"
     NODE_NAME = "node name"
@@ -69,12 +66,12 @@ STATIC_CAUSES = frozenset(
     }
 )
 NODE_CAUSES = frozenset({Cause.NODE_GONE, Cause.NODE_SILENT, Cause.NODE_DRAINING, Cause.NODE_CORDONED})
-"""The node takes nothing now."""
+"""Causes that keep everything off a node for now."""
 HOST_CAUSES = frozenset({Cause.CPU, Cause.HOST_MEMORY, Cause.DISK, Cause.MEMBERS})
-"""Causes that lie with what a host has, not with its devices."""
+"""Causes that concern the host's amounts, not its devices."""
 
 NEIGHBOUR_CAUSES = frozenset({Cause.AFFINITY, Cause.ANTI_AFFINITY, Cause.SPREAD})
-"""What runs there, or does not, is in the way."""
+"""Causes that concern jobs that run on the node, or do not."""
 _EVICTABLE_CAUSES = frozenset(
     {Cause.ALLOCATED, Cause.TENANT, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY, Cause.DISK, Cause.MEMBERS}
 )
@@ -82,10 +79,10 @@ _EVICTABLE_CAUSES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The request fits: these slots can serve it, in index order; which of them to take is for placement to say.
+    """The request fits: these slots can serve it, in index order. Placement chooses among them.
 
-    With `parts_milli` no single slot has the room: all of these are taken, so much of each. Where devices are filled,
-    whole ones come first.
+    With `parts_milli` no single slot has the room: all of these slots are taken, with this much of each. If devices are
+    filled, whole ones come first.
     """
 
     slots: tuple[int, ...]
@@ -98,12 +95,12 @@ class Misfit:
 
     Attributes:
         cause: the cause that most devices (or the node itself) share.
-        wanted: how much was asked for, in the unit of `cause` (devices, milli-CPU, MiB).
-        available: how much there is.
+        wanted: the requested amount, in the unit of `cause` (devices, milli-CPU, MiB).
+        available: the available amount.
         devices: how many devices each cause rules out, most first: ((Cause.ALLOCATED, 5), (Cause.CORDONED, 1)).
-        never: no waiting can help; the request is beyond what the node is.
-        eviction_helps: ending jobs that hold devices would make it fit.
-        node: the node, where one node is meant.
+        never: waiting cannot help, because the request exceeds the node itself.
+        eviction_helps: the request would fit if jobs that hold devices ended.
+        node: the node, if one node is meant.
     """
 
     cause: Cause
@@ -116,20 +113,20 @@ class Misfit:
 
     @property
     def capacity_helps(self) -> bool:
-        """Whether it may fit once jobs have ended: no end of a job takes off a taint, or ends somebody else's pod."""
+        """Whether the request may fit once jobs have ended. That removes no taint, and ends no pod of others."""
         if self.cause is Cause.ANTI_AFFINITY:
             return self.eviction_helps
         return not self.never and self.cause not in (Cause.TAINT, Cause.AFFINITY, Cause.SPREAD)
 
 
 LEAST_MPS_MILLI = 30
-"""The least share on MPS: a daemon takes 48 clients at most, and hundredths of a device would be twice as many."""
+"""The smallest share on MPS: a daemon takes at most 48 clients, and hundredths of a device would be twice as many."""
 
 
 def fit(request: Request, state: NodeState, *, named: Collection[int] | None = None) -> Fit | Misfit:
     """Whether one member of `request` fits on a node in `state`.
 
-    `named` are the slots whose devices the request names, None when it names none: names are no part of a state.
+    `named` are the slots whose devices the request names, None if it names none: a state has no names.
     """
     misfit = _node_misfit(request, state)
     if misfit is not None:
@@ -175,7 +172,7 @@ def _in_parts(request: Request, parts: Sequence[int]) -> Fit:
 
 
 def filled_from(request: Request, state: NodeState, wholes: Collection[int], *, among: Collection[int]) -> Fit:
-    """As `fit` for a request that fills devices and fits on `among`, but with whole devices from `wholes` first."""
+    """The `Fit` of a request that fills devices and fits on `among`, with whole devices from `wholes` first."""
     room = [_room_milli(_part_of(request), slot) if i in among else 0 for i, slot in enumerate(state.slots)]
     parts = fill(request.split_milli or 0, room, refuse_fragmenting=not request.may_fragment, wholes=wholes)
     assert not isinstance(parts, NoRoom), "the request was said to fit on these slots"
@@ -183,7 +180,7 @@ def filled_from(request: Request, state: NodeState, wholes: Collection[int], *, 
 
 
 def slots_with_room(request: Request, state: NodeState, named: Collection[int] | None) -> list[int]:
-    """The slots that can give a part of a request that is split."""
+    """The slots that can give a part of a split request."""
     part = _part_of(request)
     return [i for i, slot in enumerate(state.slots) if _part_cause(part, slot, named is None or i in named) is None]
 
@@ -197,17 +194,17 @@ def _split(request: Request, wanted_milli: int, room: Sequence[int]) -> tuple[in
 
 
 def _part_of(request: Request) -> Request:
-    """What each device of a split request must at least be able to give."""
+    """The least that each device of a split request must be able to give."""
     return replace(request, split_milli=None, share_milli=SHARE_QUANTUM_MILLI)
 
 
 def _part_cause(part: Request, slot: Slot, named: bool) -> Cause | None:
-    # A client of MPS has its limits from one daemon, and each device has its own.
+    # An MPS client gets its limits from one daemon, and each device has its own daemon.
     return Cause.MEANS if slot.means is Means.MPS else _slot_cause(part, slot, named)
 
 
 def _room_milli(part: Request, slot: Slot) -> int:
-    """Milli-GPU that the slot can give a part of a split request, its memory permitting."""
+    """The milli-GPU that the slot can give to a split request, limited by its free memory."""
     proportional = part.memory_mib is None and part.memory_percent is None
     if not proportional or not slot.memory_mib or slot.free_mib is None:
         return slot.free_milli
@@ -215,7 +212,7 @@ def _room_milli(part: Request, slot: Slot) -> int:
 
 
 def still_fits(request: Request, state: NodeState, slots: Sequence[int], grants: Sequence[Grant]) -> Misfit | None:
-    """Why what was chosen of these slots is no longer there, None when it is; each part of a split is tested."""
+    """Why these grants on these slots are no longer possible, None if they are. Each part of a split is tested."""
     if request.split_milli is None or (len(grants) == 1 and request.split_milli <= MILLI_PER_DEVICE):
         answer = fit(request, state, named=slots)
         return answer if isinstance(answer, Misfit) else None
@@ -283,7 +280,7 @@ def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
 
 
 def _means_cause(request: Request, slot: Slot) -> Cause | None:
-    """Why the slot is not shared in the way that the request needs, None when it is."""
+    """Why the slot's way of sharing does not suit the request, None if it does."""
     if (request.mig_profile is None) is not (slot.profile is None):
         return Cause.PROFILE if request.mig_profile is not None else Cause.MEANS
     if request.mig_profile is not None and slot.profile is not None:
@@ -297,13 +294,13 @@ def _means_cause(request: Request, slot: Slot) -> Cause | None:
 
 
 def _may_be_client(request: Request, slot: Slot) -> bool:
-    """Whether a part of the device may be a client's of its daemon: of one device alone, and not too small."""
+    """Whether a part of the device can be a client of its MPS daemon: on one device alone, and not too small."""
     alone = request.devices == 1 and (request.split_milli or 0) <= MILLI_PER_DEVICE
     return alone and share_milli_of(request, slot) >= LEAST_MPS_MILLI
 
 
 def name_misfit(request: Request, name: str, labels: Labels) -> Misfit | None:
-    """Why the node of that name is none that the request allows, None when it is; equal states do not say it."""
+    """Why the request does not allow the node of this name, None if it does. States have no names."""
     if not request.allows_node(name):
         return Misfit(Cause.NODE_NAME, 1, 0, never=True)
     rules = request.rules
@@ -313,7 +310,7 @@ def name_misfit(request: Request, name: str, labels: Labels) -> Misfit | None:
 
 
 def preference(request: Request, state: NodeState, name: str | None = None) -> int:
-    """How much the request prefers a node: 1 for each label that it `prefers`, and the weights of its rules."""
+    """The request's preference for a node: 1 for each label in `prefers`, plus the weights of its rules."""
     liked = sum(label in state.labels for label in request.prefers) if request.prefers else 0
     if request.rules is None and not state.taints:
         return liked
@@ -321,14 +318,14 @@ def preference(request: Request, state: NodeState, name: str | None = None) -> i
 
 
 def profile_matches(wanted: str, profile: str) -> bool:
-    """Whether a slice of `profile` is what was asked for: by its name ("1g.10gb") or its memory ("10g", "10gb")."""
+    """Whether a slice of `profile` matches the request: by its name ("1g.10gb") or its memory ("10g", "10gb")."""
     name = profile.lower()
     memory = name.partition(".")[2].partition("+")[0]
     return wanted.lower() in {name, memory, memory.removesuffix("b")} - {""}
 
 
 def share_milli_of(request: Request, slot: Slot) -> int:
-    """Milli-GPU of the slot that the request takes, where it is not split."""
+    """The milli-GPU of the slot that the request takes, if it is not split."""
     if not request.share_of_memory or not slot.memory_mib or request.memory_mib is None:
         return request.share_milli
     hundredths = request.memory_mib * 100 // slot.memory_mib
@@ -336,7 +333,7 @@ def share_milli_of(request: Request, slot: Slot) -> int:
 
 
 def grant_memory_mib(request: Request, slot: Slot, part_milli: int | None = None) -> int | None:
-    """MiB of the slot that the request is granted: what it names, else its share's part; None is the whole device."""
+    """The MiB of the slot granted to the request: its own amount, else its share's part; None is the whole device."""
     if request.memory_mib is not None or request.whole or slot.memory_mib is None:
         return request.memory_mib
     if request.memory_percent is not None:
@@ -347,7 +344,7 @@ def grant_memory_mib(request: Request, slot: Slot, part_milli: int | None = None
 def grants_on(
     request: Request, state: NodeState, slots: Sequence[int], uuids: Sequence[str], parts_milli: Sequence[int] = ()
 ) -> tuple[Grant, ...]:
-    """What a member that fits gets of these slots, whose devices are `uuids`; `parts_milli` if it is decided."""
+    """The grants of a member that fits on these slots, whose devices are `uuids`; `parts_milli` if already decided."""
     chosen = [state.slots[index] for index in slots]
     parts: Sequence[int | None] = parts_milli or [None] * len(chosen)
     wanted_milli = request.split_milli
@@ -362,7 +359,7 @@ def _grant(request: Request, slot: Slot, uuid: str, part_milli: int | None) -> G
     share_milli = share_milli_of(request, slot) if part_milli is None else part_milli
     memory_mib = grant_memory_mib(request, slot, part_milli)
     if part_milli == MILLI_PER_DEVICE and request.split is Strategy.FILL and slot.free_mib is not None:
-        # Nobody else comes to it: all of its memory goes with it, whatever is asked for on the others.
+        # No other job can come to this device: it is granted with all its memory, whatever is asked for on the others.
         memory_mib = slot.free_mib
     tenant = request.tenant if slot.one_user and not request.whole else None
     counts_milli = counted_milli(
@@ -376,12 +373,12 @@ def _grant(request: Request, slot: Slot, uuid: str, part_milli: int | None) -> G
 
 
 def could_use(request: Request, slot: Slot, *, named: bool = True) -> bool:
-    """Whether the slot's device is of the kind that the request needs, whoever holds or uses it now."""
+    """Whether the slot's device is of the kind that the request needs, even if it is held or used now."""
     return _slot_cause(request, slot, named) not in STATIC_CAUSES
 
 
 def strangers_accepted(request: Request, slot: Slot) -> bool:
-    """Whether others use the device and the request takes it all the same, with the memory that is left on it."""
+    """Whether the request accepts a device that processes outside Corral use, with the memory left on it."""
     if slot.blocked not in (DeviceState.IN_USE, DeviceState.STALE) or slot.left_mib is None:
         return False
     return request.accept_in_use is not None and slot.left_mib >= request.accept_in_use

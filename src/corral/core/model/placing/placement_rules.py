@@ -1,6 +1,6 @@
-"""Rules on where a job may run besides amounts: taints and tolerations, labels of nodes, and what runs there already.
+"""Placement rules beyond amounts: taints and tolerations, labels of nodes, and what already runs there.
 
-They mean what Kubernetes means by them, with nodes as the one topology: two jobs are together when they share a node.
+The rules have the meaning of Kubernetes, with nodes as the only topology: two jobs are together if they share a node.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from typing import NamedTuple
 Labels = tuple[tuple[str, str], ...]
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
-"""The label that tells nodes apart. A node that does not carry it has its name as value."""
+"""The label that identifies a node. If a node does not carry it, its value is the node's name."""
 
 NAME_FIELD = "metadata.name"
-"""The key under which an expression means the name of the node itself."""
+"""The key that means the name of the node itself in an expression."""
 
 NAME_TAG = "job name"
-"""The tag under which every job carries its name; no label of Kubernetes can be called so."""
+"""The tag that has the name of every job. No label of Kubernetes can have this key."""
 
 NAMESPACE_TAG = "pod namespace"
-"""The tag under which a job that is a pod carries its namespace."""
+"""The tag that has the namespace of a job that is a pod."""
 
 
 class TaintEffect(StrEnum):
@@ -32,7 +32,7 @@ class TaintEffect(StrEnum):
 
 
 class Taint(NamedTuple):
-    """A mark of a node that keeps off the jobs which do not tolerate it."""
+    """A mark on a node that keeps off jobs that do not tolerate it."""
 
     key: str
     value: str = ""
@@ -44,14 +44,14 @@ class Taint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """Taints that a job tolerates. `key` "" is every key, `value` None every value, `effect` None every effect."""
+    """A set of taints that a job tolerates. `key` "" is any key, `value` None any value, `effect` None any effect."""
 
     key: str = ""
     value: str | None = None
     effect: TaintEffect | None = None
 
     def covers(self, taint: Taint) -> bool:
-        """Whether a job with this toleration is not kept off by the taint."""
+        """Whether this toleration covers the taint."""
         return (
             self.key in ("", taint.key)
             and self.value in (None, taint.value)
@@ -72,7 +72,7 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LabelExpression:
-    """A condition on one label. `Gt` and `Lt` compare integers; a label that is missing is not in any list."""
+    """A condition on one label. `Gt` and `Lt` compare integers. A missing label is not in any list."""
 
     key: str
     operator: Operator = Operator.EXISTS
@@ -114,7 +114,7 @@ Selector = tuple[LabelExpression, ...]
 
 @dataclass(frozen=True, slots=True)
 class PreferredNodes:
-    """Nodes that a job had better run on: `weight` from 1 to 100 is added up over all that hold."""
+    """Nodes that a job prefers: `weight`, from 1 to 100, is added up over all selectors that hold."""
 
     weight: int
     selector: Selector
@@ -122,7 +122,7 @@ class PreferredNodes:
 
 @dataclass(frozen=True, slots=True)
 class PreferredNeighbours:
-    """Jobs that a job had better share a node with, or with a negative `weight` had better not."""
+    """Jobs that a job prefers to share a node with, or to avoid if `weight` is negative."""
 
     weight: int
     selector: Selector
@@ -130,9 +130,10 @@ class PreferredNeighbours:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """No node may run `max_skew` more of the selected jobs than the one of its nodes that runs the fewest.
+    """A spread: no node may run more than `max_skew` more of the selected jobs than the node with the fewest.
 
-    With fewer than `min_nodes` nodes that could serve the job, the fewest count as 0. Without `required` it is a wish.
+    If fewer than `min_nodes` nodes could serve the job, the fewest count as 0. Without `required` it is only a
+    preference.
     """
 
     selector: Selector
@@ -143,16 +144,17 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class PlacementRules:
-    """What a job demands of its node besides amounts.
+    """A job's demands on its node besides amounts.
 
     Attributes:
         tolerations: taints that do not keep it off.
-        nodes: selectors of which the node must meet one; () is any node.
+        nodes: selectors, one of which the node must meet; () is any node.
         preferred_nodes: of nodes that fit, those with the most weight come first.
-        tags: what the rules of other jobs know it by.
-        near: some job on its node must meet all of these, unless nothing anywhere does and it would itself.
-        apart: no job on its node may meet any of these, nor later one that comes there.
-        preferred_neighbours: as `preferred_nodes`, by what runs there.
+        tags: the tags by which rules of other jobs select it.
+        near: for each selector, some job on its node must match it. Exception: no job anywhere matches, and this job
+            would itself.
+        apart: no job on its node may match any of these, nor any job that comes later.
+        preferred_neighbours: like `preferred_nodes`, but by the jobs on the node.
         spread: how evenly jobs are to be spread over nodes.
     """
 
@@ -167,13 +169,13 @@ class PlacementRules:
 
     @property
     def by_name(self) -> bool:
-        """Whether nodes are told apart by their names, so that nodes in equal states may differ."""
+        """Whether the rules use names of nodes, so that nodes in equal states may get different answers."""
         selectors = (*self.nodes, *(one.selector for one in self.preferred_nodes))
         return any(one.key in (HOSTNAME_LABEL, NAME_FIELD) for selector in selectors for one in selector)
 
     @property
     def by_neighbours(self) -> bool:
-        """Whether it depends on what runs on a node."""
+        """Whether the answer for a node depends on what runs there."""
         return bool(self.near or self.apart or self.preferred_neighbours or self.spread)
 
     def without_neighbours(self) -> "PlacementRules":
@@ -183,9 +185,9 @@ class PlacementRules:
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """What rules know of something that runs on a node: its tags, and the selectors of what must not come to it.
+    """A workload on a node, for the rules of others: its tags, and the selectors of jobs that must not come to it.
 
-    What is `foreign` is no job: nobody knows when it ends, and no eviction ends it.
+    A `foreign` workload is not a job: its end is not known, and no eviction ends it.
     """
 
     tags: Labels = ()
@@ -194,7 +196,7 @@ class Resident:
 
 
 def untolerated(taints: tuple[Taint, ...], rules: PlacementRules | None) -> Taint | None:
-    """The first taint that keeps a job with these rules off a node, None where none does."""
+    """The first taint that keeps a job with these rules off a node, None if none does."""
     tolerations = () if rules is None else rules.tolerations
     for taint in taints:
         if taint.effect is not TaintEffect.PREFER_NO_SCHEDULE and not any(one.covers(taint) for one in tolerations):
@@ -208,7 +210,7 @@ def meets(selector: Selector, labels: Mapping[str, str]) -> bool:
 
 
 def allows(rules: PlacementRules, labels: Labels, name: str | None = None) -> bool:
-    """Whether the rules allow a node with these labels; its `name` is needed where they are `by_name`."""
+    """Whether the rules allow a node with these labels. `name` is needed if the rules are `by_name`."""
     if not rules.nodes:
         return True
     known = labels_of(labels, name)
@@ -216,7 +218,7 @@ def allows(rules: PlacementRules, labels: Labels, name: str | None = None) -> bo
 
 
 def node_preference(rules: PlacementRules | None, labels: Labels, taints: tuple[Taint, ...], name: str | None) -> int:
-    """The sum of the weights of what the rules prefer and the node has, less one for each taint to be avoided."""
+    """The sum of the weights of the preferences that the node meets, less 1 for each taint to avoid."""
     liked = 0
     if rules is not None and rules.preferred_nodes:
         known = labels_of(labels, name)
@@ -229,7 +231,7 @@ def node_preference(rules: PlacementRules | None, labels: Labels, taints: tuple[
 
 
 def labels_of(labels: Labels, name: str | None = None) -> Mapping[str, str]:
-    """Labels by key, with the name of the node under the keys that mean it."""
+    """The labels by key, with the name of the node under the keys that stand for it."""
     return dict(labels) if name is None else {HOSTNAME_LABEL: name, **dict(labels), NAME_FIELD: name}
 
 

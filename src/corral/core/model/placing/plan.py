@@ -1,4 +1,4 @@
-"""What one decision says: who starts where, who must make room, who waits for what, and what is kept for whom."""
+"""Plans: the result of one scheduling decision, with starts, evictions, waits and reserved devices."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,9 +11,9 @@ from corral.core.model.placing.fit import Misfit
 
 
 class WaitReason(StrEnum):
-    """Why a job waits. The values are what `ps` shows, after Slurm's.
+    """Why a job waits. `ps` shows the values, which are named after Slurm's.
 
-    The last two are of listings alone: it made room for another, and waits to go on.
+    PREEMPTED and RECLAIMED appear in listings alone: the job made room for another, and waits to continue.
     """
 
     RESOURCES = "Resources"
@@ -32,14 +32,14 @@ class WaitReason(StrEnum):
 
 
 PARKED = frozenset({WaitReason.HELD, WaitReason.DEPENDENCY, WaitReason.BEGIN_TIME, WaitReason.BACKOFF})
-"""Waits that are no wait in the queue."""
+"""Reasons that do not count as waiting in the queue."""
 
 
 class Group(NamedTuple):
-    """What makes waiting jobs alike: if the first of them has no place, none of them has.
+    """The key of equal waiting jobs: if the first of them has no place, none of them has.
 
-    Name and time limit are in it because they say how long a job may run, and so what it may run beside;
-    `array_id` only where the array has a limit of its own.
+    Name and time limit are in it because the expected run time depends on them, and so does backfill. `array_id` is set
+    only if the array has a limit of its own.
     """
 
     queue: str
@@ -61,10 +61,11 @@ def group_of(job: Job) -> Group:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start the job on these devices. `method` names the policy that chose them.
+    """The start of a job on these devices. `method` names the policy that chose them.
 
-    `loan_milli` is how far above its own quota the job's queue stands with it, in milli-GPU: so much is borrowed.
-    `spec` is what was decided on: a job that is another by now is decided on again. None is whatever it is.
+    `loan_milli` is by how many milli-GPU the job's queue exceeds its own quota with this job: this much is borrowed.
+    `spec` is the spec that the decision used. If the job has another spec by now, it is decided on again. None accepts
+    any spec.
     """
 
     job_id: str
@@ -76,9 +77,9 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """End the job to make room for another; it goes back to its queue.
+    """The stop of a job to make room for another; the job goes back to its queue.
 
-    `lender` is the queue or pool that takes back, where one does.
+    `lender` is the queue or pool that takes back capacity, if there is one.
     """
 
     job_id: str
@@ -90,16 +91,16 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The job waits, and those of its group behind it do for the same reason.
+    """A job that waits, together with the jobs of its group behind it.
 
     Attributes:
-        position: place in its order, from 1.
-        behind: the job that goes first, where that is the reason.
-        until: when it may be looked at again (backoff), Unix seconds.
-        misfit: the best node's reason, where resources are.
+        position: its place in the order, from 1.
+        behind: the job that goes first, if that is the reason.
+        until: when the job may be considered again (backoff), Unix seconds.
+        misfit: the reason on the best node, if resources are missing.
         detail: the limit or the dependency, for a person.
         keeps_turn: no job that waits now can be put before it later.
-        expected_start: Unix seconds, None when it is not known; `depends_on` then names the job without an end.
+        expected_start: Unix seconds, None if not known; `depends_on` then names the job whose end is not known.
     """
 
     job_id: str
@@ -116,13 +117,13 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A decision over the view of `version`. Every tuple is in the order of the decision.
+    """A decision on the view of `version`. Every tuple is in the order of the decision.
 
-    `future_starts` are of waiting jobs for which devices are kept free. `promises` are those of them that later plans
-    are to keep; they do once the view has them.
-    `waits` has one entry for each group of alike jobs that was looked at: the first of them that could not start.
-    `faults` are policies that failed and what is done instead, for a person.
-    `complete` is False when the cycle reached its bound: more may start once these starts are committed.
+    `future_starts` are of waiting jobs with reserved devices. `promises` are those of them that later plans must keep,
+    once the view has them.
+    `waits` has one entry for each group of equal jobs that was considered: the first job that could not start.
+    `faults` are policies that failed and the fallbacks used instead, for a person.
+    `complete` is False if the cycle reached its bound: more jobs may start once these starts are committed.
     """
 
     version: int

@@ -1,7 +1,4 @@
-"""Splitting a share over devices of which no single one need be able to hold it.
-
-All amounts are milli-GPU. Devices are identified by their position: the result is parallel to the input.
-"""
+"""Split a share over several devices, if no single device has room for all of it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +10,7 @@ from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, forma
 
 
 class Strategy(StrEnum):
-    """EVENLY keeps the parts alike; FILL drains one device after the other."""
+    """EVENLY makes equal parts; FILL uses up one device after the other."""
 
     EVENLY = "evenly"
     FILL = "fill"
@@ -21,7 +18,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """Why a share cannot be split over these devices now. `parts` is the split that would fragment, if that is why."""
+    """Why a share cannot be split over these devices. `parts` is a split that would fragment, if that is why."""
 
     wanted_milli: int
     free_milli: int
@@ -29,7 +26,7 @@ class NoRoom:
 
     @property
     def reason(self) -> str:
-        """The same for a person."""
+        """The reason for a person."""
         wanted = format_share(self.wanted_milli)
         if self.parts:
             parts = " + ".join(format_share(part) for part in self.parts if part)
@@ -50,13 +47,13 @@ def split(
     quantum_milli: int = SHARE_QUANTUM_MILLI,
     refuse_fragmenting: bool = False,
 ) -> tuple[int, ...] | NoRoom:
-    """Milli-GPU to take of each device, or why there is no room.
+    """The milli-GPU to take of each device, or why there is no room.
 
-    What a device gives is rounded down to the quantum, so with a quantum coarser than a hundredth the sum may stay
-    below what was wanted; the caller shows the grant. `refuse_fragmenting` refuses a split that takes only a part
-    of more than one device.
+    The part of each device is rounded down to the quantum. With a quantum coarser than a hundredth, the sum may stay
+    below the wanted amount; the caller shows the grant. `refuse_fragmenting` refuses a split that takes only a part of
+    more than one device.
 
-    Raises Refused when the share is less than one quantum, or nothing of it is left after rounding.
+    Raises Refused if the share is less than one quantum, or if nothing of it is left after rounding.
     """
     if wanted_milli < SHARE_QUANTUM_MILLI:
         least = format_share(SHARE_QUANTUM_MILLI)
@@ -108,9 +105,10 @@ def _evenly(wanted: int, free: Sequence[int]) -> list[int]:
 
 
 def _windows(wanted: int, free: Sequence[int], order: Sequence[int]) -> Iterator[tuple[Sequence[int], list[int]]]:
-    """Each run of neighbours in most-free order that can hold it, with what each device gives.
+    """Each sequence of adjacent devices, sorted by most free, that has enough room, with the part of each device.
 
-    Short runs come before long ones, of one length those with the least room: of equals the first is taken.
+    Short sequences come before long ones. Of equal length, those with the least room come first. The caller takes the
+    first of equals.
     """
     for size in range(2, len(order) + 1):
         for start in reversed(range(len(order) - size + 1)):
@@ -120,7 +118,7 @@ def _windows(wanted: int, free: Sequence[int], order: Sequence[int]) -> Iterator
 
 
 def _level(wanted: int, free: Sequence[int]) -> list[int]:
-    """Equal parts of `wanted`, but no device gives more than it has; `free` is most-free first and holds enough."""
+    """Equal parts of `wanted`, but no device gives more than it has. `free` is sorted by most free, and is enough."""
     giving_all = 0
     left = wanted
     for amount in reversed(free):

@@ -1,4 +1,4 @@
-"""What is left of a node: the state that a fit is asked of, read from a view."""
+"""The free amounts of a node: the state that `fit` tests, computed from a view."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -13,19 +13,19 @@ from corral.core.model.view import View
 
 
 class Slot(NamedTuple):
-    """A device's place in a node: what the device is, and what is left of it.
+    """A device in a node's state: its properties, and its free amounts.
 
     Attributes:
         free_milli: share not allocated.
-        free_mib: memory not granted, None when the device's memory is not known.
-        blocked: the state that keeps it from being allocated at all, None when nothing does.
-        left_mib: memory really free on a device that strangers use, None when it is not lent out.
-        means: how jobs meet on it.
-        profile: of a hardware slice, None for a device.
-        slice_milli: what a slice counts as of its device, None for a device.
-        replica: whether others meet whoever has it whole, on the device behind it.
-        vendor: the device's maker.
-        one_user, tenant: whether its jobs must be one user's, and whose they are while there are any.
+        free_mib: memory not granted, None if the device's memory is not known.
+        blocked: the state that keeps it from being allocated at all, None if there is none.
+        left_mib: memory that is really free on a device that processes outside Corral use, None if there are none.
+        means: how jobs share it.
+        profile: the profile of a hardware slice, None for a device.
+        slice_milli: the part of its device that a slice counts as, None for a device.
+        replica: whether a job that has it whole still shares the device behind it.
+        vendor: the device's vendor.
+        one_user, tenant: whether its jobs must belong to one user, and that user while there are jobs.
     """
 
     model: str
@@ -45,9 +45,9 @@ class Slot(NamedTuple):
 
 
 class NodeState(NamedTuple):
-    """All that a fit depends on. `cpu_milli`, `memory_mib` and `disk_mib` are what is free of the host.
+    """All that `fit` depends on. `cpu_milli`, `memory_mib` and `disk_mib` are free amounts of the host.
 
-    Nothing fits unless the `status` is READY. `members_left` is how many more members it takes, None is any number.
+    Nothing fits unless the `status` is READY. `members_left` is how many more members the node takes, None is no limit.
     """
 
     slots: tuple[Slot, ...]
@@ -69,7 +69,7 @@ def slot_of(
     allocated_mib: int,
     tenant: str | None = None,
 ) -> Slot:
-    """A device as a slot, with so much of it allocated; one that was never sampled counts as unreadable."""
+    """The slot of a device with these allocated amounts. A device without a sample counts as unreadable."""
     blocked: DeviceState | None = DeviceState.UNREADABLE
     left_mib = None
     if condition is not None:
@@ -97,9 +97,9 @@ def slot_of(
 
 
 def node_state(view: View, name: str, *, only: Collection[str] | None = None) -> NodeState:
-    """The state of a node in a view, computed afresh: the slow and obvious reading that faster ones must equal.
+    """The state of a node in a view, computed anew: the slow reference that faster computations must equal.
 
-    With `only`, the node has no slots but those of these devices (UUIDs), in index order.
+    With `only`, the node has just the slots of these devices (UUIDs), in index order.
     """
     node = view.nodes[name]
     slots = [
@@ -129,18 +129,18 @@ def node_state(view: View, name: str, *, only: Collection[str] | None = None) ->
 
 
 def members_on(view: View, name: str) -> list[Member]:
-    """The members of jobs that have something of the node."""
+    """The members of jobs that have an allocation on the node."""
     residents = (view.allocations[allocation_id] for allocation_id in view.residents.get(name, ()))
     return [member for one in residents for member in one.placement.members if member.node == name]
 
 
 HostAmounts = tuple[int, int, int, int | None]
-"""What is free of a host: milli-CPU, MiB of memory, MiB of disk, members."""
+"""The free amounts of a host: milli-CPU, MiB of memory, MiB of disk, members."""
 
 
 def with_amounts(state: NodeState, slots: tuple[Slot, ...], host: HostAmounts) -> NodeState:
-    """The state with other free amounts: much faster than `_replace`, and asked for at every step of a search."""
-    # A search makes so many states that it is felt whether the generated `NodeState.__new__` is called on the way.
+    """The state with other free amounts. Much faster than `_replace`, because every step of a search calls it."""
+    # A search makes very many states: a call of the generated `NodeState.__new__` would be noticeable.
     _, _, _, labels, driver, cuda, status, _, taints, _ = state
     cpu_milli, memory_mib, disk_mib, members_left = host
     fields = (slots, cpu_milli, memory_mib, labels, driver, cuda, status, disk_mib, taints, members_left)

@@ -7,9 +7,9 @@ from corral.core.model.placing.allocation import Grant
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A job's part of one device. `alone` is False when the job's share is split over further devices.
+    """A job's part of one device. `alone` is False if the job's share is split over further devices.
 
-    `cores_percent` is the compute granted by name, None when the share says it.
+    `cores_percent` is the compute that the job asked for, None if it follows the share.
     """
 
     job_id: str

@@ -1,4 +1,4 @@
-"""Queues, and how much their jobs may hold.
+"""Queues, and the quotas of their jobs.
 
 Start with `queue`.
 """

@@ -1,4 +1,4 @@
-"""Where jobs wait, and what the owner of a queue, a project or a user may hold."""
+"""Queues, projects and pools, with the quotas of queues, projects and users."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -31,14 +31,14 @@ class Limits:
 
     Attributes:
         max_running_jobs: jobs that Corral starts; reservations do not count.
-        of_user: what each single user may hold, whatever the project.
-        max_queue_size: jobs that may wait or run; further ones are refused.
+        of_user: the quota of each user over all projects.
+        max_queue_size: the most the most jobs that may wait or run; further ones are refused.
         max_time_limit_s: the longest time limit; a job that names none has it.
-        default_priority, default_retries: of a job that names none.
+        default_priority, default_retries: the values for a job that names none.
         priority_range: the least and the greatest priority that a job may name; administrators may name any.
         pass_unknown_limit_s: a job with at most this time limit may start before a job whose start nobody can predict;
             0 lets none.
-        pass_unknown_until_s: that job has been waiting so long when no more may.
+        pass_unknown_until_s: once that job has waited this long, no more jobs may.
     """
 
     max_running_jobs: int | None = None
@@ -56,19 +56,19 @@ class Limits:
         return time_limit_s is not None and time_limit_s <= self.pass_unknown_limit_s
 
     def may_be_passed(self, since: float, now: float) -> bool:
-        """Whether a job whose start nobody can predict may still be passed at `now`, if it has waited since then."""
+        """Whether jobs may still pass one that has waited since `since` with an unpredictable start, at `now`."""
         return self.pass_unknown_limit_s > 0 and now < since + self.pass_unknown_until_s
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A named line of jobs with its order and its limits; `parent` nests it. `weight` is its part in a fair share.
+    """A queue of jobs with its order and limits. `parent` is the queue above it, `weight` its part in a fair share.
 
     Attributes:
-        policy: the name of the policy it is served by.
-        preempts: its head may have less urgent jobs ended; None where its own lines do not say so, nor the site's.
-        backfill: what may start behind a job without a place, by name, where that is not as the policy has it.
-        spared_s: none of its jobs is ended for others before it has run so long, where the policy does not say.
+        policy: the name of the policy that orders it.
+        preempts: its first job may stop less urgent jobs; None if neither its own settings nor the site's say so.
+        backfill: the name of the rule for jobs behind one that cannot start, if it is not the policy's.
+        spared_s: the run time for which its jobs are not stopped for others, if the policy does not say one.
     """
 
     name: str
@@ -83,13 +83,13 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Devices set apart for some users and projects; what is in no pool is everybody's.
+    """Devices set apart for some users and projects. All users may use devices that are in no pool.
 
-    With `lends`, others may use what its owners leave idle, and are ended when an owner wants it back.
+    With `lends`, others may use the owners' idle devices; their jobs are stopped when an owner wants the devices back.
 
     Attributes:
-        gpus: which devices, as `corral.core.model.devices.set_apart` reads it. The view knows which those are.
-        part: in place of `gpus`, which part of all GPUs, from 0 to 1.
+        gpus: the devices, in the syntax of `corral.core.model.devices.set_apart`. The view has the matching devices.
+        part: instead of `gpus`, a part of all GPUs, from 0 to 1.
     """
 
     name: str
@@ -100,15 +100,15 @@ class Pool:
     part: float | None = None
 
     def owned_by(self, user: str, project: str) -> bool:
-        """Whether work of this user in this project is the pool's own."""
+        """Whether jobs of this user in this project may use the pool as owners."""
         return user in self.users or project in self.projects
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Users who work together; `weight` is their part in a fair share.
+    """Users who work together; `weight` is the project's part in a fair share.
 
-    `user_weights` are the parts that users have in the project's own, 1 where they have none there.
+    `user_weights` are the parts of users in the project's own share; a user without a weight has 1.
     """
 
     name: str

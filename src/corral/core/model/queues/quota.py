@@ -1,7 +1,4 @@
-"""What a job counts as, against which quotas it counts, what is used of them, and what is left.
-
-A job counts against the quota of its user, of its project, and of its queue and every queue above that.
-"""
+"""Quotas: how much a job counts, against which quotas it counts, and how much of them is used and left."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +12,7 @@ UNLIMITED = Quota()
 
 
 class Used(NamedTuple):
-    """What counts against a quota: started jobs, devices (shared ones too), counted milli-GPU, granted MiB."""
+    """The amounts that count against a quota: started jobs, devices (also shared), milli-GPU, granted MiB."""
 
     running: int = 0
     devices: int = 0
@@ -34,7 +31,7 @@ NOTHING = Used()
 
 
 class Scope(NamedTuple):
-    """Whose use is counted: ("user", "alice"), ("project", "nlp"), ("queue", "night"), ("array", "17")."""
+    """The owner of a sum of usage: ("user", "alice"), ("project", "nlp"), ("queue", "night"), ("array", "17")."""
 
     kind: str
     name: str
@@ -44,7 +41,7 @@ SITE = Scope("site", "")
 
 
 def ancestry(queues: Mapping[str, Queue], name: str) -> tuple[str, ...]:
-    """The queue and those above it, the nearest first; each once, where one is its own ancestor."""
+    """The queue and those above it, the nearest first; each once, even if a queue is its own ancestor."""
     chain = [name]
     while (queue := queues.get(chain[-1])) is not None and queue.parent and queue.parent not in chain:
         chain.append(queue.parent)
@@ -52,7 +49,7 @@ def ancestry(queues: Mapping[str, Queue], name: str) -> tuple[str, ...]:
 
 
 def is_circular(queues: Mapping[str, Queue], name: str) -> bool:
-    """Whether going up from this queue never ends."""
+    """Whether the queues above this one form a circle."""
     top = queues.get(ancestry(queues, name)[-1])
     return top is not None and bool(top.parent)
 
@@ -83,7 +80,7 @@ def quotas_of(
 
 
 def scopes_of(job: Job, queues: Mapping[str, Queue]) -> Iterator[Scope]:
-    """Everybody whose use the job counts to, the widest first."""
+    """The scopes whose usage includes the job, the widest first."""
     yield SITE
     yield Scope("user", job.spec.user)
     yield Scope("project", job.spec.project)
@@ -95,13 +92,13 @@ def scopes_of(job: Job, queues: Mapping[str, Queue]) -> Iterator[Scope]:
 
 @dataclass(slots=True)
 class QuotaUse:
-    """What is used of the quotas, kept current job by job; whose use is nothing is not in `used`."""
+    """The usage per scope, updated job by job; `used` has no scope without usage."""
 
     queues: Mapping[str, Queue]
     used: dict[Scope, Used] = field(default_factory=dict)
 
     def count(self, job: Job, used: Used, sign: int) -> None:
-        """The job uses so much from now on (`sign` 1), or no longer (-1)."""
+        """Count this usage of the job from now on (`sign` 1), or no longer (-1)."""
         for scope in scopes_of(job, self.queues):
             left = self.used.get(scope, NOTHING).plus(used, sign)
             if left == NOTHING:
@@ -111,13 +108,13 @@ class QuotaUse:
 
 
 def lendable_milli(queues: Mapping[str, Queue], queue: Queue) -> int:
-    """The most that the queue can ever borrow: up to its limit, of what the queues beside it have of their own."""
+    """The most that the queue can ever borrow: all shares of the queues beside it, up to its own limit."""
     most = queue.quota.borrow_milli or 0
     return min(most, sum(other.quota.share_milli or 0 for other in siblings(queues, queue))) if most else 0
 
 
 def borrowable_milli(queues: Mapping[str, Queue], queue: Queue, used: Callable[[Scope], Used]) -> int:
-    """What the queue may borrow now: up to its limit, of what the queues beside it do not use of their own."""
+    """The milli-GPU that the queue may borrow now: the unused shares of the queues beside it, up to its own limit."""
     if not queue.quota.borrow_milli:
         return 0
     idle = borrowed = 0
@@ -129,7 +126,7 @@ def borrowable_milli(queues: Mapping[str, Queue], queue: Queue, used: Callable[[
 
 
 def excess(used: Used, quota: Quota, borrowable_milli: int = 0) -> Used:
-    """How much more this is than the quota allows."""
+    """By how much this usage exceeds the quota."""
 
     def over(amount: int, most: int | None) -> int:
         return 0 if most is None else max(0, amount - most)
@@ -146,7 +143,7 @@ def excess(used: Used, quota: Quota, borrowable_milli: int = 0) -> Used:
 def left_milli(used: Used, quota: Quota, borrowable_milli: int = 0, *, device_mib: int = 0) -> int | None:
     """How much of this quota one more job may have: milli-GPU in whole quanta, None for no limit.
 
-    `device_mib` is the memory of a device, of which a share counts its part; 0 is not known.
+    `device_mib` is the memory of a device, of which a share counts its part; 0 if unknown.
     """
     if quota.running is not None and used.running >= quota.running:
         return 0
@@ -156,7 +153,7 @@ def left_milli(used: Used, quota: Quota, borrowable_milli: int = 0, *, device_mi
     if quota.devices is not None:
         rooms.append((quota.devices - used.devices) * MILLI_PER_DEVICE)
     if quota.memory_mib is not None and device_mib:
-        # The most of which the memory, rounded down, is no more than what is left.
+        # The largest share whose memory, rounded down, is at most `left_mib`.
         left_mib = quota.memory_mib - used.memory_mib
         rooms.append(((left_mib + 1) * MILLI_PER_DEVICE - 1) // device_mib)
     return max(0, min(rooms) // SHARE_QUANTUM_MILLI * SHARE_QUANTUM_MILLI) if rooms else None
@@ -170,10 +167,11 @@ def counted_milli(
     cores_percent: int | None = None,
     slice_milli: int | None = None,
 ) -> int:
-    """Milli-GPU that a part of one device counts as: of share, memory and cores the largest part, in whole quanta.
+    """The milli-GPU that a part of one device counts as: the largest of its parts of share, memory and cores.
 
-    Whoever has most of a device's memory leaves the rest of it to nobody, however small the share. Memory of a device
-    whose own is not known counts nothing more. A slice counts as what it is of its device, `slice_milli`.
+    The result is in whole quanta. A job with most of a device's memory leaves no use for the rest, even if its share is
+    small. If the device's memory is not known, granted memory does not count. A slice counts as its part of the device,
+    `slice_milli`.
     """
     if slice_milli is not None:
         return slice_milli
@@ -185,6 +183,6 @@ def counted_milli(
 
 
 def least_device_mib(memory_mib: int, most_milli: int) -> int:
-    """The least memory of a device of which `memory_mib` count as no more than `most_milli`."""
+    """The least memory of a device on which `memory_mib` count as at most `most_milli`."""
     quanta = max(1, most_milli // SHARE_QUANTUM_MILLI)
     return -(-memory_mib * MILLI_PER_DEVICE // (quanta * SHARE_QUANTUM_MILLI))

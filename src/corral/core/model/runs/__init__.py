@@ -1,4 +1,4 @@
-"""Attempts to run a job: launches, their ends, and what is remembered of them.
+"""Attempts to run a job: launches, their ends, and the history of past runs.
 
 Start with `launch`.
 """

@@ -1,4 +1,4 @@
-"""One attempt to run a job, as the journal tells of it: what it had, when it began and ended, and why it ended."""
+"""A recorded attempt to run a job: its allocation, its start and end, and why it ended."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from corral.core.model.runs.attempt_end import AttemptEnd
 
 @dataclass(frozen=True, slots=True)
 class MemberEnd:
-    """How one member of a gang ended; `phase` None is one of which nothing ran."""
+    """How one member of a gang ended; `phase` None means that nothing of it ran."""
 
     phase: Phase | None = None
     exit_code: int | None = None
@@ -21,11 +21,11 @@ class RecordedAttempt:
     """One attempt to run a job. Times are Unix seconds.
 
     Attributes:
-        allocation: what the job had for it.
-        started_at: None where nothing ran, or that is not known yet.
-        ended_at, ended_as: None while it is live.
-        reason: how and why it ended, for a person; None while it is live.
-        members: how each member ended, by rank; () of a job that is no gang, and where it was not recorded.
+        allocation: the job's allocation for it.
+        started_at: None if nothing ran, or if that is not known yet.
+        ended_at, ended_as: None while it runs.
+        reason: how and why it ended, for a person; None while it runs.
+        members: how each member ended, by rank; () for a job without a gang, or if it was not recorded.
     """
 
     allocation: Allocation

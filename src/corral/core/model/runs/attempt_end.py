@@ -1,4 +1,4 @@
-"""In which ways an attempt to run a job ends."""
+"""The ways in which an attempt to run a job ends."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 class AttemptEnd(StrEnum):
     """How an attempt ended.
 
-    PREEMPTED: it was stopped for others, REQUEUED: by a user, who had it run again. NOT_LAUNCHED: nothing of it ran.
+    PREEMPTED: it was stopped for other jobs. REQUEUED: a user had the job run again. NOT_LAUNCHED: nothing of it ran.
     The others are the phases of the same name.
     """
 

@@ -1,4 +1,4 @@
-"""What an exit code of 128 + N says: signal N ended the process, or a shell tells so of one that it ran."""
+"""Exit codes in words. Code 128 + N means that signal N ended the process, or a process that it ran in a shell."""
 
 import signal as signals
 
@@ -23,11 +23,11 @@ _MEANS = {
 }
 
 _USUAL = frozenset({"SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM", "SIGINT"})
-"""Signals that a bare 128 + N is taken for; other such codes are mostly a program's own, as 129 is git's."""
+"""The signals that an exit code 128 + N alone indicates. Other such codes are mostly a program's own (git: 129)."""
 
 
 def signal_name(number: int) -> str:
-    """As kill(1) names it, "SIGSEGV"; "signal 40" of one that has no name."""
+    """The name of a signal as in kill(1), "SIGSEGV"; or "signal 40" if it has no name."""
     try:
         return signals.Signals(number).name
     except ValueError:
@@ -35,7 +35,7 @@ def signal_name(number: int) -> str:
 
 
 def ending_signal(exit_code: int | None, signal: int | None) -> int | None:
-    """The signal that ended a process, or most likely one that it waited for; None where none did."""
+    """The signal that ended a process, or probably a process that it waited for; None if there is none."""
     if signal is not None:
         return signal
     number = (exit_code or 0) - SIGNAL_BASE
@@ -43,9 +43,9 @@ def ending_signal(exit_code: int | None, signal: int | None) -> int | None:
 
 
 def exit_code_in_words(exit_code: int, signal: int | None = None, *, brief: bool = False) -> str:
-    """Such as "exit code 139 (SIGSEGV: it read or wrote memory that is not its own)", `brief` without what it means.
+    """ "exit code 139 (SIGSEGV: it read or wrote memory that is not its own)". `brief` omits the meaning.
 
-    Where no signal is known to have ended the process itself, the code stays what it is: "(as after SIGSEGV: ...)".
+    If no signal is known to have ended the process itself, the words say so: "(as after SIGSEGV: ...)".
     """
     number = ending_signal(exit_code, signal)
     if number is None:

@@ -1,4 +1,4 @@
-"""A launch is one attempt to run a member of a job on one node, and what is known of it."""
+"""Launches and their reports. A launch is one attempt to run a member of a job on one node."""
 
 import re
 from dataclasses import dataclass, replace
@@ -13,16 +13,16 @@ from corral.core.model.jobs.script_copy import VARIABLE, kept_text
 from corral.core.model.placing.tenant import Tenant
 
 _LAUNCH_ID = re.compile(r"\d{1,20}(_\d{1,20})?\.\d{1,20}(-\d{1,20})?", re.ASCII)
-"""The id of a job, possibly of an array; the number of the allocation; the rank, unless it is 0."""
+"""The id of a job or of an array's element; the number of the allocation; the rank, unless it is 0."""
 
 
 _NUMBER = re.compile(r"(?<![0-9])[0-9]{1,13}(?![0-9])")
 HIGHEST_NUMBER = 10**12
-"""No ledger comes that far."""
+"""A limit that no ledger reaches."""
 
 
 class LaunchPhase(StrEnum):
-    """What is known of a launch on its node. PREPARING: its devices are being made ready, nothing runs yet."""
+    """The state of a launch on its node. PREPARING: its devices are being prepared, and nothing runs yet."""
 
     UNKNOWN = "unknown"
     PREPARING = "preparing"
@@ -39,10 +39,10 @@ class LaunchPhase(StrEnum):
 
 
 class Again(StrEnum):
-    """Whether what failed is tried again.
+    """Whether a failed launch is tried again.
 
-    AS_ASKED is as often as the job's retries say, or a few times if nothing of it ran. NEVER: it would fail in the same
-    way. ALWAYS: nothing of it ran, and its node will have what it lacks.
+    AS_ASKED: as often as the job's retries say, or a few times if nothing of it ran. NEVER: it would fail in the same
+    way. ALWAYS: nothing of it ran, and the node will get what it lacks.
     """
 
     AS_ASKED = "as asked"
@@ -52,13 +52,14 @@ class Again(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaunchReport:
-    """The state of one launch. Times by the supervisor's clock.
+    """The state of one launch. Times are by the supervisor's clock.
 
-    `ending` is the phase the supervisor says the work ended in: SUCCEEDED, FAILED, CANCELLED or TIMED_OUT; or LOST
-    where what it ran in was ended under it. Where it failed, `again` says whether it is tried again.
-    DECLARED_LOST never ran and is safe to try again; `reason` then says what failed, None when nothing did. Of what is
-    CLAIMED it says what keeps it from beginning, if that is known. `age_s` is how long what sees to its time limit has
-    done so, by a clock that nobody sets; None where nothing outside of this server does.
+    `ending` is the phase in which the work ended, by the supervisor: SUCCEEDED, FAILED, CANCELLED or TIMED_OUT. It is
+    LOST if the environment of the work was ended from outside. If the work failed, `again` says whether it is tried
+    again.
+    A launch that is DECLARED_LOST never ran and can safely be tried again. Then `reason` says what failed, None if
+    nothing did. For a CLAIMED launch, `reason` says what keeps it from beginning, if known. `age_s` is how long the
+    process that enforces the time limit has done so, by a monotonic clock; None if nothing outside this server does.
     """
 
     launch_id: str
@@ -74,7 +75,7 @@ class LaunchReport:
 
 
 def failed_launch(launch_id: str, error: CorralError) -> LaunchReport:
-    """The report of a launch that failed so, and of which nothing will ever run."""
+    """The report of a launch that failed with this error, and of which nothing will ever run."""
     if isinstance(error, DevicesTaken):
         return LaunchReport(launch_id, LaunchPhase.DECLARED_LOST)
     again = Again.NEVER if isinstance(error, Refused) else Again.AS_ASKED
@@ -85,12 +86,12 @@ def failed_launch(launch_id: str, error: CorralError) -> LaunchReport:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """One device of a launch, with all that decides how it is made ready.
+    """One device of a launch, with all that its preparation depends on.
 
     Attributes:
-        device: as the node hands it out; a slice is a device, too.
+        device: the device as the node allocates it; a slice counts as a device.
         whole: the device that a slice is cut from, None for a physical device.
-        tenants: who is on it already, in the order they came.
+        tenants: the jobs already on it, in the order of their arrival.
         newcomer: the job of this launch.
     """
 
@@ -102,17 +103,17 @@ class DeviceUse:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One member of a job, to be run once on one node; all that its node agent needs to know.
+    """One member of a job, to be run once on one node, with all that its node agent needs to know.
 
     Attributes:
-        env: complete but for what only the node knows: its paths, and what the means of sharing adds.
+        env: complete, except for values that only the node knows: its paths, and variables of the means of sharing.
         notes: lines for the head of the member's log.
-        output, error, input: files for the member's standard streams, as `core.model.jobs.output.OutputFiles` has them.
-        cpu_milli, host_memory_mib: the member's part of the host, 0 being all; it is held to it where possible.
-        rank: of the member in its gang, from 0; `members` is how many the gang has.
+        output, error, input: files for the member's standard streams, as in `core.model.jobs.output.OutputFiles`.
+        cpu_milli, host_memory_mib: the member's part of the host, 0 means all; enforced if possible.
+        rank: of the member in its gang, from 0; `members` is the size of the gang.
         node: the node's name.
-        runtime: what runs it there: "process", "container", "binding" of a pod that others made, or "watch" for what
-            Corral did not start.
+        runtime: how it runs there: "process", "container", "binding" of a pod that others made, or "watch" for a
+            process that Corral did not start.
         uses: the member's devices, in order.
         numa: the NUMA nodes and CPUs that its processes are bound to, None for none.
     """
@@ -135,17 +136,17 @@ class Launch:
 
     @property
     def id(self) -> str:
-        """The launch's id, by which its node knows it."""
+        """The launch's id on its node."""
         return launch_id(self.allocation_id, self.rank)
 
 
 def with_time_limit(launch: Launch, time_limit_s: float | None) -> Launch:
-    """The launch of a job with this time limit."""
+    """The launch with another time limit of its job."""
     return replace(launch, job=replace(launch.job, spec=replace(launch.job.spec, time_limit_s=time_limit_s)))
 
 
 def without_script(launch: Launch) -> Launch:
-    """The launch without the copy of its job's script, which only starting it takes: of many they may be long."""
+    """The launch without the copy of its job's script, which may be long; only the start of the job needs it."""
     env = launch.job.spec.env
     if kept_text(env) is None:
         return launch
@@ -154,28 +155,29 @@ def without_script(launch: Launch) -> Launch:
 
 
 def launch_id(allocation_id: str, rank: int) -> str:
-    """What a member's launch is called on its node: 4.1 of rank 0, and of the others 4.1-1, 4.1-2."""
+    """The id of a member's launch on its node: 4.1 for rank 0, and 4.1-1, 4.1-2 for the others."""
     return f"{allocation_id}-{rank}" if rank else allocation_id
 
 
 def checked_launch_id(text: str) -> str:
-    """A launch id that came from elsewhere. Raises Refused for what is none, such as a path."""
+    """Return a launch id from outside. Raises Refused if it is none, such as a path."""
     if _LAUNCH_ID.fullmatch(text) is None:
         raise Refused(f"{text!r:.60} is not the id of a launch", field="launch_id")
     return text
 
 
 def member_of(launch: str) -> tuple[str, int]:
-    """The allocation and the rank of a launch id, the inverse of `launch_id`."""
+    """The allocation and the rank of a launch id: the inverse of `launch_id`."""
     job_id, dot, rest = launch.rpartition(".")
     number, _, rank = rest.partition("-")
     return f"{job_id}{dot}{number}", int(rank or 0)
 
 
 def job_number(name: str) -> int:
-    """The number of the job that a launch, a log or a message is of, the first in its name; 0 for none.
+    """The number of the job in the name of a launch, a log or a message: the first number in it; 0 if there is none.
 
-    Where the server is not root's, its jobs can write such names: one that no ledger could have given is none.
+    If the server does not run as root, its jobs can write such names. So a number that no ledger could have given is
+    ignored.
     """
     found = _NUMBER.search(name)
     number = 0 if found is None else int(found[0])
@@ -183,23 +185,23 @@ def job_number(name: str) -> int:
 
 
 def log_mark(job: Job) -> str:
-    """Of which job a log is. An id may be given again once an older ledger was restored, so that it is not enough."""
+    """The mark that identifies a log's job. After the restore of an older ledger, an id may be given again."""
     return f"{job.id} {job.spec.uid} {job.submitted_at!r}"
 
 
 def job_of(launch: str) -> str:
-    """The id of the job that a launch is of."""
+    """The id of the job of a launch."""
     return launch.rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """How the processes of a launch are recognised on their host; nothing in it is written by them.
+    """How the processes of a launch are recognised on their host. They cannot write any of this themselves.
 
     Attributes:
         root: the process that they descend from.
-        adopts: they do so as long as it lives, because it takes in those whose parents have ended (a subreaper).
-        cgroup: the one they were started in, as /proc/PID/cgroup names it; None where there is none.
+        adopts: `root` adopts processes whose parents have ended (a subreaper), so all descend from it while it lives.
+        cgroup: the cgroup that they were started in, as in /proc/PID/cgroup; None if there is none.
     """
 
     root: ProcessIdentity | None = None
@@ -209,9 +211,10 @@ class Lineage:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """By what the processes of a job are known. `uid` is whose its processes are that descend from none of Corral's.
+    """How the processes of a job are recognised. `uid` is the user of processes that do not descend from Corral's.
 
-    Such a process is the job's if it is that user's and its environment says so; None where none is believed.
+    Such a process is the job's if it belongs to that user and its environment names the job. None: no such process
+    counts.
     """
 
     job_id: str

@@ -1,4 +1,4 @@
-"""What the cluster remembers of work that is over: who used how much, how long what ran."""
+"""The history of past runs: how much each user used, and how long runs took."""
 
 from enum import StrEnum
 from typing import NamedTuple
@@ -9,16 +9,16 @@ from corral.core.model.placing.allocation import Member
 HOUR_S = 3600.0
 
 HOURS_KEPT = 24 * 31
-"""GPU-hours are remembered for so long, and counted by the hour in which they were given back."""
+"""How many hours GPU-hours are kept. They are counted in the hour in which the allocation ended."""
 
 RUNS_KEPT = 5
-"""So many run times are kept of each user's jobs of one name."""
+"""The number of run times kept for each user and job name."""
 
 
 class PastRun(NamedTuple):
-    """One attempt that is over: who had how many GPUs from when until when (Unix seconds).
+    """One attempt that has ended: its user, its GPUs, its start and its end (Unix seconds).
 
-    `ran_s` is how long it ran if it succeeded, None otherwise. `job_id` says whose service it was.
+    `ran_s` is its run time if it succeeded, None otherwise. `job_id` is the job for which it counts as service.
     """
 
     user: str
@@ -38,7 +38,7 @@ class PastRun(NamedTuple):
 
 
 class UsageBy(StrEnum):
-    """Whose use is counted together."""
+    """The attributes by which usage is summed."""
 
     USER = "user"
     PROJECT = "project"
@@ -46,7 +46,7 @@ class UsageBy(StrEnum):
 
 
 class ReportBy(StrEnum):
-    """Which GPU time a report counts together; hour and weekday are the wall clock's."""
+    """The attributes by which a report sums GPU time; hour and weekday are of wall-clock time."""
 
     USER = "user"
     PROJECT = "project"
@@ -59,10 +59,10 @@ class ReportBy(StrEnum):
 
 
 class AllocatedTime(NamedTuple):
-    """What the allocations of a user, project and queue came to within a period, those alike in the rest together.
+    """The sums of the allocations of a user, project and queue within a period, with the same profile and enforcement.
 
-    `gpu_s` are GPU-seconds, half a GPU counting half; of slices of `mig_profile` they are slice-seconds. `enforcement`
-    is None where it was not recorded. `lost_gpu_s` of them were for nothing, as their jobs had to make room.
+    `gpu_s` are GPU-seconds, with half a GPU counted as half. For slices of `mig_profile` they are slice-seconds.
+    `enforcement` is None if it was not recorded. `lost_gpu_s` is the part that was lost because jobs had to make room.
     """
 
     user: str
@@ -76,11 +76,11 @@ class AllocatedTime(NamedTuple):
 
 
 class HeldAllocation(NamedTuple):
-    """One allocation with devices: whose it was, and from when until when (Unix seconds; `ended_at` None is live).
+    """One allocation with devices: its job and user, its start and its end (Unix seconds; `ended_at` None is active).
 
-    `wasted_from` is from when on it was for nothing, as its attempt failed, was lost or had to make room; None: nothing
-    of it was. `job_name` is as its user chose it. `models` are those of its devices as they were chosen, in the order
-    of the members' grants; fewer where that was not kept of all.
+    From `wasted_from` on its time was wasted, because its attempt failed, was lost or had to make room; None: nothing
+    was. `job_name` is the user's own text. `models` are the models of its devices when they were chosen, in the order
+    of the members' grants; fewer if not all were recorded.
     """
 
     id: str
@@ -98,10 +98,11 @@ class HeldAllocation(NamedTuple):
 
 
 class MeteredHour(NamedTuple):
-    """What was measured of one device of one allocation within an hour (hours since 1970).
+    """The measurements of one device of one allocation within an hour (hours since 1970).
 
-    `used_ms` and `idle_ms` are device time, whatever the share. `energy_mj` is the allocation's part of the device's
-    energy in millijoules, `memory_most_mib` the most memory that it was seen to use; None where nothing was read.
+    `used_ms` and `idle_ms` are device time, regardless of the share. `energy_mj` is the allocation's part of the
+    device's energy in millijoules. `memory_most_mib` is the most memory that it was seen to use. Both are None if
+    nothing was read.
     """
 
     hour: int
@@ -118,7 +119,7 @@ Spent = tuple[tuple[int, float], ...]
 
 
 def spend(spent: Spent, at: float, gpu_s: float) -> Spent:
-    """With `gpu_s` more, given back at `at`; what is older than HOURS_KEPT is dropped."""
+    """`spent` with `gpu_s` more, from an allocation that ended at `at`. Hours older than HOURS_KEPT are dropped."""
     hour = int(at // HOUR_S)
     kept = tuple(one for one in spent if one[0] > hour - HOURS_KEPT)
     if kept and kept[-1][0] == hour:
@@ -127,5 +128,5 @@ def spend(spent: Spent, at: float, gpu_s: float) -> Spent:
 
 
 def spent_since(spent: Spent, at: float) -> float:
-    """GPU-seconds given back since `at`, to the hour."""
+    """GPU-seconds of allocations that ended since `at`, rounded to the hour."""
     return sum(gpu_s for hour, gpu_s in spent if hour >= at // HOUR_S)

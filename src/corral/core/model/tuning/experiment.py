@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Any
 
 MEASURED_IN_PART = "measured in part: no score"
-"""What is said of a success without a score: a probe, whose parameters may be measured again, or one stopped early."""
+"""The text for a success without a score: a probe, whose parameters may be measured again, or an early stop."""
 
 
 class ExperimentStatus(StrEnum):
-    """Where an experiment is in its life."""
+    """The state of an experiment."""
 
     PENDING = "pending"
     DEPLOYING = "deploying"
@@ -20,22 +20,22 @@ class ExperimentStatus(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing follows."""
+        """Whether the state is final."""
         return self in (ExperimentStatus.SUCCESS, ExperimentStatus.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One try.
+    """One experiment.
 
     Attributes:
-        id: of the same numbers as jobs.
+        id: from the same numbers as the ids of jobs.
         experiment_id: its number within the task, from 1 without gaps.
         parameters: by name, as the search chose them.
         job_id: the job that serves the model; None before it is submitted.
-        search_state: what the strategy keeps of it, for a search that goes on after a crash.
+        search_state: the state of the search strategy, so that a search can continue after a crash.
         objective_score: lower is better; None unless it was measured.
-        gpu_info: the GPUs that it had, as autotuners keep it.
+        gpu_info: its GPUs, in the form of autotuners.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentChange:
-    """What is new of an experiment; None stays as it is."""
+    """The new values of an experiment's fields; None leaves a value as it is."""
 
     status: ExperimentStatus | None = None
     job_id: str | None = None

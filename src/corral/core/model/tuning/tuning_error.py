@@ -1,6 +1,6 @@
-"""Why a task or an experiment failed, as text: a line for everybody, and below it lines of the server's log.
+"""The text why a task or an experiment failed: one line for all users, and below it lines of the server's log.
 
-A log is for its job's owner and administrators, so what is told to others ends with the first line.
+Only the job's owner and administrators may read a log, so other users get the first line alone.
 """
 
 
@@ -10,9 +10,9 @@ def for_everybody(error: str | None) -> str | None:
 
 
 def shortened(error: str, most: int) -> str:
-    """An error message in at most `most` characters: its first line, and the end of the others, which says the most.
+    """An error message in at most `most` characters: its first line, and the end of the others, which says most.
 
-    The others have three quarters of it, and the first line what they leave.
+    The other lines get three quarters of the characters, and the first line gets the rest.
     """
     if len(error) <= most:
         return error

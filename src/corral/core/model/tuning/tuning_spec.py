@@ -1,4 +1,4 @@
-"""What an autotuner's task asks for: the file that `corral tune` reads, with its names."""
+"""The specification of an autotuner's task: the file that `corral tune` reads, with the same names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ MAX_TASK_NAME = 63
 
 
 class DeploymentMode(StrEnum):
-    """How the inference server of an experiment is run."""
+    """How the inference server of an experiment runs."""
 
     PROCESS = "process"
     DOCKER = "docker"
@@ -21,7 +21,7 @@ class DeploymentMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """The model to serve: a directory, or its name at the hub. `namespace` is where OME has it."""
+    """The model to serve: a directory, or its name at the hub. `namespace` is the model's namespace in OME."""
 
     id_or_path: str
     namespace: str = "autotuner"
@@ -32,16 +32,16 @@ class BenchmarkSpec:
     """The traffic to measure under.
 
     Attributes:
-        model_name: what requests call the model; "" is the name that it is served under.
-        task: what is served: "text-to-text", "text-to-embeddings" and others that genai-bench knows.
+        model_name: the name of the model in requests; "" is the name that it is served under.
+        task: the kind of service: "text-to-text", "text-to-embeddings" and others that genai-bench knows.
         model_tokenizer: where genai-bench finds the tokenizer: a directory, or a name at the hub; "": the model's own.
         traffic_scenarios: as genai-bench writes them: "D(100,100)", "N(480,240)/(300,150)", "U(50,100)/(200,250)".
-        num_concurrency: levels of load, each measured by itself; of embeddings and rerank, texts in a request.
-        max_time_per_iteration: minutes that a level of a scenario lasts at most; genai-bench takes whole ones.
-        max_requests_per_iteration: requests that a level of a scenario has at most.
-        additional_params: fields that each request has besides.
-        dataset_url: prompts in place of those that genai-bench has: a file, or a name at the hub.
-        generator: the load generator that must measure: "genai-bench" or "corral"; "" is the best that can.
+        num_concurrency: levels of load, each measured by itself. For embeddings and rerank: texts in a request.
+        max_time_per_iteration: the most minutes for a level of a scenario; genai-bench takes whole minutes.
+        max_requests_per_iteration: the most requests for a level of a scenario.
+        additional_params: additional fields of each request.
+        dataset_url: prompts in place of those of genai-bench: a file, or a name at the hub.
+        generator: the load generator to use: "genai-bench" or "corral"; "" is the best available one.
     """
 
     task: str = "text-to-text"
@@ -58,7 +58,7 @@ class BenchmarkSpec:
 
     @property
     def levels(self) -> tuple[tuple[str, int], ...]:
-        """What is measured: each scenario at each level of load, once, in the order of the lists."""
+        """The measurements: each scenario at each level of load, once, in the order of the lists."""
         scenarios, loads = dict.fromkeys(self.traffic_scenarios), dict.fromkeys(self.num_concurrency)
         return tuple((scenario, load) for scenario in scenarios for load in loads)
 
@@ -68,9 +68,9 @@ class DockerOptions:
     """The container of an inference server.
 
     Attributes:
-        image: in place of the engine's own.
-        network: one of Docker's that the site allows; None is Docker's default.
-        shm_size: of /dev/shm, through which the engine's processes talk; such as "16G".
+        image: replaces the engine's own image.
+        network: a Docker network that the site allows; None is Docker's default.
+        shm_size: the size of /dev/shm, through which the engine's processes communicate; such as "16G".
     """
 
     image: str | None = None
@@ -80,19 +80,20 @@ class DockerOptions:
 
 @dataclass(frozen=True, slots=True)
 class TuningSpec:
-    """A task as its file has it.
+    """A task as in its file.
 
     Attributes:
         base_runtime: the inference server: "vllm", "sglang".
-        runtime_image_tag: the tag of its image, in containers, in place of what that has.
-        docker: what else of the containers is not as usual.
-        parameters: values to try by parameter: a list, or such as {"type": "integer", "low": 1, "high": 64}.
-        parallel_config, quant_config: values to try by the names that autotuners have for these.
-        optimization, slo: how to search, for what, and what must hold; `corral.tuner.search` reads them.
-        storage, clusterbasemodel_config, clusterservingruntime_config: of model services on Kubernetes.
-        max_parallel: experiments at a time, where GPUs allow.
-        gpu_wait_timeout_s: an experiment that waits longer for its GPUs has failed; None waits for its turn.
-        queue, project: in which the experiments wait as jobs.
+        runtime_image_tag: the tag of its container image, in place of the image's own tag.
+        docker: further options of its containers.
+        parameters: the values to try of each parameter: a list, or a range such as {"type": "integer", "low": 1,
+            "high": 64}.
+        parallel_config, quant_config: the values to try, under the names that autotuners use.
+        optimization, slo: the search, its objective, and its conditions; `corral.tuner.search` reads them.
+        storage, clusterbasemodel_config, clusterservingruntime_config: for model services on Kubernetes.
+        max_parallel: the most experiments at a time, if there are GPUs.
+        gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
+        queue, project: the queue and project of the experiments' jobs.
         env: variables of the inference server.
     """
 

@@ -1,4 +1,4 @@
-"""A task of the autotuner as the ledger keeps it."""
+"""A task of the autotuner as the ledger stores it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from corral.core.model.tuning.tuning_spec import TuningSpec
 
 
 class TaskStatus(StrEnum):
-    """Where a task is in its life."""
+    """The state of a task."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -17,7 +17,7 @@ class TaskStatus(StrEnum):
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it begins unless somebody has it go on."""
+        """Whether nothing more starts unless somebody resumes the task."""
         return self in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.CANCELLED)
 
 
@@ -26,10 +26,10 @@ class TuningTask:
     """A search for the best way to serve a model.
 
     Attributes:
-        id: of the same numbers as jobs, so that no number means two things.
-        planned_experiments: how many the search makes at most, None before it is known.
-        error_message: why it failed, None unless it did.
-        notes: what its user should know before it begins.
+        id: from the same numbers as the ids of jobs, so that each number is unique.
+        planned_experiments: the most experiments of the search, None before it is known.
+        error_message: why it failed, None if it did not.
+        notes: remarks for its user before it begins.
     """
 
     id: str
