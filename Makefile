@@ -138,7 +138,7 @@ SOAK_JOBS ?= 50000
 soak: setup
 	@$(BIN)/python -m tests.soak $(SOAK_MINUTES)
 	@$(BIN)/python -m tests.soak.many_jobs $(SOAK_JOBS)
-	@$(BIN)/python -m tests.kubernetes.soak $(SOAK_PODS)
+	@$(BIN)/python -m tests.engines.kubernetes.soak $(SOAK_PODS)
 
 # What is pinned stays as it is where it still fits; `make lock UPGRADE=1` takes the newest of everything.
 COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \

@@ -23,10 +23,10 @@ from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.cluster.watch_state import Change
-from tests.kubernetes.assets import find_program
-from tests.kubernetes.control_plane import ControlPlane, Processes
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.assets import find_program
+from tests.engines.kubernetes.control_plane import ControlPlane, Processes
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
 
 NODES_IN_ALL, PODS_IN_ALL = 200, 500
 WITHIN_S = 300.0

@@ -18,9 +18,9 @@ from bench.server import RunningServer
 from corral.client import Client
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import PODS
-from tests.kubernetes.assets import find_program
-from tests.kubernetes.control_plane import Processes
-from tests.kubernetes.manifests import pod
+from tests.engines.kubernetes.assets import find_program
+from tests.engines.kubernetes.control_plane import Processes
+from tests.engines.kubernetes.manifests import pod
 
 NODES_IN_ALL, PODS_IN_ALL = 5_000, 40_000
 EVENTS = 2_000

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.control_plane import ControlPlane
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
 
 GPUS_PER_NODE = 8
 WRITES_PER_REQUEST = 100

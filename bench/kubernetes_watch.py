@@ -24,8 +24,8 @@ from corral.engines.kubernetes.cluster.object_watch import ObjectWatch, read_eve
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from corral.engines.kubernetes.cluster.watch_state import Change, Known, WatchState
-from tests.kubernetes.assets import find_program
-from tests.kubernetes.control_plane import Processes
+from tests.engines.kubernetes.assets import find_program
+from tests.engines.kubernetes.control_plane import Processes
 
 NODES_IN_ALL, PODS_IN_ALL = 5_000, 40_000
 EVENTS = 2_000

@@ -312,7 +312,7 @@ def test_doctor_finds_nothing_wrong_with_an_empty_home(tmp_path: Path) -> None:
 
 def test_commands_load_neither_rich_nor_the_server(tmp_path: Path) -> None:
     heavy = ["rich", "starlette", "pydantic", "sqlalchemy", "numpy", "asyncio", "yaml", "apprise", "ddsketch"]
-    heavy += [f"corral.{room}" for room in ("accounting", "alerts", "control", "history", "ledger")]
+    heavy += [f"corral.{room}" for room in ("accounting", "alerts", "core.control", "history", "core.ledger")]
     commands = ["ps", "status", "why 1", "submit -- true", "kpis", "report", "alerts", "channels list", "events"]
     code = f"""
 import contextlib, sys
@@ -325,8 +325,9 @@ for command in {commands}:
     loaded = [module for module in {heavy} if module in sys.modules]
     assert not loaded, (command, loaded)
     own = dict(
-        ps="direct.list_jobs", status="direct.list_devices", why="direct.explain_job", submit="direct.submit_command"
-    ).get(command.split()[0], command.split()[0])
+        ps="direct.list_jobs", status="direct.list_devices", why="direct.explain_job", submit="direct.submit_command",
+        kpis="reports.kpis", report="reports.report",
+    ).get(command.split()[0], "site." + command.split()[0])
     assert "corral.cli." + own in sys.modules, command
 """
     env = {**os.environ, "CORRAL_HOME": str(tmp_path)}

@@ -15,8 +15,8 @@ from corral.engines.kubernetes.inventory.devices import devices_of, sick_count, 
 from corral.engines.kubernetes.pods.manifest import pod_of
 from corral.engines.kubernetes.pods.names import Names
 from corral.engines.kubernetes.pods.site import PodSite
+from tests.engines.kubernetes.manifests import node, pod
 from tests.engines.kubernetes.pods.launches import launch_of
-from tests.kubernetes.manifests import node, pod
 
 LABELS = {
     "amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM",

@@ -40,7 +40,7 @@ class UpCommand(
         "--mock",
         metavar="[FILE]",
         help="Use eight mock devices, or those of the file, not real ones.",
-        alone=f"{corral.__path__[0]}/telemetry/data/mock-8gpu.toml",
+        alone=f"{corral.__path__[0]}/host/telemetry/data/mock-8gpu.toml",
     )
     engine: str | None = text("--engine", metavar="NAME", help="Where nodes come from: host, kubernetes.")
     kubeconfig: Path | None = path("--kubeconfig", metavar="FILE", help="How to reach the cluster; default as kubectl.")

@@ -28,8 +28,8 @@ from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.host.node.mock.simulated_node import SimulatedNode
 from corral.sim.faults.live_server import LiveServer
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
 
 PATIENCE_S = 60.0
 

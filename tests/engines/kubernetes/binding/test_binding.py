@@ -17,7 +17,7 @@ from corral.engines.kubernetes.cluster.errors import ClusterUnreachable
 from corral.engines.kubernetes.cluster.resource import EVENTS, PODS, ResourceType
 from tests.certificates import needs_openssl
 from tests.engines.kubernetes.binding.site import Site, pod_of_others, site
-from tests.kubernetes.refusing_webhook import WORDS, refusing_webhook
+from tests.engines.kubernetes.refusing_webhook import WORDS, refusing_webhook
 
 GANG = {"corral.dev/gang": "g", "corral.dev/gang-size": "2"}
 

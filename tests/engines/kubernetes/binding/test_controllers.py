@@ -14,8 +14,8 @@ from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.errors import AlreadyExists, NoSuchObject
 from corral.engines.kubernetes.cluster.resource import PODS, ResourceType
 from tests.engines.kubernetes.binding.site import Site, pod_of_others, site
-from tests.kubernetes.control_plane import ControlPlane, controller_manager_arguments, run_program
-from tests.kubernetes.manifests import CUSTOM_RESOURCE_DEFINITIONS, JOBS
+from tests.engines.kubernetes.control_plane import ControlPlane, controller_manager_arguments, run_program
+from tests.engines.kubernetes.manifests import CUSTOM_RESOURCE_DEFINITIONS, JOBS
 
 DEPLOYMENTS = ResourceType("apps", "v1", "deployments", "Deployment")
 STATEFUL_SETS = ResourceType("apps", "v1", "statefulsets", "StatefulSet")

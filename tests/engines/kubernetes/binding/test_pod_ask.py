@@ -25,7 +25,7 @@ from corral.engines.kubernetes.binding.pod_ask import PodAsk, PodGang, is_gated,
 from corral.engines.kubernetes.binding.pods_of_others import PodOfOthers, keep
 from corral.engines.kubernetes.binding.volumes import claim_refusal, volume_refusal
 from corral.engines.kubernetes.inventory.pod_placement import placement_rules
-from tests.kubernetes.manifests import pod
+from tests.engines.kubernetes.manifests import pod
 
 HOSTNAME = "kubernetes.io/hostname"
 REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))

@@ -1,7 +1,7 @@
 """What is kept of pods that Corral binds."""
 
 from corral.engines.kubernetes.binding.pods_of_others import keep
-from tests.kubernetes import manifests
+from tests.engines.kubernetes import manifests
 
 
 def test_what_a_pod_asks_for_is_kept_until_it_is_on_a_node() -> None:

@@ -15,7 +15,7 @@ import yaml
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.errors import ClusterNotTrusted, ClusterUnreachable, NotAuthenticated
 from corral.engines.kubernetes.cluster.resource import NODES
-from tests.kubernetes.control_plane import ADMIN, ControlPlane
+from tests.engines.kubernetes.control_plane import ADMIN, ControlPlane
 
 
 class Ways:

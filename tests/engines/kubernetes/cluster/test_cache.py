@@ -16,8 +16,8 @@ from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.cluster.watch_state import Change
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.manifests import pod
+from tests.engines.kubernetes.control_plane import ControlPlane
+from tests.engines.kubernetes.manifests import pod
 
 PATIENCE_S = 60.0
 DEEP = 4000

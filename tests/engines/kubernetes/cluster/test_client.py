@@ -10,9 +10,9 @@ from corral.engines.kubernetes.cluster.errors import AlreadyExists, MissingRight
 from corral.engines.kubernetes.cluster.node_facts import read_node
 from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.resource import CONFIG_MAPS, NODES, PODS
-from tests.kubernetes.control_plane import NOBODY, ControlPlane
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.control_plane import NOBODY, ControlPlane
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
 
 
 def test_an_object_is_made_once_read_and_deleted_by_its_uid(cluster: Cluster, namespace: str) -> None:

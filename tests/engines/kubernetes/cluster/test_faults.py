@@ -20,9 +20,9 @@ from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.cluster.watch_state import Change
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.fault_proxy import WATCH_FAULTS, FaultProxy, Faults, fault_proxy
-from tests.kubernetes.manifests import pod
+from tests.engines.kubernetes.control_plane import ControlPlane
+from tests.engines.kubernetes.fault_proxy import WATCH_FAULTS, FaultProxy, Faults, fault_proxy
+from tests.engines.kubernetes.manifests import pod
 
 PATIENCE_S = 60.0
 

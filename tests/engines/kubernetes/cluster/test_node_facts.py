@@ -11,7 +11,7 @@ from corral.engines.kubernetes.cluster.node_facts import read_node
 from corral.engines.kubernetes.cluster.pod_facts import read_pod
 from corral.vendors.nvidia.gpu_labels import read_gpu_labels
 from corral.vendors.vendor import GpuLabels
-from tests.kubernetes.manifests import node
+from tests.engines.kubernetes.manifests import node
 
 OLD = {
     "nvidia.com/cuda.driver.major": "535",

@@ -11,9 +11,9 @@ from corral.engines.kubernetes.cluster.errors import ClusterUnreachable, Missing
 from corral.engines.kubernetes.cluster.exec_talk import MOST_BYTES
 from corral.engines.kubernetes.cluster.pod_exec import Ran
 from corral.engines.kubernetes.cluster.resource import PODS
-from tests.kubernetes.control_plane import NOBODY, ControlPlane
-from tests.kubernetes.kubelet import Kubelet
-from tests.kubernetes.manifests import pod
+from tests.engines.kubernetes.control_plane import NOBODY, ControlPlane
+from tests.engines.kubernetes.kubelet import Kubelet
+from tests.engines.kubernetes.manifests import pod
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """What is kept of pods."""
 
 from corral.engines.kubernetes.cluster.pod_facts import ContainerFacts, read_pod
-from tests.kubernetes.manifests import pod
+from tests.engines.kubernetes.manifests import pod
 
 
 def test_a_pod_is_known_by_what_matters_here() -> None:

@@ -9,8 +9,8 @@ from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.pod_facts import PodFacts, read_pod
 from corral.engines.kubernetes.cluster.resource import PODS
-from tests.kubernetes.control_plane import Processes
-from tests.kubernetes.manifests import pod
+from tests.engines.kubernetes.control_plane import Processes
+from tests.engines.kubernetes.manifests import pod
 
 PATIENCE_S = 90.0
 

@@ -11,9 +11,9 @@ from corral.engines.kubernetes.cluster.node_facts import read_node
 from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.pod_facts import read_pod
 from corral.engines.kubernetes.cluster.resource import LEASES, NODES, PODS, SECRETS
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
-from tests.kubernetes.rights import documented_rights
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
+from tests.engines.kubernetes.rights import documented_rights
 
 PATIENCE_S = 60.0
 

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from corral.engines.kubernetes.cluster.client import Cluster
+from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.engine.site import Site
-from tests.kubernetes.control_plane import ControlPlane
 
 
 @pytest.fixture

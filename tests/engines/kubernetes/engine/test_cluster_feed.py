@@ -18,8 +18,8 @@ from corral.engines.kubernetes.engine.node_book import NodeBook
 from corral.engines.kubernetes.inventory.occupants import Occupant, keep_occupant
 from corral.engines.kubernetes.inventory.readings.gpu_reading import GpuReading
 from corral.engines.kubernetes.inventory.seen_node import SeenNode, see_node
+from tests.engines.kubernetes import manifests
 from tests.engines.kubernetes.pods.launches import launch_of
-from tests.kubernetes import manifests
 
 
 def facts(name: str = "a", gpus: int = 4, **status: Any) -> NodeFacts:

@@ -6,7 +6,7 @@ import shutil
 from corral.engines.kubernetes.cluster.client import Selection
 from corral.engines.kubernetes.cluster.resource import PODS
 from tests.engines.kubernetes.engine.site import Site
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.nodes import make_node
 
 
 def test_pods_of_before_keep_their_numbers_and_a_new_ledger_from_beginning(site: Site) -> None:

@@ -18,10 +18,10 @@ from corral.engines.kubernetes.engine.node_book import NodeBook
 from corral.engines.kubernetes.inventory.occupants import keep_occupant
 from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingSources
 from corral.engines.kubernetes.inventory.readings.dcgm_text import FIELDS
+from tests.engines.kubernetes import manifests
 from tests.engines.kubernetes.engine.site import Site
 from tests.engines.kubernetes.inventory.readings.test_cluster_readings import NO_PODS, client_of, serving
-from tests.kubernetes import manifests
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.nodes import make_node
 
 
 def exporter(node: str, **metadata: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from corral.engines.kubernetes.cluster.client import Selection
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from tests.engines.kubernetes.engine.site import PATIENCE_S, Site
-from tests.kubernetes.kubelet import Kubelet
+from tests.engines.kubernetes.kubelet import Kubelet
 
 pytestmark = pytest.mark.long
 

@@ -9,8 +9,8 @@ import pytest
 from corral.engines.kubernetes.cluster.client import Selection
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from tests.engines.kubernetes.engine.site import PATIENCE_S, Site
-from tests.kubernetes.kubelet import Kubelet
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.kubelet import Kubelet
+from tests.engines.kubernetes.nodes import make_node
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from corral.engines.kubernetes.engine.node_book import AHEAD_S, NodeBook
 from corral.engines.kubernetes.engine.other_schedulers import RECENT_S, OtherSchedulers
 from corral.engines.kubernetes.inventory.devices import device_id
 from corral.engines.kubernetes.inventory.occupants import keep_occupant
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
 
 
 class Place:

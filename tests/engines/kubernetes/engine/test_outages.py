@@ -8,9 +8,9 @@ import pytest
 
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import NAMESPACES, PODS
+from tests.engines.kubernetes.control_plane import Processes
 from tests.engines.kubernetes.engine.site import Site
-from tests.kubernetes.control_plane import Processes
-from tests.kubernetes.kubelet import Kubelet
+from tests.engines.kubernetes.kubelet import Kubelet
 
 pytestmark = pytest.mark.long
 

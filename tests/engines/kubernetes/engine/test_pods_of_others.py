@@ -11,9 +11,9 @@ import pytest
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from tests.engines.kubernetes.binding.site import pod_of_others
+from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.engine.binding_server import Server
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.kubelet import Kubelet
+from tests.engines.kubernetes.kubelet import Kubelet
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from corral.engines.kubernetes.cluster.client import Selection
 from corral.engines.kubernetes.cluster.resource import PODS
 from tests.e2e.box import CORRAL
 from tests.e2e.terminal import corral
+from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.engine.site import PATIENCE_S, Site
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.real_kubelet import IMAGE, RealKubelet, why_no_kubelet
+from tests.engines.kubernetes.real_kubelet import IMAGE, RealKubelet, why_no_kubelet
 
 LACKING = why_no_kubelet()
 pytestmark = pytest.mark.skipif(LACKING is not None, reason=f"no real kubelet: {LACKING}")

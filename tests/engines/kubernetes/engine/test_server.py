@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
+from tests.engines.kubernetes.control_plane import NOBODY, ControlPlane
 from tests.engines.kubernetes.engine.site import Site
 from tests.engines.kubernetes.inventory.readings.test_cluster_readings import serving
-from tests.kubernetes.control_plane import NOBODY, ControlPlane
-from tests.kubernetes.manifests import node as node_object
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.manifests import node as node_object
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
 
 
 @contextmanager

@@ -12,9 +12,9 @@ import pytest
 from corral.engines.kubernetes.binding.bound_mark import BOUND_FOR
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.resource import PODS
+from tests.engines.kubernetes.control_plane import ControlPlane
 from tests.engines.kubernetes.engine.binding_server import Server
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.nodes import make_node
 
 BARRED = "are bound by another server"
 """Pods of other tests are there, too, and are warned of as another server's."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from corral.engines.kubernetes.inventory.pods_elsewhere import PodElsewhere, keep_elsewhere, warning_of
-from tests.kubernetes import manifests
+from tests.engines.kubernetes import manifests
 
 
 def kept(*, gpus: int = 1, labels: dict[str, str] | None = None, phase: str = "Pending", **spec: Any) -> Any:

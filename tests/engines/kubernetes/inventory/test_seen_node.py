@@ -18,7 +18,7 @@ from corral.core.sharing.enforcement import enforcement
 from corral.engines.kubernetes.cluster.node_facts import NodeFacts, read_node
 from corral.engines.kubernetes.inventory.occupants import Occupant, keep_occupant
 from corral.engines.kubernetes.inventory.seen_node import SeenNode, see_node, silence_of
-from tests.kubernetes import manifests
+from tests.engines.kubernetes import manifests
 
 LABELS = {
     "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB",

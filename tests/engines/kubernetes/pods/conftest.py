@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from corral.engines.kubernetes.cluster.client import Cluster
-from tests.kubernetes.kubelet import Kubelet
+from tests.engines.kubernetes.kubelet import Kubelet
 
 StartKubelet = Callable[..., Kubelet]
 

@@ -19,9 +19,9 @@ from corral.engines.kubernetes.pods.names import Names
 from corral.engines.kubernetes.pods.pod_patrol import INTERVAL_S, PodPatrol
 from corral.engines.kubernetes.pods.runtime import PodRuntime
 from corral.engines.kubernetes.pods.site import PodSite
+from tests.engines.kubernetes.kubelet import Kubelet
 from tests.engines.kubernetes.pods.launches import IMAGE
 from tests.host.runtimes.contract import Rig
-from tests.kubernetes.kubelet import Kubelet
 
 WORK = """
 echo begun >> $DIRECTORY/$NAME.begun

@@ -28,15 +28,15 @@ from corral.engines.kubernetes.pods.manifest import pod_of, service_of
 from corral.engines.kubernetes.pods.names import ENDING, FINALIZER, REASON
 from corral.engines.kubernetes.pods.site import PodSite
 from tests.certificates import needs_openssl
+from tests.engines.kubernetes.control_plane import ADMIN, NOBODY, ControlPlane
+from tests.engines.kubernetes.fault_proxy import BAD_DAY, FaultProxy
+from tests.engines.kubernetes.kubelet import Kubelet
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
 from tests.engines.kubernetes.pods.conftest import StartKubelet
 from tests.engines.kubernetes.pods.launches import IMAGE, launch_of
 from tests.engines.kubernetes.pods.rig import PodRig
-from tests.kubernetes.control_plane import ADMIN, NOBODY, ControlPlane
-from tests.kubernetes.fault_proxy import BAD_DAY, FaultProxy
-from tests.kubernetes.kubelet import Kubelet
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
-from tests.kubernetes.refusing_webhook import WORDS, refusing_webhook
+from tests.engines.kubernetes.refusing_webhook import WORDS, refusing_webhook
 
 UNTIL_LET_GO = "until [ -e $DIRECTORY/$NAME.code ]; do sleep 0.02; done"
 

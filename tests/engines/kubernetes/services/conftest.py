@@ -9,9 +9,9 @@ import pytest
 
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.services.service_kinds import KSERVE, OME
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.definitions import install
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.control_plane import ControlPlane
+from tests.engines.kubernetes.definitions import install
+from tests.engines.kubernetes.nodes import make_node
 
 FILES = (
     "ome/ome.io_inferenceservices.yaml",

@@ -5,7 +5,7 @@ from typing import Any
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.services.service_kinds import ServiceKind
-from tests.kubernetes.manifests import pod
+from tests.engines.kubernetes.manifests import pod
 
 
 def make_pod(cluster: Cluster, kind: ServiceKind, namespace: str, service: str, *, gpus: int, node: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.services.service_kinds import ServiceKind
+from tests.engines.kubernetes.manifests import pod
 from tests.engines.kubernetes.services.operator import set_status
-from tests.kubernetes.manifests import pod
 
 LOOK_S = 0.1
 _OF_RUNTIME = ("--port=8080",)

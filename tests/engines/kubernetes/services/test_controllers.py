@@ -29,16 +29,16 @@ from corral.engines.kubernetes.services.holds import service_key
 from corral.engines.kubernetes.services.manifests import ServiceWanted
 from corral.engines.kubernetes.services.service_kinds import KSERVE, OME
 from tests.certificates import needs_openssl
+from tests.engines.kubernetes.assets import find_program
+from tests.engines.kubernetes.control_plane import ADMIN, CORRAL, DEPLOYER, ControlPlane, run_program
+from tests.engines.kubernetes.definitions import needs_definitions
+from tests.engines.kubernetes.fault_proxy import BAD_DAY, fault_proxy
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
+from tests.engines.kubernetes.refusing_webhook import WORDS, refusing_webhook
+from tests.engines.kubernetes.rights import give_documented_rights
 from tests.engines.kubernetes.services.conftest import Site
 from tests.engines.kubernetes.services.operator import make_pod, say_failed, say_ready, set_status
-from tests.kubernetes.assets import find_program
-from tests.kubernetes.control_plane import ADMIN, CORRAL, DEPLOYER, ControlPlane, run_program
-from tests.kubernetes.definitions import needs_definitions
-from tests.kubernetes.fault_proxy import BAD_DAY, fault_proxy
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
-from tests.kubernetes.refusing_webhook import WORDS, refusing_webhook
-from tests.kubernetes.rights import give_documented_rights
 
 pytestmark = needs_definitions
 

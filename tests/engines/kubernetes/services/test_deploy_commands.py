@@ -14,10 +14,10 @@ import yaml
 
 from corral.engines.kubernetes.cluster.errors import NoSuchObject
 from corral.engines.kubernetes.services.service_kinds import OME
+from tests.engines.kubernetes.control_plane import ControlPlane
+from tests.engines.kubernetes.definitions import needs_definitions
 from tests.engines.kubernetes.services.conftest import Site
 from tests.engines.kubernetes.services.operator import make_pod, say_failed, say_ready
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.definitions import needs_definitions
 
 pytestmark = needs_definitions
 

@@ -22,11 +22,11 @@ from corral.engines.kubernetes.services.gpu_discovery import (
 from corral.engines.kubernetes.services.idle_nodes import summary_of
 from corral.engines.kubernetes.services.service_kinds import OME
 from corral.engines.kubernetes.services.watched_gpus import WatchedGpus
+from tests.engines.kubernetes.control_plane import NOBODY, ControlPlane
+from tests.engines.kubernetes.kubelet import Kubelet
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
 from tests.engines.kubernetes.services.operator import make_pod
-from tests.kubernetes.control_plane import NOBODY, ControlPlane
-from tests.kubernetes.kubelet import Kubelet
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
 
 
 @pytest.fixture

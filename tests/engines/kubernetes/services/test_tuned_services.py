@@ -13,10 +13,10 @@ from corral.engines.kubernetes.cluster.client import Selection
 from corral.engines.kubernetes.cluster.resource import PODS
 from corral.engines.kubernetes.services.service_kinds import KINDS
 from tests.e2e.box import Box, described, serving
+from tests.engines.kubernetes.control_plane import ControlPlane
+from tests.engines.kubernetes.definitions import needs_definitions
 from tests.engines.kubernetes.services.conftest import Site
 from tests.engines.kubernetes.services.playing_operator import PlayingOperator, playing_operator
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.definitions import needs_definitions
 from tests.tuner.tasks import SLOW, TASK, begun, over, tuner_of, until
 
 pytestmark = needs_definitions

@@ -15,7 +15,7 @@ import yaml
 
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.inventory.readings.cluster_readings import ReadingsFound, ReadingSources, read_gpus
-from tests.kubernetes.control_plane import NOBODY, ControlPlane
+from tests.engines.kubernetes.control_plane import NOBODY, ControlPlane
 from tests.prometheus import needs_prometheus
 
 NAMES = {"node-1": "node-1", "host-1": "node-1", "node-2": "node-2", "host-2": "node-2"}

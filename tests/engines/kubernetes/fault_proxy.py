@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.kubernetes.control_plane import ControlPlane
+from tests.engines.kubernetes.control_plane import ControlPlane
 
 REMEMBERED_LINES = 50
 UPSTREAM_S = 120.0

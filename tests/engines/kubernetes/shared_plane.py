@@ -1,4 +1,4 @@
-"""One control plane for all workers of a test run: `python -m tests.kubernetes.shared_plane DIRECTORY` is its keeper.
+"""One control plane for all workers of a run: `python -m tests.engines.kubernetes.shared_plane DIRECTORY` keeps it.
 
 Each worker holds a shared lock on DIRECTORY/users for as long as it lives, however it ends. The keeper waits for that
 lock alone, which it gets when the last worker has gone, and then ends its processes and itself.
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.kubernetes.control_plane import START_S, ControlPlane, Processes, load, save
+from tests.engines.kubernetes.control_plane import START_S, ControlPlane, Processes, load, save
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @contextmanager

@@ -4,9 +4,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.kubernetes.assets import find_program
-from tests.kubernetes.control_plane import Processes
-from tests.kubernetes.soak.soak import Soak
+from tests.engines.kubernetes.assets import find_program
+from tests.engines.kubernetes.control_plane import Processes
+from tests.engines.kubernetes.soak.soak import Soak
 
 PATIENCE_S = 600.0
 

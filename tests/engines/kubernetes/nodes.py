@@ -4,7 +4,7 @@ from typing import Any
 
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import NODES
-from tests.kubernetes.manifests import node
+from tests.engines.kubernetes.manifests import node
 
 
 def make_node(

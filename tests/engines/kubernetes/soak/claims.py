@@ -10,7 +10,7 @@ from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.ports.ledger import JobQuery
 from corral.features.all_slices import SLICES
-from tests.kubernetes.soak.record import SeenPod
+from tests.engines.kubernetes.soak.record import SeenPod
 from tests.soak.claims import Claim
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import NAMESPACES, NODES
-from tests.kubernetes.assets import find_program
-from tests.kubernetes.control_plane import CORRAL, ControlPlane, Processes
-from tests.kubernetes.rights import give_documented_rights
-from tests.kubernetes.shared_plane import shared_plane
+from tests.engines.kubernetes.assets import find_program
+from tests.engines.kubernetes.control_plane import CORRAL, ControlPlane, Processes
+from tests.engines.kubernetes.rights import give_documented_rights
+from tests.engines.kubernetes.shared_plane import shared_plane
 
 PLANES = {"control_plane", "own_control_plane"}
 

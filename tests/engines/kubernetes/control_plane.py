@@ -21,7 +21,7 @@ from pathlib import Path
 import yaml
 
 from corral.engines.kubernetes.cluster.client import Cluster
-from tests.kubernetes.assets import find_program
+from tests.engines.kubernetes.assets import find_program
 
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.kubernetes.control_plane import ADMIN, ControlPlane
+from tests.engines.kubernetes.control_plane import ADMIN, ControlPlane
 
 GPUS = "nvidia.com/gpu"
 SHRUNK_LATELY_S = 15.0

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tests.kubernetes import manifests
-from tests.kubernetes.soak.record import SHRUNK_LATELY_S, Record
+from tests.engines.kubernetes import manifests
+from tests.engines.kubernetes.soak.record import SHRUNK_LATELY_S, Record
 
 
 def record(gpus: int = 4) -> Record:

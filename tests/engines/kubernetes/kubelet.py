@@ -25,9 +25,9 @@ from corral.engines.kubernetes.cluster.client import Cluster, Selection
 from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from corral.engines.kubernetes.cluster.watch_state import Change
-from tests.kubernetes.exec_server import serve_exec
-from tests.kubernetes.kubelet_port import KubeletPort
-from tests.kubernetes.manifests import node
+from tests.engines.kubernetes.exec_server import serve_exec
+from tests.engines.kubernetes.kubelet_port import KubeletPort
+from tests.engines.kubernetes.manifests import node
 
 GPUS = "nvidia.com/gpu"
 _REFERENCE = re.compile(r"\$(\$|\(([-._a-zA-Z0-9]*)\)|)")

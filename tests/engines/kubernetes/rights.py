@@ -11,7 +11,7 @@ from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.errors import AlreadyExists
 from corral.engines.kubernetes.cluster.resource import NAMESPACES, ResourceType
 
-DOCS = Path(__file__).parents[2] / "docs" / "kubernetes.md"
+DOCS = Path(__file__).parents[3] / "docs" / "kubernetes.md"
 _GROUP = "rbac.authorization.k8s.io"
 _ROLES = ResourceType(_GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)
 _LOCAL_ROLES = ResourceType(_GROUP, "v1", "roles", "Role")

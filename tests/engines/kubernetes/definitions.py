@@ -13,7 +13,7 @@ import yaml
 from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.errors import AlreadyExists, NoSuchObject
 from corral.engines.kubernetes.cluster.resource import ResourceType
-from tests.kubernetes.manifests import CUSTOM_RESOURCE_DEFINITIONS
+from tests.engines.kubernetes.manifests import CUSTOM_RESOURCE_DEFINITIONS
 
 DATA = Path(os.environ.get("CORRAL_BENCH_DATA", "nowhere")) / "crds"
 

@@ -1,4 +1,4 @@
-"""A seeded soak of the Kubernetes engine: `python -m tests.kubernetes.soak PODS [SEED]`.
+"""A seeded soak of the Kubernetes engine: `python -m tests.engines.kubernetes.soak PODS [SEED]`.
 
 A real server, used by the installed command, speaks to a real API server through the proxy that injects faults. Pods
 of others and jobs come while pods are deleted, nodes vanish and lose devices, another scheduler binds the same pods,
@@ -23,15 +23,15 @@ from corral.engines.kubernetes.cluster.errors import NoSuchObject, ObjectChanged
 from corral.engines.kubernetes.cluster.resource import NAMESPACES, NODES, PODS, SERVICES
 from corral.engines.kubernetes.pods.runtime import LATE_REQUEST_S, LOG_PATIENCE_S
 from corral.pid_file import read_pid
+from tests.engines.kubernetes.control_plane import Processes
 from tests.engines.kubernetes.engine.site import Site
-from tests.kubernetes.control_plane import Processes
-from tests.kubernetes.fault_proxy import BAD_DAY, FaultProxy
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
-from tests.kubernetes.soak import claims
-from tests.kubernetes.soak.deeds import LARGE, Deed, Kind, deeds_of
-from tests.kubernetes.soak.kubelets import Kubelets
-from tests.kubernetes.soak.record import Record, SeenPod, counted
+from tests.engines.kubernetes.fault_proxy import BAD_DAY, FaultProxy
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
+from tests.engines.kubernetes.soak import claims
+from tests.engines.kubernetes.soak.deeds import LARGE, Deed, Kind, deeds_of
+from tests.engines.kubernetes.soak.kubelets import Kubelets
+from tests.engines.kubernetes.soak.record import Record, SeenPod, counted
 from tests.soak.claims import Claim, of_journal
 
 NAMESPACE = "soak"

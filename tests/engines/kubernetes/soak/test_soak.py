@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.control_plane import Processes
-from tests.kubernetes.soak.soak import Soak
+from tests.engines.kubernetes.control_plane import Processes
+from tests.engines.kubernetes.soak.soak import Soak
 
 pytestmark = pytest.mark.long
 

@@ -7,9 +7,9 @@ import yaml
 
 from corral.engines.kubernetes.cluster.client import Selection
 from corral.engines.kubernetes.cluster.resource import PODS
-from tests.kubernetes.control_plane import Processes
-from tests.kubernetes.manifests import JOBS, pod
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.control_plane import Processes
+from tests.engines.kubernetes.manifests import JOBS, pod
+from tests.engines.kubernetes.nodes import make_node
 
 PATIENCE_S = 90.0
 

@@ -7,9 +7,9 @@ import pytest
 from corral.core.model.jobs.job import Job, JobSpec, Request
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
-from tests.kubernetes import manifests
-from tests.kubernetes.soak.claims import differences, ran_twice
-from tests.kubernetes.soak.record import Record
+from tests.engines.kubernetes import manifests
+from tests.engines.kubernetes.soak.claims import differences, ran_twice
+from tests.engines.kubernetes.soak.record import Record
 
 
 def of_others(name: str = "one", *, code: int | None = None, deleted: bool = False) -> dict[str, Any]:

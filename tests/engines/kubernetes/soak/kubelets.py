@@ -23,8 +23,8 @@ from corral.engines.kubernetes.cluster.errors import NoSuchObject, ObjectChanged
 from corral.engines.kubernetes.cluster.object_watch import ObjectWatch
 from corral.engines.kubernetes.cluster.resource import NODES, PODS
 from corral.engines.kubernetes.cluster.watch_state import Change
-from tests.kubernetes.kubelet_port import KubeletPort
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.kubelet_port import KubeletPort
+from tests.engines.kubernetes.nodes import make_node
 
 AGAIN_S = 0.3
 SHORTEST_S, LONGEST_S = 0.3, 2.5

@@ -14,9 +14,9 @@ from corral.engines.kubernetes.cluster.rights import RUNNING_JOBS, SEEING, requi
 from corral.engines.kubernetes.doctor import examine
 from corral.formatting.check_result import FAILURE, OK, WARNING, CheckResult
 from tests.engines.kubernetes.binding.site import pod_of_others, site
-from tests.kubernetes.control_plane import NOBODY, ControlPlane
-from tests.kubernetes.manifests import pod
-from tests.kubernetes.nodes import make_node
+from tests.engines.kubernetes.control_plane import NOBODY, ControlPlane
+from tests.engines.kubernetes.manifests import pod
+from tests.engines.kubernetes.nodes import make_node
 
 
 def findings(cluster: Cluster) -> dict[str, CheckResult]:

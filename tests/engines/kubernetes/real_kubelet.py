@@ -19,8 +19,8 @@ from corral.engines.kubernetes.cluster.client import Cluster
 from corral.engines.kubernetes.cluster.resource import NODES
 from tests.docker.cgroups import cgroup_name, remove_cgroups
 from tests.docker.image import write_image
-from tests.kubernetes.assets import find_program
-from tests.kubernetes.control_plane import ControlPlane, end_with_parent, reserved_port
+from tests.engines.kubernetes.assets import find_program
+from tests.engines.kubernetes.control_plane import ControlPlane, end_with_parent, reserved_port
 
 IMAGE = "test/train:1"
 START_S = 60.0
