@@ -37,7 +37,7 @@ COMMON = {
     "corral.core.model.printable", "corral.core.model.units",
 }  # fmt: skip
 LOOKING = "corral.cli.commands.looking"
-RUNNING = {f"corral.cli.commands.{name}" for name in ("running", "job_options", "gpu_number")}
+RUNNING = {f"corral.cli.commands.{name}" for name in ("running", "job_options", "gpu_count")}
 OWN = {
     "cancel": {"corral.cli.commands.changing", "corral.cli.direct.change_jobs"},
     "devices": {"corral.cli.commands.gpus_and_nodes", "corral.cli.direct.list_devices"},

@@ -1,4 +1,4 @@
-"""Cuts devices into MIG slices and removes slices: each call returns a plan, and carries it out if the site allows
+"""Cuts devices into slices and removes slices: each call returns a plan, and carries it out if the site allows
 it.
 """
 
@@ -16,7 +16,7 @@ MAX_SLICES = 100
 
 
 class SliceChanges:
-    """Changes MIG slices, for administrators. A plan is always returned; the device's node decides whether it is
+    """Changes slices, for administrators. A plan is always returned; the device's node decides whether it is
     carried out.
     """
 
