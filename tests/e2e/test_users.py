@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from corral.cli import main
+from corral.cli import commands, main
 from corral.client import Client
 from corral.client.submitting.request import submission
 from corral.core.model.errors import CorralError
@@ -27,11 +28,15 @@ from tests.e2e.box import PATIENCE_S, Box, described, serving, uuid
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
 
 # Commands import when they run, and who they run as below may not be able to read where these tests lie.
-for _name in ("app", "change", "listing", "local.config", "local.doctor", "local.doctor_gpu", "local.server"):
+for _name in (
+    *("app", "jobs.change", "direct.change_jobs", "direct.list_devices", "tables.device_tables"),
+    *("local.config", "local.doctor", "local.doctor_gpu", "local.server", "local.simulate", "local.served_nodes"),
+    *(f"commands.{path.stem}" for path in Path(commands.__path__[0]).glob("[a-z]*.py")),
+):
     importlib.import_module(f"corral.cli.{_name}")
 for _name in (
-    *("cli.local.simulate", "sim.history", "sim.journal", "sim.past", "telemetry.discover"),
-    *("cli.local.served_nodes", "runtimes.docker.daemon_calls"),
+    *("sim.reports.history", "sim.replays.journal", "sim.replays.past", "host.telemetry.discover"),
+    "host.runtimes.docker.daemon_calls",
 ):
     importlib.import_module(f"corral.{_name}")
 
