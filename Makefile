@@ -47,6 +47,7 @@ declared: $(TOOLS)
 	@$(BIN)/python -m corral.declared.keywords
 	@$(BIN)/python -m corral.cli.commands.flag_source
 	@$(BIN)/ruff format -q src/corral/client/submitting/options.py src/corral/cli/commands/job_options.py src/corral/cli/direct/shapes.py
+	@echo 'If rows or options were changed, the API was, too: make web-types'
 
 # Everything is pinned by hash, the build backend too, so nothing is fetched that the locks do not name. Modules are
 # compiled as they are first used: most are never.
