@@ -23,7 +23,7 @@ done
 
 export DOCKER_HOST=unix:///run/docker.sock
 unshare --net dockerd --host "$DOCKER_HOST" --data-root "$directory/state/docker" --exec-root /run/docker --pidfile /run/docker.pid \
-    --add-runtime "runc-here=$programs/../../docker/runc.sh" --default-runtime runc-here --oom-score-adjust 0 \
+    --add-runtime "runc-here=$programs/../../../docker/runc.sh" --default-runtime runc-here --oom-score-adjust 0 \
     --exec-opt native.cgroupdriver=cgroupfs --cgroup-parent "$cgroup" \
     --bridge none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false --userland-proxy=false \
     >"$directory/dockerd.log" 2>&1 &
