@@ -125,14 +125,15 @@ class ContainerRecords:
         self._write(_ORDERS, asdict(orders))
 
     def orders(self) -> RunnerOrders:
-        """Read the orders. Raises OSError, and ValueError or TypeError if they are invalid."""
+        """Read the orders. Raises OSError, and ValueError, TypeError or KeyError if they are invalid."""
         data = read_record(str(self._directory / _ORDERS), _ORDERS_LIMIT_BYTES)
         if data is None:
             raise FileNotFoundError(f"{self._directory / _ORDERS} is missing")
         said = json.loads(data)
-        # Orders of earlier versions have the UUIDs of NVIDIA's GPUs alone.
-        earlier = [{"vendor": FIRST_VENDOR, "uuid": uuid, "files": []} for uuid in said.pop("device_uuids", ())]
-        devices = [OrderedDevice(**device) for device in said.get("devices", earlier)]
+        if "device_uuids" in said:  # orders of an earlier version, which knew NVIDIA's GPUs alone
+            devices = [OrderedDevice(FIRST_VENDOR, uuid, []) for uuid in said.pop("device_uuids")]
+        else:
+            devices = [OrderedDevice(**device) for device in said["devices"]]
         owner, notify = HostUser(**said["owner"]), tuple(said["notify"])
         return RunnerOrders(**{**said, "devices": devices, "owner": owner, "notify": notify})
 
