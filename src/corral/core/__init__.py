@@ -1,4 +1,4 @@
-"""What a decision needs, and what carries it out. No feature and no vendor is known here by name.
+"""The core: values that a decision needs, the decision, and its execution. It knows no feature and no vendor by name.
 
 Start with `model`, then `scheduling.cycle` and `control.core`.
 """

@@ -1,4 +1,4 @@
-"""What a check of `corral doctor` found, whatever it checks."""
+"""The result of one check of `corral doctor`."""
 
 from dataclasses import dataclass
 

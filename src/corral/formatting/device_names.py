@@ -1,4 +1,4 @@
-"""How tables and messages call devices: by index, node and model."""
+"""Names of devices in tables and messages: by index, node and model."""
 
 from __future__ import annotations
 

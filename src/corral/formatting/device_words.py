@@ -1,4 +1,4 @@
-"""What is said of a device in a few words, and the colours of its states."""
+"""A device in a few words, and the colours of its states."""
 
 from __future__ import annotations
 

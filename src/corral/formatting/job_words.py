@@ -1,4 +1,4 @@
-"""What is said of a job in a few words: how long, where, why it waits, how it ended."""
+"""A job in a few words: its time and place, why it waits, how it ended."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def places_of(devices: Sequence[DeviceRow], rows: Iterable[JobRow] = ()) -> dict
 
 
 def job_time(row: JobRow, now: float) -> str:
-    """How long it ran or has waited; "-" if it never ran."""
+    """The time that the job ran or has waited; "-" if it never ran."""
     seconds = run_or_wait_s(row, now)
     return "-" if seconds is None else format_duration(seconds)
 
 
 def run_or_wait_s(row: JobRow, now: float) -> float | None:
-    """How long it ran or has waited; None if it never ran."""
+    """The time that the job ran or has waited; None if it never ran."""
     if row.started_at is not None and row.phase != "PENDING":
         return (row.ended_at or now) - row.started_at
     return now - row.submitted_at if not row.ended and row.submitted_at else None
@@ -119,7 +119,7 @@ def _share(row: JobRow) -> str:
 
 
 def _part(row: JobRow, places: Places) -> str:
-    """What it had of shared devices: "0.5 of GPU 3 with 40G"."""
+    """The part of shared devices that the job had: "0.5 of GPU 3 with 40G"."""
     memory = memory_of(row)
     return f"{shares_of(row)} of GPU {devices_of(row, places)}" + (f" with {memory}" if memory else "")
 
@@ -132,7 +132,7 @@ def wait_word(row: JobRow) -> str:
 
 
 def gpus_asked(row: JobRow) -> str:
-    """How many GPUs it has or asks for; "part" where it asks for memory, and has none yet."""
+    """The number of GPUs that the job has or asks for; "part" if it asks for memory and has none yet."""
     if row.gpus is None:
         return "-"
     return "part" if row.gpus_milli is None else format_share(row.gpus_milli)

@@ -1,4 +1,4 @@
-"""What is done on a host: its node agent, runtimes that start work, and readings of devices.
+"""Work on a host: its node agent, runtimes that start work, and readings of devices.
 
 Start with `node.local`.
 """

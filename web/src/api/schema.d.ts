@@ -2436,7 +2436,7 @@ export interface components {
         };
         /**
          * AutotunerPageQuery
-         * @description Which experiments to list by the names of another autotuner: leaving out the first `skip`, at most `limit`.
+         * @description The experiments to list by the names of another autotuner: leaving out the first `skip`, at most `limit`.
          */
         AutotunerPageQuery: {
             /**
@@ -2607,7 +2607,7 @@ export interface components {
         };
         /**
          * AutotunerTaskUpdate
-         * @description What else is to be said of a task. How it stands is changed by start, cancel, restart and clear.
+         * @description Further fields of a task to change. Its status is changed by start, cancel, restart and clear.
          */
         AutotunerTaskUpdate: {
             /** Description */
@@ -2615,7 +2615,7 @@ export interface components {
         };
         /**
          * AutotunerTasksQuery
-         * @description Which tasks to list by the names of another autotuner: of one status, leaving out the first `skip`.
+         * @description The tasks to list by the names of another autotuner: those of one status, leaving out the first `skip`.
          */
         AutotunerTasksQuery: {
             /**
@@ -3153,7 +3153,7 @@ export interface components {
         };
         /**
          * ErrorDetail
-         * @description What is wrong, why, and what to do; `field` is the field to change in the request, if it is one.
+         * @description An error: what is wrong, why, and what to do; `field` is the field to change in the request, if it is one.
          *
          *     `descriptions` tell by language (en, zh) what that field is, where its definition does.
          */
@@ -3205,7 +3205,7 @@ export interface components {
         };
         /**
          * EventsQuery
-         * @description What to be told: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and of all
+         * @description The events to send: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and of all
          *     but metrics everything `after` this event id; by default what happens from now on.
          */
         EventsQuery: {
@@ -3515,7 +3515,7 @@ export interface components {
         };
         /**
          * ExperimentsQuery
-         * @description Which experiments of a task to list: those with numbers above `after`, at most `limit`, with their metrics.
+         * @description The experiments of a task to list: those with numbers above `after`, at most `limit`, with their metrics.
          */
         ExperimentsQuery: {
             /**
@@ -3789,7 +3789,7 @@ export interface components {
         };
         /**
          * HistoryQuery
-         * @description Which stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 1h by default, and of a job its last
+         * @description The stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 1h by default, and of a job its last
          *     run), or `from` and `to` (Unix seconds; up to now by default), and which series; all where none is named.
          */
         HistoryQuery: {
@@ -3839,7 +3839,7 @@ export interface components {
         };
         /**
          * InputQuery
-         * @description Which part of a job's input the body is: from byte `offset` on; with `end`, there is no more after it.
+         * @description The body's place in a job's input: from byte `offset` on; with `end`, there is no more after it.
          */
         InputQuery: {
             /**
@@ -4290,7 +4290,7 @@ export interface components {
         };
         /**
          * JobsQuery
-         * @description Which jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists all of them in one answer;
+         * @description The jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists all of them in one answer;
          *     `starts` adds the expected starts of waiting jobs; of those in a long queue that are not reached by the forecast,
          *     which is bounded, `expected_start_is` says "unforeseen".
          *
@@ -4384,7 +4384,7 @@ export interface components {
         KpiBy: "user" | "project" | "queue" | "node" | "means";
         /**
          * KpiQuery
-         * @description Which stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 24h by default), or `from` and `to`
+         * @description The stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 24h by default), or `from` and `to`
          *     (Unix seconds; up to now by default); and a row for each user, project, queue, node or means of sharing, if any.
          */
         KpiQuery: {
@@ -4509,7 +4509,7 @@ export interface components {
         };
         /**
          * LogQuery
-         * @description Which part of a log: from byte `offset` on, or the last `tail` lines, or what was written `since` a moment (Unix
+         * @description The part of a log: from byte `offset` on, or the last `tail` lines, or what was written `since` a moment (Unix
          *     seconds; some seconds more may come), or of that the last lines. With `follow`, what is written later follows.
          *
          *     `rank` is a member of a gang, or "all": then whole lines of all members, with the rank before each, and of each the
@@ -4544,7 +4544,7 @@ export interface components {
         };
         /**
          * Login
-         * @description What begins the session of a browser: the code of a link from `corral dashboard`, or a token.
+         * @description The beginning of a browser's session: the code of a link from `corral dashboard`, or a token.
          */
         Login: {
             /**
@@ -4709,7 +4709,7 @@ export interface components {
         };
         /**
          * NewReplay
-         * @description What to run again: the jobs of a period (Unix seconds; by default the last week), under one policy or several.
+         * @description The jobs to run again, those of a period (Unix seconds; by default the last week), under one policy or several.
          *
          *     A policy is POLICY or POLICY/BACKFILL, such as sjf or fcfs/none, or "configured": each queue under its own.
          */
@@ -4729,7 +4729,7 @@ export interface components {
         };
         /**
          * NewSilence
-         * @description Which alerts not to tell, for so many seconds, and why.
+         * @description A silence: the alerts not to send, for this many seconds, and why.
          *
          *     `match` is the name of a rule or the id of an alert, or parts such as "rule=idle-*,user=alice,node=gpu-07": all of
          *     them must fit, and * is any characters.
@@ -5330,8 +5330,8 @@ export interface components {
         ReportBy: "user" | "project" | "queue" | "job" | "model" | "node" | "hour" | "weekday";
         /**
          * ReportQuery
-         * @description What to add up by, of user, project, queue, job, model, node, hour and weekday, and the period (Unix seconds; by
-         *     default the last week).
+         * @description The keys to add up by, of user, project, queue, job, model, node, hour and weekday, and the period (Unix seconds;
+         *     by default the last week).
          */
         ReportQuery: {
             /**
@@ -6054,7 +6054,7 @@ export interface components {
         };
         /**
          * SummariesQuery
-         * @description Which experiments of a task to list in short: those with numbers above `after`, at most `limit`.
+         * @description The experiments of a task to list in short: those with numbers above `after`, at most `limit`.
          */
         SummariesQuery: {
             /**
@@ -6188,7 +6188,7 @@ export interface components {
         };
         /**
          * TaskOutcome
-         * @description How a task has ended by itself: completed or failed, and why it failed.
+         * @description The end of a task that ended by itself: completed or failed, and why it failed.
          */
         TaskOutcome: {
             /**
@@ -6200,7 +6200,7 @@ export interface components {
         };
         /**
          * TaskPlan
-         * @description How many experiments a task makes at most.
+         * @description The most experiments of a task.
          */
         TaskPlan: {
             /** Experiments */
@@ -6328,7 +6328,7 @@ export interface components {
         TokenScope: "read" | "submit" | "admin";
         /**
          * TokensQuery
-         * @description Which tokens to list: valid ones, or all that are kept.
+         * @description The tokens to list: valid ones, or all that are kept.
          */
         TokensQuery: {
             /**
@@ -6495,7 +6495,7 @@ export interface components {
         UsageBy: "user" | "project" | "queue";
         /**
          * UsageQuery
-         * @description What to add up by, and the period (Unix seconds; by default the last week).
+         * @description The key to add up by, and the period (Unix seconds; by default the last week).
          */
         UsageQuery: {
             /** @default user */

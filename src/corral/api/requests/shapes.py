@@ -111,7 +111,7 @@ class ChannelList:
 
 @dataclass(frozen=True, slots=True)
 class TokensQuery:
-    """Which tokens to list: valid ones, or all that are kept."""
+    """The tokens to list: valid ones, or all that are kept."""
 
     all: bool = False
 
@@ -139,7 +139,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class JobsQuery:
-    """Which jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists all of them in one answer;
+    """The jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists all of them in one answer;
     `starts` adds the expected starts of waiting jobs; of those in a long queue that are not reached by the forecast,
     which is bounded, `expected_start_is` says "unforeseen".
 
@@ -167,7 +167,7 @@ class JobsQuery:
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """What to add up by, and the period (Unix seconds; by default the last week)."""
+    """The key to add up by, and the period (Unix seconds; by default the last week)."""
 
     by: UsageBy = UsageBy.USER
     since: int | None = None
@@ -176,8 +176,8 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class ReportQuery:
-    """What to add up by, of user, project, queue, job, model, node, hour and weekday, and the period (Unix seconds; by
-    default the last week)."""
+    """The keys to add up by, of user, project, queue, job, model, node, hour and weekday, and the period (Unix seconds;
+    by default the last week)."""
 
     by: tuple[ReportBy, ...] = (ReportBy.USER,)
     since: int | None = None
@@ -186,7 +186,7 @@ class ReportQuery:
 
 @dataclass(frozen=True, slots=True)
 class KpiQuery:
-    """Which stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 24h by default), or `from` and `to`
+    """The stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 24h by default), or `from` and `to`
     (Unix seconds; up to now by default); and a row for each user, project, queue, node or means of sharing, if any.
     """
 
@@ -198,7 +198,7 @@ class KpiQuery:
 
 @dataclass(frozen=True, slots=True)
 class NewReplay:
-    """What to run again: the jobs of a period (Unix seconds; by default the last week), under one policy or several.
+    """The jobs to run again, those of a period (Unix seconds; by default the last week), under one policy or several.
 
     A policy is POLICY or POLICY/BACKFILL, such as sjf or fcfs/none, or "configured": each queue under its own.
     """
@@ -218,7 +218,7 @@ class WasteQuery:
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuery:
-    """Which stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 1h by default, and of a job its last
+    """The stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 1h by default, and of a job its last
     run), or `from` and `to` (Unix seconds; up to now by default), and which series; all where none is named.
     """
 
@@ -230,7 +230,7 @@ class HistoryQuery:
 
 @dataclass(frozen=True, slots=True)
 class EventsQuery:
-    """What to be told: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and of all
+    """The events to send: `topics` of jobs, devices, alerts, tasks and metrics (all but metrics by default), and of all
     but metrics everything `after` this event id; by default what happens from now on.
     """
 
@@ -240,7 +240,7 @@ class EventsQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which part of a log: from byte `offset` on, or the last `tail` lines, or what was written `since` a moment (Unix
+    """The part of a log: from byte `offset` on, or the last `tail` lines, or what was written `since` a moment (Unix
     seconds; some seconds more may come), or of that the last lines. With `follow`, what is written later follows.
 
     `rank` is a member of a gang, or "all": then whole lines of all members, with the rank before each, and of each the
@@ -263,7 +263,7 @@ class JobSignal:
 
 @dataclass(frozen=True, slots=True)
 class InputQuery:
-    """Which part of a job's input the body is: from byte `offset` on; with `end`, there is no more after it."""
+    """The body's place in a job's input: from byte `offset` on; with `end`, there is no more after it."""
 
     offset: int = 0
     end: bool = False
@@ -384,7 +384,7 @@ class GraphQuery:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What begins the session of a browser: the code of a link from `corral dashboard`, or a token."""
+    """The beginning of a browser's session: the code of a link from `corral dashboard`, or a token."""
 
     code: str | None = None
     token: str | None = None
@@ -399,7 +399,7 @@ class AlertsQuery:
 
 @dataclass(frozen=True, slots=True)
 class NewSilence:
-    """Which alerts not to tell, for so many seconds, and why.
+    """A silence: the alerts not to send, for this many seconds, and why.
 
     `match` is the name of a rule or the id of an alert, or parts such as "rule=idle-*,user=alice,node=gpu-07": all of
     them must fit, and * is any characters.
@@ -419,7 +419,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetail:
-    """What is wrong, why, and what to do; `field` is the field to change in the request, if it is one.
+    """An error: what is wrong, why, and what to do; `field` is the field to change in the request, if it is one.
 
     `descriptions` tell by language (en, zh) what that field is, where its definition does.
     """

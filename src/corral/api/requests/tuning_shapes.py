@@ -15,14 +15,14 @@ MAX_MEASURED_PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """How many experiments a task makes at most."""
+    """The most experiments of a task."""
 
     experiments: Annotated[int, Field(least=0, most=MOST_EXPERIMENTS)]
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """How a task has ended by itself: completed or failed, and why it failed."""
+    """The end of a task that ended by itself: completed or failed, and why it failed."""
 
     status: TaskStatus
     error_message: str | None = None
@@ -40,7 +40,7 @@ class NewExperiment:
 
 @dataclass(frozen=True, slots=True)
 class ExperimentsQuery:
-    """Which experiments of a task to list: those with numbers above `after`, at most `limit`, with their metrics."""
+    """The experiments of a task to list: those with numbers above `after`, at most `limit`, with their metrics."""
 
     task: str
     after: Annotated[int, Field(least=0)] = 0
@@ -50,7 +50,7 @@ class ExperimentsQuery:
 
 @dataclass(frozen=True, slots=True)
 class AutotunerTasksQuery:
-    """Which tasks to list by the names of another autotuner: of one status, leaving out the first `skip`."""
+    """The tasks to list by the names of another autotuner: those of one status, leaving out the first `skip`."""
 
     skip: Annotated[int, Field(least=0)] = 0
     limit: Annotated[int, Field(least=1, most=MAX_PAGE)] = 100
@@ -59,7 +59,7 @@ class AutotunerTasksQuery:
 
 @dataclass(frozen=True, slots=True)
 class AutotunerPageQuery:
-    """Which experiments to list by the names of another autotuner: leaving out the first `skip`, at most `limit`."""
+    """The experiments to list by the names of another autotuner: leaving out the first `skip`, at most `limit`."""
 
     skip: Annotated[int, Field(least=0)] = 0
     limit: Annotated[int, Field(least=1, most=MAX_MEASURED_PAGE)] = 1000
@@ -67,14 +67,14 @@ class AutotunerPageQuery:
 
 @dataclass(frozen=True, slots=True)
 class AutotunerTaskUpdate:
-    """What else is to be said of a task. How it stands is changed by start, cancel, restart and clear."""
+    """Further fields of a task to change. Its status is changed by start, cancel, restart and clear."""
 
     description: str
 
 
 @dataclass(frozen=True, slots=True)
 class SummariesQuery:
-    """Which experiments of a task to list in short: those with numbers above `after`, at most `limit`."""
+    """The experiments of a task to list in short: those with numbers above `after`, at most `limit`."""
 
     after: Annotated[int, Field(least=0)] = 0
     limit: Annotated[int, Field(least=1, most=MOST_EXPERIMENTS)] = 500

@@ -72,7 +72,7 @@ class Agent:
 
 @strawberry.type
 class RescanGPUAllocMaps:
-    """How the resource files differed from the ledger. They have been rewritten."""
+    """Differences of the resource files from the ledger. They have been rewritten."""
 
     ok: bool
     msg: str

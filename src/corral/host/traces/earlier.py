@@ -1,4 +1,4 @@
-"""What an earlier ledger has left in a home: found before a new one is begun, and moved aside for that."""
+"""Traces of an earlier ledger in a home. They are found and moved aside before a new ledger begins."""
 
 import os
 import time
@@ -68,7 +68,7 @@ def _dated(home: Home) -> Path:
 
 
 def _left(home: Home) -> Iterator[str]:
-    """What only a ledger that was there can have left, for a person."""
+    """Describe the traces that only an earlier ledger can have left."""
     with suppress(OSError):
         if (home.root / "ledger.db-wal").stat().st_size:
             yield "ledger.db-wal"

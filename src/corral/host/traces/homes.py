@@ -15,7 +15,7 @@ def homes(home: Home) -> list[Home]:
 
 
 def names(directory: Path) -> list[str]:
-    """What is in a directory; nothing where there is none. Raises OSError where it cannot be read."""
+    """The entries of a directory; none if it is missing. Raises OSError if it cannot be read."""
     try:
         return os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):

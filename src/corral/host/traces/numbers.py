@@ -58,7 +58,7 @@ def _of_messages(path: Path, since: float) -> list[int]:
 
 
 def _answer(path: Path, question: str, *given: float) -> list[tuple[object]]:
-    """What one of the files that may be lost answers; nothing where it is damaged: it is begun anew then."""
+    """The answer of a file that may be lost; none if it is damaged, for then the file is begun anew."""
     if not path.is_file():
         return []
     try:

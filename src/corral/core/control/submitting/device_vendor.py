@@ -1,4 +1,4 @@
-"""Whose devices a request is for: no program that was built for one maker's GPUs lands on another's."""
+"""The vendor of a request's devices: no program that was built for one vendor's GPUs lands on another's."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace

@@ -17,7 +17,7 @@ def gpu_resources() -> Mapping[str, Vendor]:
 
 
 def gpus_of(amounts: Amounts) -> int:
-    """How many whole GPUs, of any vendor."""
+    """Return the number of whole GPUs, of any vendor."""
     return sum(amounts.of(resource) for resource in gpu_resources()) if amounts.others else 0
 
 
@@ -27,12 +27,12 @@ def gpu_resource(vendor: str | None) -> str:
 
 
 def vendor_of_node(facts: NodeFacts) -> Vendor:
-    """Whose GPUs a node has: a node that offers those of two is taken for one with the first ones alone."""
+    """Return the vendor of a node's GPUs. A node that offers GPUs of two vendors counts as one of the first vendor."""
     others = {**facts.allocatable.others, **facts.capacity.others}
     offered = (vendor for resource, vendor in gpu_resources().items() if others.get(resource))
     return next(offered, vendor_named(FIRST_VENDOR))
 
 
 def gpu_labels(facts: NodeFacts) -> GpuLabels:
-    """What a node's labels say of its GPUs."""
+    """Return the GPUs as the node's labels describe them."""
     return vendor_of_node(facts).kubernetes.read_labels(facts.labels)

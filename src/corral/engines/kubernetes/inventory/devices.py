@@ -26,19 +26,19 @@ def slot_of_id(uuid: str) -> int:
 
 
 def slot_count(facts: NodeFacts) -> int:
-    """How many devices the node has, sick ones too."""
+    """Return the number of devices of the node, unhealthy ones included."""
     gpu = vendor_of_node(facts).kubernetes.gpu
     return min(MOST_SLOTS, max(facts.capacity.of(gpu), facts.allocatable.of(gpu)))
 
 
 def sick_count(facts: NodeFacts) -> int:
-    """How many of them its device plugin takes for sick: it does not tell which."""
+    """Return the number of devices that the device plugin reports as unhealthy. It does not say which."""
     offered = facts.allocatable.of(vendor_of_node(facts).kubernetes.gpu)
     return slot_count(facts) - min(slot_count(facts), offered)
 
 
 def devices_of(facts: NodeFacts, slots: int) -> tuple[Device, ...]:
-    """So many devices, from slot 0 on. Each is given whole: a cluster counts whole devices or replicas alone."""
+    """Return the devices of slots 0 to `slots` - 1. Each is whole: a cluster counts only whole devices or replicas."""
     vendor, found = vendor_of_node(facts), gpu_labels(facts)
     model = UNKNOWN_MODEL if found.product is None else vendor.kubernetes.model(found.product)
     return tuple(

@@ -48,7 +48,7 @@ class Occupant:
 
     @property
     def gpus(self) -> int:
-        """How many devices it takes."""
+        """The number of devices that it takes."""
         return gpus_of(self.requests)
 
 

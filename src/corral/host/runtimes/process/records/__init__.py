@@ -1,4 +1,4 @@
-"""What server and supervisors write down of launches, and how it is read again.
+"""Records of launches by server and supervisors, and their readers.
 
 Start with `launch_records`.
 """
