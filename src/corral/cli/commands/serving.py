@@ -9,6 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+MOCK_BOXES = f"{corral.__path__[0]}/host/telemetry/data"
+"""The directory of the files with mock devices that come with Corral."""
+
 
 class UpCommand(
     DeclaredCommand,
@@ -40,7 +43,7 @@ class UpCommand(
         "--mock",
         metavar="[FILE]",
         help="Use eight mock devices, or those of the file, not real ones.",
-        alone=f"{corral.__path__[0]}/host/telemetry/data/mock-8gpu.toml",
+        alone=f"{MOCK_BOXES}/mock-8gpu.toml",
     )
     engine: str | None = text("--engine", metavar="NAME", help="Where nodes come from: host, kubernetes.")
     kubeconfig: Path | None = path("--kubeconfig", metavar="FILE", help="How to reach the cluster; default as kubectl.")

@@ -10,7 +10,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import corral
 from corral.cli.commands import serving
 from corral.cli.jobs.kubeconfig_variable import kubeconfig_from_anywhere
 from corral.cli.screen import say, typed, write_lines
@@ -84,7 +83,7 @@ def down(given: serving.DownCommand) -> None:
 
 def described_box(name: str = "8gpu") -> Path:
     """A file of mock devices that comes with Corral: `8gpu`, or `cluster` with four nodes."""
-    return Path(corral.__file__).parent / "host" / "telemetry" / "data" / f"mock-{name}.toml"
+    return Path(serving.MOCK_BOXES, f"mock-{name}.toml")
 
 
 def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[str]:
