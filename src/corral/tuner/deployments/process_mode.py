@@ -12,6 +12,8 @@ from corral.tuner.inference_engine import InferenceEngine
 
 SERVING_PORT = "8000"
 
+# `python -m` imports from its working directory first, so no other user may be able to write there.
+_WORKING_DIRECTORY = "/"
 _KEPT_OF_USER = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SHELL")
 
 
@@ -24,7 +26,7 @@ class ProcessMode(JobMode):
     def work(self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any]) -> ServerWork:
         kept = {key: os.environ[key] for key in _KEPT_OF_USER if key in os.environ}
         command = engine.command(spec.model.id_or_path, parameters, host=HOST, port=PORT)
-        return ServerWork(command, {**kept, **spec.env}, "/tmp")
+        return ServerWork(command, {**kept, **spec.env}, _WORKING_DIRECTORY)
 
     def serving_command(
         self, spec: TuningSpec, engine: InferenceEngine, parameters: Mapping[str, Any], gpus: int
