@@ -8,11 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from corral.alerts.message import AlertMessage
 from corral.clock import ManualClock
 from corral.config import Settings
-from corral.core.control.alerting.alert_watch import WORK_INTERVAL_S, AlertSources, AlertWatch
-from corral.core.control.site.alert_rules import alert_rules
 from corral.core.ledger.store import open_ledger
 from corral.core.model.devices.device import Device, DeviceCondition, DeviceSample, Node
 from corral.core.model.fact import AllocationMade, ConditionObserved, Delta, JobSubmitted, NodeObserved, SiteArranged
@@ -22,8 +19,11 @@ from corral.core.model.queues.queue import Queue
 from corral.core.model.slice import empty_snapshot
 from corral.core.ports.ledger import Decided
 from corral.core.ports.telemetry import NodeContact
+from corral.features.alerts.alert_rules import alert_rules
+from corral.features.alerts.alert_watch import WORK_INTERVAL_S, AlertSources, AlertWatch
 from corral.features.alerts.facts import AlertRulesArranged
-from corral.features.all_slices import SLICES
+from corral.features.channels.message import AlertMessage
+from corral.features.feature_list import slices
 
 NODES, DEVICES_EACH, WAITING = 125, 8, 19_000
 INTERVAL_S = 5.0
@@ -68,8 +68,8 @@ def main() -> None:
     clock, nobody = ManualClock(NOW), Nobody()
     telemetry = Telemetry(clock)
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as home:
-        ledger = open_ledger(f"sqlite:///{Path(home)}/ledger.db", slices=SLICES)
-        snapshot = empty_snapshot(SLICES).advance(site(telemetry.uuids))
+        ledger = open_ledger(f"sqlite:///{Path(home)}/ledger.db", slices=slices())
+        snapshot = empty_snapshot(slices()).advance(site(telemetry.uuids))
         ledger.snapshot = lambda: snapshot  # type: ignore[method-assign]
         sources = AlertSources(
             telemetry=telemetry,  # type: ignore[arg-type]

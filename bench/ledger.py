@@ -17,7 +17,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Allocation, Grant, Member, Placement
 from corral.core.model.runs.run_history import UsageBy
 from corral.core.ports.ledger import Decided, JobQuery
-from corral.features.all_slices import SLICES
+from corral.features.feature_list import slices
 
 CLIENTS = 8
 SUBMITS_A_CLIENT = 1_000
@@ -29,7 +29,7 @@ ENV = tuple((f"VARIABLE_{i}", f"/some/value/of/it/number/{i}") for i in range(60
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as home:
         url = f"sqlite:///{Path(home) / 'ledger.db'}"
-        ledger = open_ledger(url, slices=SLICES)
+        ledger = open_ledger(url, slices=slices())
         one_by_one(ledger)
         in_a_batch(ledger)
         job_lives(ledger)
@@ -112,7 +112,7 @@ def ended(job: Job) -> tuple[Fact, ...]:
 
 
 def with_many_jobs(url: str) -> None:
-    ledger = open_ledger(url, slices=SLICES)
+    ledger = open_ledger(url, slices=slices())
     for start in range(0, FINISHED, 1_000):
         jobs = new_jobs(ledger, 1_000, start)
         facts = [
@@ -126,7 +126,7 @@ def with_many_jobs(url: str) -> None:
     ledger.close()
 
     began = time.perf_counter()
-    ledger = open_ledger(url, slices=SLICES)
+    ledger = open_ledger(url, slices=slices())
     boot_s = time.perf_counter() - began
     print(f"boot with {FINISHED:,} finished and {WAITING:,} waiting jobs: {boot_s:.2f} s (goal, the whole server: 5 s)")
     for what, query in (

@@ -18,7 +18,7 @@ from corral.core.model.tuning.experiment import Experiment, ExperimentStatus
 from corral.core.model.tuning.tuning_spec import ServedModel, TuningSpec
 from corral.core.model.tuning.tuning_task import TaskStatus, TuningTask
 from corral.core.ports.ledger import Decided
-from corral.features.all_slices import SLICES
+from corral.features.feature_list import slices
 from corral.features.tuner.facts import ExperimentEnded, TaskCreated
 
 EXPERIMENTS = 10_000
@@ -72,7 +72,7 @@ def _ask(connection: http.client.HTTPConnection, path: str) -> int:
 
 def _fill(root: Path) -> None:
     """Write the task down, before the server starts."""
-    ledger = open_ledger(Home(root).ledger_url, slices=SLICES)
+    ledger = open_ledger(Home(root).ledger_url, slices=slices())
     spec = TuningSpec("large", ServedModel("llama-3-8b"), "vllm", {"max-num-seqs": list(range(EXPERIMENTS))})
     task = TuningTask(TASK, "root", spec, 1.0, TaskStatus.COMPLETED, 2.0, 9e4, EXPERIMENTS)
     ids = ledger.next_ids(EXPERIMENTS + 1)

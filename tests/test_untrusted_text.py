@@ -53,9 +53,9 @@ GUARDED = "behind `guarded`, or `decode_record`"
 REFUSED = "a request, whose sender is told what is wrong with it; the depth, the size and each field are checked"
 PROCESS = "in a process of its own"
 PARSED_IN = {
-    "alerts/channel_process.py": GUARDED,
-    "alerts/channel_worker.py": PROCESS,
-    "alerts/outbox.py": OWN,
+    "features/channels/channel_process.py": GUARDED,
+    "features/channels/channel_worker.py": PROCESS,
+    "features/channels/outbox.py": OWN,
     "api/autotuner/autotuner_events.py": OWN,
     "api/requests/reading.py": REFUSED,
     "api/routes/task_logs.py": OWN,

@@ -4,6 +4,6 @@ import json
 import sys
 from pathlib import Path
 
-from corral.api.app import description
+from corral.app.http_api import description
 
 Path(sys.argv[1]).write_text(json.dumps(description(), indent=1, sort_keys=True))

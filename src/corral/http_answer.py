@@ -203,7 +203,8 @@ def _status(line: str) -> tuple[int, bool]:
     """The code of a status line, and whether its HTTP version keeps connections open."""
     version, code, *_ = [*line.split(" ", 2), "", ""]
     known = version in ("HTTP/1.0", "HTTP/1.1") and len(code) == 3 and code.isascii() and code.isdigit()
-    if not known or not 100 <= int(code) <= 599 or code == "101":
+    one_line = not {"\r", "\n", "\0"} & set(line)
+    if not known or not one_line or not 100 <= int(code) <= 599 or code == "101":
         raise _not_begun(line)
     return int(code), version == "HTTP/1.1"
 

@@ -129,13 +129,13 @@ def test_a_stop_breaks_off_a_followed_log_so_that_it_does_not_look_complete(serv
 
 
 def test_a_stop_before_the_start_is_a_start_that_ends_at_once(world: World) -> None:
-    from corral.api.app import create_app
     from corral.api.requests.auth import Authenticator
+    from corral.app.http_api import http_api
 
     token_issuer = TokenIssuer(
         world.ledger.tokens, ManualClock(), account=lambda name: None, is_admin=lambda uid: False, only_user=None
     )
-    app = create_app(world.app_state(Authenticator(token=None), token_issuer))
+    app = http_api(world.app_state(Authenticator(token=None), token_issuer))
     listener = unix_socket(world.home.socket, for_everyone=False)
     server = ApiServer(app, [listener], world.ends, on_ready=lambda: None)
     server.stop()

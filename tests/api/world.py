@@ -13,22 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from corral.alerts.delivery import Delivery
-from corral.alerts.outbox import Outbox
 from corral.api.answers.waiting import EndSignal
-from corral.api.app import create_app
 from corral.api.connections.tls import Certificate, TlsAcceptor
 from corral.api.events.event_feed import event_feed
+from corral.api.offers import Offers
 from corral.api.pages.dashboard import Dashboard
 from corral.api.pages.files import PageFiles
 from corral.api.pages.listener import LoopbackListener
-from corral.api.requests.auth import Authenticator, find_account, ids_of
+from corral.api.requests.auth import Authenticator, find_account
 from corral.api.requests.submitting import Submitter
 from corral.api.routing import AppState
 from corral.api.server import ApiServer, tcp_socket, unix_socket
+from corral.app.http_api import http_api
 from corral.clock import ManualClock, SystemClock
 from corral.config import Settings, load_settings
-from corral.core.control.alerting.alert_access import AlertAccess
 from corral.core.control.core import ControlCore
 from corral.core.control.metrics.job_counts import JobCounts
 from corral.core.control.metrics.request_counts import RequestCounts
@@ -40,7 +38,6 @@ from corral.core.control.querying.reports import GpuReports
 from corral.core.control.server_history import ServerHistory
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.submitting.device_request import RequestRules
-from corral.core.control.telling.channels import ChannelAccess
 from corral.core.control.token_issuer import TokenIssuer
 from corral.core.control.tuning.experiment_access import ExperimentAccess
 from corral.core.control.tuning.task_access import TaskAccess
@@ -55,7 +52,11 @@ from corral.core.model.jobs.job import ProcessIdentity
 from corral.core.ports.ledger import Decided
 from corral.core.ports.node import LogChunk, ProcessFound
 from corral.core.scheduling.policy import POLICIES
-from corral.features.all_slices import SLICES
+from corral.features.alerts.alert_access import AlertAccess
+from corral.features.building import BuiltFeatures, CoreDoors
+from corral.features.channels.channel_access import ChannelAccess
+from corral.features.channels.delivery import Delivery
+from corral.features.feature_list import features, slices
 from corral.features.tuner.experiment_table import ExperimentTable
 from corral.history.file import HistoryFile
 from corral.host.node.files.job_logs import JobLogs
@@ -104,7 +105,7 @@ class World:
         self.home.scratch.mkdir(exist_ok=True)
         self.node = NodeOfThisHost(self.home) if node is None else node
         self.ends = EndSignal()
-        self.ledger: SqlLedger = open_ledger(self.home.ledger_url, slices=SLICES)
+        self.ledger: SqlLedger = open_ledger(self.home.ledger_url, slices=slices())
         self.ledger.subscribe(self.ends.on_change)
         self.samples: dict[str, DeviceSample] = {}
         file, view = HistoryFile(self.home.history_file), self.ledger.view
@@ -121,8 +122,6 @@ class World:
         # Operations are published in order: after this one the devices are there.
         self.ledger.commit(lambda _: Decided((), None)).result()
         self.replays = Replays(self.ledger, SystemClock(), ReplayProcess(self.home.ledger_url), POLICIES)
-        self.delivery = Delivery(Outbox(self.home.deliveries_file), SystemClock(), ids_of)
-        self.delivery.apply(Settings())
         self.site_settings = SiteSettings(
             self.ledger, Settings(), lambda: load_settings(self.home.config_file), POLICIES
         )
@@ -143,7 +142,24 @@ class World:
         self.tasks = TaskAccess(self.ledger, table, clock, lambda spec: ())
         self.experiments = ExperimentAccess(self.ledger, table, clock)
         self.tuning = TaskInsight(self.ledger, table, clock, self.tasks, self.experiments, sense=tuning_sense)
-        self.alerts = AlertAccess(self.ledger, clock, lambda: {"hot": 3})
+        self.features = BuiltFeatures(
+            features(),
+            CoreDoors(
+                home=self.home,
+                settings=Settings(),
+                clock=clock,
+                ledger=self.ledger,
+                nodes=Nodes(nodes),
+                telemetry=hub,
+                obstacles=dict,
+                history_stopped=self.history.stopped,
+                failures=Counter(),
+            ),
+        )
+        self.features.applied(Settings())
+        self.delivery = self.features.offers.of(Delivery)
+        channels, alerts = self.features.offers.of(ChannelAccess), AlertAccess(self.ledger, clock, lambda: {"hot": 3})
+        self.offers = Offers((self.delivery, channels, alerts))
         self.cluster_name: str | None = None
         self.metrics = Metrics(
             snapshot=self.ledger.snapshot,
@@ -156,15 +172,16 @@ class World:
             commits=self.ledger.commits,
             cycles=core.controller.planning_seconds,
             obstacles=dict,
-            deliveries={},
             history_stopped=self.history.stopped,
             watch_failures={"alerts": 2},
             version="1",
             cluster=lambda: self.cluster_name,
             started_at=clock.now(),
+            of_features=self.features.metrics,
         )
 
-        self.events = event_feed(self.ledger, self, clock, SAMPLE_INTERVAL_S)
+        topics = {topic: rows for feature in features() for topic, rows in feature.topics().items()}
+        self.events = event_feed(self.ledger, self, clock, SAMPLE_INTERVAL_S, topics)
 
     def latest(self) -> dict[str, DeviceSample]:
         """As `corral.core.ports.telemetry.Samples` has it."""
@@ -192,8 +209,8 @@ class World:
             reports=self.reports,
             key_figures=KeyFigures(self.ledger, self.history.group_use, self.metrics.requests, SystemClock()),
             replays=self.replays,
-            channels=ChannelAccess(self.delivery, SystemClock()),
-            alerts=self.alerts,
+            offers=self.offers,
+            notes=self.features.notes,
             tasks=self.tasks,
             experiments=self.experiments,
             catalog=catalog,
@@ -201,7 +218,7 @@ class World:
         )
 
     def _about(self) -> ServerInfo:
-        return ServerInfo(version="1", pid=os.getpid(), home=str(self.home.root))
+        return ServerInfo(version="1", pid=os.getpid(), home=str(self.home.root), **self.features.about())
 
     def log_of(self, job_id: str, rank: int = 0) -> Path:
         """Where a member of a job writes, which is launched once for that: a job that never was has no log."""
@@ -213,7 +230,7 @@ class World:
     def close(self) -> None:
         self.replays.close()
         self.history.close()
-        self.delivery.close()
+        self.features.close()
         self.ledger.close()
 
 
@@ -244,7 +261,7 @@ class Served:
         tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
         self.app_state = world.app_state(authenticator, token_issuer, proxied_host=proxied_host)
-        self.server = ApiServer(create_app(self.app_state), sockets, world.ends, on_ready=self.ready.set, tls=tls)
+        self.server = ApiServer(http_api(self.app_state), sockets, world.ends, on_ready=self.ready.set, tls=tls)
         self.app_state.pages.listener.serve = self.server.serve_also
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()

@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 import pytest
 
 from corral.cli import commands
-from corral.cli.app import COMMANDS, GROUPS, Corral
+from corral.cli.app import Corral, all_commands
 from corral.cli.declaring import DeclaredCommand, help_of, load
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
@@ -26,7 +26,7 @@ def corral(*words: str, home: Path, **environ: str) -> "subprocess.CompletedProc
     return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, timeout=90)
 
 
-NAMES = sorted(COMMANDS)
+NAMES = sorted(all_commands())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -69,19 +69,19 @@ def test_the_list_of_commands_names_each_under_its_task_in_one_line(tmp_path: Pa
     told = corral("--help", home=tmp_path).stdout
     tasks = dict(re.findall(r"^([A-Z][^\n]*):\n((?:  [a-z].*\n)+)", told, re.MULTILINE))
     listed = {task: re.findall(r"^  ([a-z][a-z-]*)  ", lines, re.MULTILINE) for task, lines in tasks.items()}
-    assert listed == {task: list(group) for task, group in GROUPS.items()}
+    assert listed == {task: list(group) for task, group in Corral.listed().items()}
     cut = [line for lines in tasks.values() for line in lines.splitlines() if len(line) > 80 or "..." in line]
     assert cut == [], "shorten the summaries of these commands in GROUPS of cli/app.py"
 
 
 def test_every_command_stands_in_one_group() -> None:
-    often = [name for name in NAMES if sum(name in group for group in GROUPS.values()) != 1]
+    often = [name for name in NAMES if sum(name in group for group in Corral.listed().values()) != 1]
     assert often == [], "these stand in several groups of GROUPS in cli/app.py; leave each in one"
-    unused = declared() - {command for _, command in all_commands()}
+    unused = declared() - {command for _, command in each_command()}
     assert unused == set(), "add these commands to a group of GROUPS in cli/app.py"
 
 
-def all_commands() -> Iterator[tuple[str, type[DeclaredCommand]]]:
+def each_command() -> Iterator[tuple[str, type[DeclaredCommand]]]:
     """Each command and group, with the words that lead to it."""
     for name in NAMES:
         command = load_command(Corral, name)
@@ -102,7 +102,7 @@ def declared() -> set[type[DeclaredCommand]]:
     return {one for one in found if issubclass(one, DeclaredCommand) and one is not DeclaredCommand}
 
 
-@pytest.mark.parametrize(("words", "command"), list(all_commands()))
+@pytest.mark.parametrize(("words", "command"), list(each_command()))
 def test_what_a_command_runs_takes_what_it_declares(words: str, command: type[DeclaredCommand]) -> None:
     if not command.runs:
         assert command.commands, words
@@ -129,7 +129,7 @@ def annotation_of(command: type[DeclaredCommand], name: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_command_is_listed_with_the_words_that_its_help_begins_with(name: str) -> None:
     told = help_of(load_command(Corral, name))
-    assert told.startswith(COMMANDS[name].rstrip(".")), "make GROUPS in cli/app.py and the docstring agree"
+    assert told.startswith(all_commands()[name].rstrip(".")), "make GROUPS in cli/app.py and the docstring agree"
 
 
 def test_the_list_of_commands_loads_none_of_them(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ from corral.cli.app import run
 from corral.cli.help.completion import answer
 
 with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-    for words in {[words.split() for words, _ in all_commands()]}:
+    for words in {[words.split() for words, _ in each_command()]}:
         assert (run([*words, "--help"]), run([*words, "--no-such-flag"])) == (0, 2)
         os.environ["_CORRAL_LINE"] = " ".join(["corral", *words, "--"])
         answer()
@@ -312,7 +312,7 @@ def test_doctor_finds_nothing_wrong_with_an_empty_home(tmp_path: Path) -> None:
 
 def test_commands_load_neither_rich_nor_the_server(tmp_path: Path) -> None:
     heavy = ["rich", "starlette", "pydantic", "sqlalchemy", "numpy", "asyncio", "yaml", "apprise", "ddsketch"]
-    heavy += [f"corral.{room}" for room in ("accounting", "alerts", "core.control", "history", "core.ledger")]
+    heavy += [f"corral.{room}" for room in ("accounting", "api", "core.control", "history", "core.ledger")]
     commands = ["ps", "status", "why 1", "submit -- true", "kpis", "report", "alerts", "channels list", "events"]
     code = f"""
 import contextlib, sys
@@ -325,10 +325,11 @@ for command in {commands}:
     loaded = [module for module in {heavy} if module in sys.modules]
     assert not loaded, (command, loaded)
     own = dict(
-        ps="direct.list_jobs", status="direct.list_devices", why="direct.explain_job", submit="direct.submit_command",
-        kpis="reports.kpis", report="reports.report",
-    ).get(command.split()[0], "site." + command.split()[0])
-    assert "corral.cli." + own in sys.modules, command
+        ps="cli.direct.list_jobs", status="cli.direct.list_devices", why="cli.direct.explain_job",
+        submit="cli.direct.submit_command", kpis="cli.reports.kpis", report="cli.reports.report",
+        alerts="features.alerts.run_commands", channels="features.channels.run_commands", events="cli.site.events",
+    )[command.split()[0]]
+    assert "corral." + own in sys.modules, command
 """
     env = {**os.environ, "CORRAL_HOME": str(tmp_path)}
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)

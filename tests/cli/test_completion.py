@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.app import COMMANDS, Corral
+from corral.cli.app import Corral, all_commands
 from corral.cli.help.completing import _SOURCES
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
@@ -24,7 +24,7 @@ def asked(line: str, home: Path, **environ: str) -> list[str]:
 
 
 def test_commands_flags_and_fixed_values_need_no_server(tmp_path: Path) -> None:
-    assert [line.split("\t")[0] for line in asked("corral ", tmp_path)] == list(COMMANDS)
+    assert [line.split("\t")[0] for line in asked("corral ", tmp_path)] == list(all_commands())
     assert asked("corral canc", tmp_path) == ["cancel\tCancel jobs: stop running ones, remove waiting ones."]
     assert [line.split("\t")[0] for line in asked("corral run --host-m", tmp_path)] == ["--host-memory"]
     assert asked("corral run --share=t", tmp_path) == ["--share=timeslice"]
@@ -66,7 +66,7 @@ def test_a_server_that_does_not_answer_holds_nobody_up() -> None:
 
 def test_each_source_of_values_is_for_a_parameter_that_there_is() -> None:
     there: set[tuple[str, str]] = set()
-    for name in COMMANDS:
+    for name in all_commands():
         command = Corral.find(name)
         assert command is not None
         below = [one for word in command.commands if (one := command.find(word)) is not None]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from corral.cli.app import COMMANDS, Corral
+from corral.cli.app import Corral, all_commands
 from corral.cli.help.other_tools import _INSTEAD_OF_FLAG, COMMANDS_ELSEWHERE, FLAGS_ELSEWHERE
 from corral.cli.screen import USAGE
 from tests.cli.in_process import ran
@@ -23,19 +23,21 @@ def error_of(*words: str) -> str:
 
 
 def test_a_command_of_another_tool_is_none_of_ours() -> None:
-    assert sorted(set(COMMANDS_ELSEWHERE) & set(COMMANDS)) == [], "remove them from cli/other_tools.py: they exist now"
+    assert sorted(set(COMMANDS_ELSEWHERE) & set(all_commands())) == [], (
+        "remove them from cli/other_tools.py: they exist now"
+    )
 
 
 def test_what_is_named_instead_of_a_command_exists_with_its_flags() -> None:
     hints = {hint for hints in COMMANDS_ELSEWHERE.values() for hint in hints} | set(_INSTEAD_OF_FLAG.values())
     for typed in [words for hint in hints for words in re.findall(r"`corral ([^`]+)`", hint)]:
         command, *rest = typed.split()
-        assert command in COMMANDS, typed
+        assert command in all_commands(), typed
         assert {word for word in rest if word.startswith("-")} <= flags_of(command), typed
 
 
 def test_each_flag_that_a_hint_names_is_one_of_some_command_and_has_a_hint_where_it_is_meant() -> None:
-    ours = {flag for command in COMMANDS for flag in flags_of(command)}
+    ours = {flag for command in all_commands() for flag in flags_of(command)}
     named = {name for here in FLAGS_ELSEWHERE.values() for name, _ in here}
     assert sorted(named - ours) == [], "these flags of cli/other_tools.py are those of no command"
 

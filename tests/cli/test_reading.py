@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.cli.app import COMMANDS, Corral
+from corral.cli.app import Corral, all_commands
 from corral.cli.commands.job_options import SubmitFlags
 from corral.cli.declaring import HELP, VERSION, DeclaredCommand, choice, flag, number, path, text, whole
 from corral.cli.reading import LacksValue, Line, UnknownCommand, UnknownOption, UsageError, read, read_options
@@ -235,7 +235,10 @@ def option_words(name: str, value: object, chance: random.Random) -> list[str]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.sampled_from(sorted(COMMANDS)), st.lists(st.one_of(st.sampled_from(VALUES), st.text(max_size=5)), max_size=6))
+@given(
+    st.sampled_from(sorted(all_commands())),
+    st.lists(st.one_of(st.sampled_from(VALUES), st.text(max_size=5)), max_size=6),
+)
 def test_any_words_are_read_or_refused(name: str, words: list[str]) -> None:
     try:
         line = read(Corral, "corral", [name, *words])

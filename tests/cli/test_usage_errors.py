@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.app import COMMANDS, Corral, run
+from corral.cli.app import Corral, all_commands, run
 from corral.cli.commands.job_options import SubmitFlags
 from corral.cli.declaring import DeclaredCommand
 from corral.cli.jobs.flags import parse_words
@@ -63,7 +63,7 @@ TYPICAL = [
 
 def commands() -> Iterator[tuple[list[str], type[DeclaredCommand]]]:
     """Each command, also those of groups, with the words that lead to it."""
-    for name in COMMANDS:
+    for name in all_commands():
         command = Corral.find(name)
         assert command is not None
         for word in command.commands or [""]:

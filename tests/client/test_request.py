@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from corral.client.submitting.calling_process import environment, soft_limits
 from corral.client.submitting.options import RequestOptions
 from corral.client.submitting.request import parse_checkpoint_signal, submission
-from corral.core.model.alerts.notification import NotifyOn
 from corral.core.model.errors import Refused
 from corral.core.model.jobs.array_indices import MAX_ARRAY_SIZE, parse_array
+from corral.core.model.jobs.notification import NotifyOn
 from corral.core.model.jobs.submission import ArraySpec
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from corral.config import Settings, load_settings
 from corral.config.differences import differences
-from corral.core.model.alerts.channel import Channel
+from corral.config.site_channel import Channel
 from corral.core.model.errors import Refused
 
 SECRET = "s3cr3t-T0ken"

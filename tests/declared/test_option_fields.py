@@ -10,8 +10,8 @@ from corral.cli.commands import flag_source
 from corral.cli.commands.job_options import SubmitFlags
 from corral.client.submitting.options import RequestOptions
 from corral.client.submitting.request import submission
-from corral.core.model.alerts.notification import NotifyOn
 from corral.core.model.errors import Refused
+from corral.core.model.jobs.notification import NotifyOn
 from corral.declared import keywords
 from corral.declared.option_fields import options
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from corral.client import Client
 from corral.core.ledger.fold import check
 from corral.core.model.home import Home
-from corral.features.all_slices import SLICES
+from corral.features.feature_list import slices
 from tests.e2e.box import Box
 
 NODES = ("a", "b")
@@ -71,7 +71,7 @@ class AgentLife:
             self._go_on()
             broken = self._ended()
             self._box.down()
-            return [*broken, *self._told(), *self._still_held(), *check(Home(self._box.home).ledger_url, SLICES)]
+            return [*broken, *self._told(), *self._still_held(), *check(Home(self._box.home).ledger_url, slices())]
         finally:
             self._go_on()
             self._box.discard()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.alerts.receivers import Receiver, receiving
 from tests.e2e.box import Box, described, uuid
 from tests.e2e.prometheus_site import EXAMPLES, Alertmanager, Prometheus
+from tests.features.channels.receivers import Receiver, receiving
 from tests.prometheus import needs_alertmanager
 
 SOON = {"for: 1m\n        labels: {severity: warning}": "for: 1s\n        labels: {severity: warning}"}

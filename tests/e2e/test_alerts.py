@@ -4,8 +4,8 @@ import os
 import signal
 from collections.abc import Callable
 
-from tests.alerts.receivers import receiving
 from tests.e2e.box import Box, described, uuid
+from tests.features.channels.receivers import receiving
 
 RULE = '{name: temperature, when: "temperature_c > 85", for: 1s, clear: 80, severity: critical, to: [ops]}'
 

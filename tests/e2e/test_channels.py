@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from corral.client import Client
-from tests.alerts.receivers import Receiver, receiving
 from tests.e2e.box import CORRAL, Box, described, until_there
+from tests.features.channels.receivers import Receiver, receiving
 
 SECRET = "s3cr3t-T0ken"
 

@@ -65,8 +65,8 @@ def test_every_command_that_talks_to_a_server_works(box: Box, client_only: dict[
 
 def test_the_help_of_every_command_is_there(client_only: dict[str, str]) -> None:
     code = (
-        "from corral.cli.app import COMMANDS, Corral, run;"
-        "print(all(Corral.find(name) for name in COMMANDS), {run([name, '--help']) for name in COMMANDS})"
+        "from corral.cli.app import all_commands, Corral, run;"
+        "print(all(Corral.find(name) for name in all_commands()), {run([name, '--help']) for name in all_commands()})"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **client_only}

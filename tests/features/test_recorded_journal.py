@@ -19,9 +19,9 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.slice import LedgerSnapshot
 from corral.core.ports.ledger import JournalEntry
 from corral.features.alerts.slice import AlertsSlice
-from corral.features.all_slices import SLICES
 from corral.features.channels.facts import NoticeDue, NotificationDue
 from corral.features.channels.slice import NoticesSlice
+from corral.features.feature_list import slices
 from corral.features.tuner.experiment_table import ExperimentRows
 from corral.features.tuner.slice import TunerSlice
 from corral.wire import to_plain
@@ -54,7 +54,7 @@ def kept(snapshot: LedgerSnapshot) -> dict[str, dict[str, Any]]:
 
 
 def test_it_folds_to_what_the_view_said_then() -> None:
-    found = fold(recorded(), SLICES)
+    found = fold(recorded(), slices())
     assert kept(found) == {name: SAID[name] for name in kept(found)}
     live = {job_id: phase for job_id, phase in SAID["jobs"].items() if not Phase(phase).terminal}
     assert {job.id: job.phase for job in found.view.jobs.values()} == live
@@ -78,7 +78,7 @@ def test_its_facts_are_written_as_then() -> None:
 
 
 def test_what_was_decided_then_is_followed_by_the_same_facts_in_the_same_commit(tmp_path: Path) -> None:
-    ledger = open_ledger(url_of(tmp_path), slices=SLICES)
+    ledger = open_ledger(url_of(tmp_path), slices=slices())
     for _, rows in groupby(ROWS, lambda row: row["operation"]):
         facts = [entry_of(row, {}).fact for row in rows]
         before = ledger.position
@@ -86,11 +86,11 @@ def test_what_was_decided_then_is_followed_by_the_same_facts_in_the_same_commit(
         assert counted([entry.fact for entry in ledger.journal(after=before)]) == counted(facts)
     live = kept(ledger.snapshot())
     ledger.close()
-    again = open_ledger(url_of(tmp_path), slices=SLICES)
+    again = open_ledger(url_of(tmp_path), slices=slices())
     reopened = kept(again.snapshot())
     again.close()
     assert live == reopened == {name: SAID[name] for name in live}
-    assert check(url_of(tmp_path), SLICES) == ()
+    assert check(url_of(tmp_path), slices()) == ()
 
 
 def counted(facts: list[Fact]) -> Counter[str]:

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 
 from corral.core.ledger.fold import check, fold
 from corral.core.ledger.store import open_ledger
-from corral.core.model.alerts.alert import Alert, AlertSilence, Severity
-from corral.core.model.alerts.notification import NotifyOn
 from corral.core.model.fact import Fact, JobChanged
+from corral.core.model.jobs.notification import NotifyOn
 from corral.core.model.jobs.phase import Phase
+from corral.core.model.severity import Severity
 from corral.core.model.slice import LedgerSnapshot
 from corral.core.model.tuning.experiment import Experiment, ExperimentStatus
 from corral.core.model.tuning.tuning_spec import ServedModel, TuningSpec
 from corral.core.model.tuning.tuning_task import TuningTask
+from corral.features.alerts.alert import Alert, AlertSilence
 from corral.features.alerts.facts import (
     AlertAcknowledged,
     AlertFired,
@@ -26,9 +27,9 @@ from corral.features.alerts.facts import (
     AlertsSilenced,
     SilenceEnded,
 )
-from corral.features.all_slices import SLICES
 from corral.features.channels.facts import NoticeGiven, NotificationGiven
 from corral.features.channels.slice import NoticesSlice
+from corral.features.feature_list import slices
 from corral.features.tuner.facts import ExperimentCreated, ExperimentEnded, TaskCreated, TaskDeleted
 from tests.core.ledger.making import a_job, send, submitted, url_of
 
@@ -77,7 +78,7 @@ EVENTS = tuple(NotifyOn)
 def test_live_slices_reopened_ones_and_the_folded_journal_are_equal(operations: list[list[Fact]]) -> None:
     with TemporaryDirectory(prefix="corral-") as home:
         url = url_of(Path(home))
-        ledger = open_ledger(url, slices=SLICES)
+        ledger = open_ledger(url, slices=slices())
         loud = [a_job(number, notify="mail me", notify_on=EVENTS if number > 2 else ()) for number in range(1, 5)]
         send(ledger, *map(submitted, loud)).result()
         ended, due = set[str](), set[str]()
@@ -90,14 +91,14 @@ def test_live_slices_reopened_ones_and_the_folded_journal_are_equal(operations: 
             due |= over
             ended |= over
             assert set(ledger.snapshot().of(NoticesSlice).notifications) == due
-        live, folded = ledger.snapshot(), fold(ledger.journal(), SLICES)
+        live, folded = ledger.snapshot(), fold(ledger.journal(), slices())
         ledger.close()
-        again = open_ledger(url, slices=SLICES)
+        again = open_ledger(url, slices=slices())
         reopened = again.snapshot()
         again.close()
-        assert check(url, SLICES) == ()
+        assert check(url, slices()) == ()
     assert slices_of(live) == slices_of(folded) == slices_of(reopened)
 
 
 def slices_of(snapshot: LedgerSnapshot) -> list[object]:
-    return [snapshot.of(kind) for kind in SLICES]
+    return [snapshot.of(kind) for kind in slices()]

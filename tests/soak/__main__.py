@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from corral.client import Client
 from corral.core.model.errors import Conflict
 from corral.core.model.home import Home
-from tests.alerts.receivers import Receiver
+from tests.features.channels.receivers import Receiver
 from tests.soak import claims
 from tests.soak.claims import Claim
 from tests.soak.load import Asker, Changer, Heater, Listener, Reader, Submitter, Worker, tidy

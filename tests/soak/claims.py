@@ -11,7 +11,7 @@ from corral.core.ledger.fold import check
 from corral.core.ledger.store import open_ledger
 from corral.core.model.fact import AllocationEnded, AllocationMade, Fact, JobSubmitted
 from corral.core.model.home import Home
-from corral.features.all_slices import SLICES
+from corral.features.feature_list import slices
 from tests.soak.load import WHOLE_MILLI
 from tests.soak.site import Footprint, Outage, Site
 
@@ -44,7 +44,7 @@ class Claim:
 
 def of_journal(home: Home) -> Iterator[Claim]:
     """What the ledger says of itself, once no server writes to it."""
-    differences = check(home.ledger_url, SLICES)
+    differences = check(home.ledger_url, slices())
     yield Claim("the journal folded is the tables", not differences, "; ".join(differences) or "no difference")
     facts = _facts(home)
     over = _given_away_twice(facts)

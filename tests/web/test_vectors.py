@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from corral.core.access.alert_permissions import may_acknowledge, may_end_silence
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import may_change, must_reach
-from corral.core.model.alerts.alert import Alert, AlertSilence, Severity
 from corral.core.model.errors import Forbidden, Refused
 from corral.core.model.jobs.array_indices import parse_indices
 from corral.core.model.jobs.job import Job, JobSpec
+from corral.core.model.severity import Severity
 from corral.core.model.token import Token, TokenScope
 from corral.core.model.units import format_duration, format_memory, parse_duration_s, parse_memory_mib
+from corral.features.alerts.alert import Alert, AlertSilence
+from corral.features.alerts.alert_permissions import may_acknowledge, may_end_silence
 
 VECTORS = Path(__file__).parents[2] / "web/vectors"
 

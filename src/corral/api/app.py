@@ -1,6 +1,6 @@
 """The application: the routes of /api/v1 over one service."""
 
-from functools import cache
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -11,8 +11,6 @@ from corral.api.autotuner import autotuner_routes, autotuner_site, autotuner_str
 from corral.api.pages import routes as page_routes
 from corral.api.route_table import RouteTable
 from corral.api.routes import (
-    alert_routes,
-    channel_routes,
     event_routes,
     executions,
     history_routes,
@@ -34,55 +32,45 @@ from corral.api.routes.metrics_route import RequestCounter
 from corral.api.routing import AppState
 from corral.api.served_routes import ServedRoute, served
 
-_PREFIX = "/api/v1"
-_OTHER_NAMES = "/api"
-"""The prefix under which clients of another autotuner look for its paths."""
-
-ROUTES: tuple[tuple[RouteTable, str], ...] = (
-    (jobs.router, _PREFIX),
-    (job_changes.router, _PREFIX),
-    (log_routes.router, _PREFIX),
-    (interaction.router, _PREFIX),
-    (executions.router, _PREFIX),
-    (site.router, _PREFIX),
-    (site.open_router, _PREFIX),
-    (history_routes.router, _PREFIX),
-    (event_routes.router, _PREFIX),
-    (report_routes.router, _PREFIX),
-    (kpi_routes.router, _PREFIX),
-    (replay_routes.router, _PREFIX),
-    (nodes.router, _PREFIX),
-    (token_routes.router, _PREFIX),
-    (channel_routes.router, _PREFIX),
-    (alert_routes.router, _PREFIX),
-    (tuning_routes.router, _PREFIX),
-    (autotuner_routes.router, _OTHER_NAMES),
-    (tuning_insight_routes.router, _PREFIX),
-    (autotuner_streams.router, _OTHER_NAMES),
-    (autotuner_site.router, _OTHER_NAMES),
-    (site.graph_router, ""),
-    (metrics_route.router, ""),
-    (page_routes.router, _PREFIX),
-    (page_routes.login_router, _PREFIX),
-    (page_routes.file_router, ""),
+_ROUTES = (
+    jobs.router,
+    job_changes.router,
+    log_routes.router,
+    interaction.router,
+    executions.router,
+    site.router,
+    site.open_router,
+    history_routes.router,
+    event_routes.router,
+    report_routes.router,
+    kpi_routes.router,
+    replay_routes.router,
+    nodes.router,
+    token_routes.router,
+    tuning_routes.router,
+    autotuner_routes.router,
+    tuning_insight_routes.router,
+    autotuner_streams.router,
+    autotuner_site.router,
+    site.graph_router,
+    metrics_route.router,
 )
-"""All routes, each table with the prefix of its paths. The first route that matches a path answers."""
+_PAGES = (page_routes.router, page_routes.login_router, page_routes.file_router)
 
 
-@cache
-def description() -> dict[str, Any]:
-    """The OpenAPI description of all routes. It needs no running server."""
-    from corral.api.openapi import describe  # loads pydantic, which no other part of a server needs
-
-    return describe(ROUTES)
+def all_routes(of_features: Iterable[RouteTable]) -> tuple[RouteTable, ...]:
+    """All routes. The first that matches a path answers."""
+    return (*_ROUTES, *of_features, *_PAGES)
 
 
-def create_app(state: AppState) -> Starlette:
-    """The ASGI application. `state.ends.on_change` must be subscribed to the ledger that the service writes.
+def create_app(state: AppState, tables: Iterable[RouteTable], description: Callable[[], Any]) -> Starlette:
+    """The ASGI application with these routes.
+
+    `state.ends.on_change` must be subscribed to the ledger that the service writes.
 
     Serve it with `corral.api.server`, whose connections name the peer. Any other server would refuse every request.
     """
-    routes = [route for table, prefix in ROUTES for route in served(table, prefix)]
+    routes = [route for table in tables for route in served(table)]
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False
     app.state.corral = state

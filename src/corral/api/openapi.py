@@ -36,14 +36,14 @@ _NO_WORD = re.compile(r"\W")
 _PARAMETER = re.compile(r"{(\w+)(?::\w+)?}")
 
 
-def describe(tables: Iterable[tuple[RouteTable, str]]) -> dict[str, Any]:
-    """The OpenAPI description of these routes. Each table comes with the prefix of its paths."""
+def describe(tables: Iterable[RouteTable], of_features: Iterable[types.ModuleType]) -> dict[str, Any]:
+    """The OpenAPI description of these routes. `of_features` are modules with bodies of requests and answers."""
     paths: dict[str, dict[str, Any]] = {}
     taken: set[type[Any]] = set()
-    for table, prefix in tables:
+    for table in tables:
         for route in table.routes:
             if isinstance(route, ApiRoute) and route.answers is not None:
-                path = _PARAMETER.sub(r"{\1}", prefix + route.path)
+                path = _PARAMETER.sub(r"{\1}", table.prefix + route.path)
                 paths.setdefault(path, {})[route.method.lower()] = _operation(route, path, table.tag)
                 if route.takes is not None and route.takes.cls is not None:
                     taken.add(route.takes.cls)
@@ -56,7 +56,7 @@ def describe(tables: Iterable[tuple[RouteTable, str]]) -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": _schemas(taken),
+            "schemas": _schemas(taken, of_features),
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"token": []}, {}],
@@ -101,9 +101,10 @@ def _query_parameters(cls: type[Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _schemas(taken: Iterable[type[Any]]) -> dict[str, Any]:
+def _schemas(taken: Iterable[type[Any]], of_features: Iterable[types.ModuleType]) -> dict[str, Any]:
     """The schemas of all rows and requests. The classes of `taken`, and the classes in them, allow no other fields."""
     modules = [import_module(found.name) for found in iter_modules(answers.__path__, f"{answers.__name__}.")]
+    modules += of_features
     answered = [cls for module in modules for cls in _defined_in(module)]
     requested: list[type[Any]] = [Submission, JobChoice, JobUpdate, TuningSpec, ExperimentChange]
     classes = [*requested, *_defined_in(shapes), *_defined_in(tuning_shapes), *answered]

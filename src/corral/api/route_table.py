@@ -56,8 +56,10 @@ class SocketRoute:
 class RouteTable:
     """The routes of one subject, in the order in which they are matched."""
 
-    def __init__(self, tag: str | None = None, *, open_to_all: bool = False) -> None:
+    def __init__(self, tag: str | None = None, *, prefix: str = "/api/v1", open_to_all: bool = False) -> None:
+        """`prefix` precedes all its paths."""
         self.tag = tag
+        self.prefix = prefix
         self.routes: list[ApiRoute | SocketRoute] = []
         self._open_to_all = open_to_all
 

@@ -1,7 +1,7 @@
 """The shared parts of all routes: the objects they call, the caller of a request, and JSON made on worker threads."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from corral.api.answers.waiting import EndSignal, InputNotices
 from corral.api.events.event_feed import EventFeed
+from corral.api.offers import Offers
 from corral.api.pages.dashboard import Dashboard
 from corral.api.requests.auth import Authenticator
 from corral.api.requests.bodies import InFlight
@@ -17,24 +18,24 @@ from corral.api.requests.submitting import Submitter
 from corral.api.requests.user_threads import UserThreads, on_worker
 from corral.api.route_table import ApiRoute
 from corral.core.access.caller import Caller
-from corral.core.control.alerting.alert_access import AlertAccess
 from corral.core.control.metrics.scrape import Metrics
 from corral.core.control.querying.kpis import KeyFigures
 from corral.core.control.querying.replays import Replays
 from corral.core.control.querying.reports import GpuReports
 from corral.core.control.service import Service
 from corral.core.control.site.reloading import SiteSettings
-from corral.core.control.telling.channels import ChannelAccess
 from corral.core.control.token_issuer import TokenIssuer
 from corral.core.control.tuning.experiment_access import ExperimentAccess
 from corral.core.control.tuning.task_access import TaskAccess
 from corral.core.control.tuning.task_insight import TaskInsight
 from corral.core.model.answers.autotuner import AutotunerCatalog
+from corral.core.model.jobs.submission import Submission
 from corral.core.model.token import TokenScope
 from corral.history.asking import HistoryQueries
 from corral.wire import to_plain
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,9 @@ class AppState:
     reports: GpuReports
     key_figures: KeyFigures
     replays: Replays
-    channels: ChannelAccess
-    alerts: AlertAccess
+    offers: Offers
+    notes: Callable[[Submission, Caller], Sequence[str]]
+    """Remarks of features about a new submission, for its user."""
     tasks: TaskAccess
     experiments: ExperimentAccess
     tuning: TaskInsight
@@ -79,6 +81,11 @@ class RequestContext:
     ends: EndSignal
     site_settings: SiteSettings
     inputs: InputNotices
+    offers: Offers
+
+    def of(self, kind: type[T]) -> T:
+        """What a feature offers, by its class."""
+        return self.offers.of(kind)
 
 
 async def request_context(request: HTTPConnection) -> RequestContext:
@@ -95,6 +102,7 @@ async def request_context(request: HTTPConnection) -> RequestContext:
         state.ends,
         state.site_settings,
         state.inputs,
+        state.offers,
     )
 
 

@@ -16,13 +16,13 @@ from corral.core.access.permissions import must_reach
 Handler = Callable[[Request], Awaitable[Response]]
 
 
-def served(table: RouteTable, prefix: str) -> Iterator[BaseRoute]:
+def served(table: RouteTable) -> Iterator[BaseRoute]:
     """The routes of a table, in their order. Endpoints get path parameters as text."""
     for route in table.routes:
         if isinstance(route, SocketRoute):
-            yield WebSocketRoute(prefix + route.path, _socket(route.endpoint))
+            yield WebSocketRoute(table.prefix + route.path, _socket(route.endpoint))
         else:
-            yield ServedRoute(prefix + route.path, route)
+            yield ServedRoute(table.prefix + route.path, route)
 
 
 class ServedRoute(Route):

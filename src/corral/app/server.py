@@ -6,29 +6,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from shutil import disk_usage
 
 import corral
-from corral.alerts.channel_process import check_channels, checking_channels
-from corral.alerts.delivery import Delivery
-from corral.alerts.outbox import Outbox
 from corral.api.answers.waiting import EndSignal
-from corral.api.app import create_app
 from corral.api.connections.listening import Listening, TcpListener
 from corral.api.connections.server_socket import ServerSocket
-from corral.api.events.event_feed import event_feed
+from corral.api.events.event_feed import EventFeed, event_feed
 from corral.api.pages.dashboard import Dashboard
 from corral.api.pages.listener import LoopbackListener
-from corral.api.requests.auth import Authenticator, ensure_token, find_account, ids_of, user_name
+from corral.api.requests.auth import Authenticator, ensure_token, find_account, user_name
 from corral.api.requests.submitting import Submitter
 from corral.api.routing import AppState
 from corral.api.server import ApiServer
+from corral.app.http_api import http_api
 from corral.as_login import keyring_shared
 from corral.clock import SystemClock
 from corral.config import HOST, Settings
 from corral.core.access.caller import Caller
-from corral.core.control.alerting.alert_watch import AlertSources
-from corral.core.control.alerting.alerting import Alerting
 from corral.core.control.core import ControlCore
 from corral.core.control.metrics.job_counts import JobCounts
 from corral.core.control.metrics.request_counts import RequestCounts
@@ -41,7 +35,6 @@ from corral.core.control.server_history import ServerHistory
 from corral.core.control.site.from_settings import first_view
 from corral.core.control.site.reloading import SiteSettings
 from corral.core.control.submitting.device_request import request_rules
-from corral.core.control.telling.notifications import LOOK_INTERVAL_S, Notifications
 from corral.core.control.token_issuer import TokenIssuer
 from corral.core.control.tuning.experiment_access import ExperimentAccess
 from corral.core.control.tuning.task_access import TaskAccess
@@ -60,7 +53,8 @@ from corral.core.ports.engine import NodeEngine
 from corral.core.ports.ledger import Decided
 from corral.core.ports.node import NodeAgent
 from corral.core.scheduling.policy import Policy, placed_by
-from corral.features.all_slices import SLICES
+from corral.features.building import BuiltFeatures, CoreDoors
+from corral.features.feature_list import features, slices
 from corral.features.tuner.experiment_table import ExperimentTable
 from corral.features.tuner.slice import TunerSlice
 from corral.history.file import HistoryFile
@@ -105,12 +99,11 @@ class Server:
         on_ready: Callable[["Server"], None],
     ) -> None:
         """`load` reads the settings again. The options of this server override them."""
-        self._channels_checked = checking_channels(settings.channels, settings.places)
         self._home = home
         self._settings = settings
         policies = placed_by(settings.placement, load_policies())
         self._ledger: SqlLedger = open_ledger(
-            home.ledger_url, first_view(settings), partial(refuse_without_ledger, home), slices=SLICES
+            home.ledger_url, first_view(settings), partial(refuse_without_ledger, home), slices=slices()
         )
         self._experiment_table = ExperimentTable(self._ledger.database)
         # This must happen before any file is tidied up.
@@ -127,14 +120,15 @@ class Server:
         self._history = self._make_history()
         self._core = self._make_core(policies)
         self._engine.attend(self._core.pod_jobs)
-        self._alerting = self._make_alerting()
+        self._features = BuiltFeatures(features(), self._doors())
         self._site = SiteSettings(
             self._ledger,
             settings,
             lambda: _checked(load()),
             policies,
             renew=self._renew_certificate,
-            applied=self._alerting.delivery.apply,
+            applied=self._features.applied,
+            arrange=[feature.arranged for feature in features()],
         )
         self._tasks = TaskAccess(self._ledger, self._experiment_table, self._clock, _check_task)
         self._experiments = ExperimentAccess(self._ledger, self._experiment_table, self._clock)
@@ -154,7 +148,7 @@ class Server:
             self._hub.start(self._core.listener)
             # This commit is queued after the first observations: no request is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()
-            self._channels_checked.result()
+            self._features.ready()
             self._site.begin()
             self._core.start()
             self._engine.watch(self._node_joined, self._node_left)
@@ -207,7 +201,7 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
-        for onlooker in (self._tuners, self._replays, self._alerting.delivery, self._history):
+        for onlooker in (self._tuners, self._replays, self._features, self._history):
             try:
                 onlooker.close()
             except Exception:
@@ -288,12 +282,12 @@ class Server:
             metrics=metrics,
             history=self._history.queries,
             pages=Dashboard(loopback, self._clock, proxied_host=self._settings.dashboard_host),
-            events=event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s),
+            events=self._make_events(),
             reports=GpuReports(self._ledger, self._clock, self._history.meter, prices=prices, currency=currency),
             key_figures=KeyFigures(self._ledger, self._history.group_use, metrics.requests, self._clock),
             replays=self._replays,
-            channels=self._alerting.channels,
-            alerts=self._alerting.access,
+            offers=self._features.offers,
+            notes=self._features.notes,
             tasks=self._tasks,
             experiments=self._experiments,
             tuning=self._make_insight(),
@@ -301,10 +295,14 @@ class Server:
         )
         tls = None if self._tcp is None else self._tcp.acceptor()
         plain = [self._unix.socket, *loopback.reopened(), *([] if self._tcp is None or tls else [self._tcp.socket])]
-        served = ApiServer(create_app(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
+        served = ApiServer(http_api(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
         loopback.serve = served.serve_also
         self._unix.serve = served.serve_also_soon
         return served
+
+    def _make_events(self) -> EventFeed:
+        topics = {topic: rows for feature in features() for topic, rows in feature.topics().items()}
+        return event_feed(self._ledger, self._hub, self._clock, self._settings.sample_interval_s, topics)
 
     def _make_insight(self) -> TaskInsight:
         ledger, store = self._ledger, self._experiment_table
@@ -324,34 +322,34 @@ class Server:
             commits=self._ledger.commits,
             cycles=self._core.controller.planning_seconds,
             obstacles=lambda: self._core.controller.obstacles,
-            deliveries=self._alerting.delivery.results,
             history_stopped=self._history.stopped,
             watch_failures=self._watch_failures,
             version=corral.__version__,
             cluster=lambda: self._site.cluster_name,
             started_at=self._started_at,
+            of_features=self._features.metrics,
         )
 
-    def _make_alerting(self) -> Alerting:
-        sources = AlertSources(
+    def _doors(self) -> CoreDoors:
+        return CoreDoors(
+            home=self._home,
+            settings=self._settings,
+            clock=self._clock,
+            ledger=self._ledger,
+            nodes=self._nodes,
             telemetry=self._hub,
-            stale_after_s=self._settings.stale_sample_s,
             obstacles=lambda: self._core.controller.obstacles,
-            disk=lambda: disk_usage(self._home.root)[::2],
             history_stopped=self._history.stopped,
+            failures=self._watch_failures,
         )
-        delivery, failures = Delivery(Outbox(self._home.deliveries_file), self._clock, ids_of), self._watch_failures
-        return Alerting(self._ledger, self._clock, self._settings, sources, delivery, failures=failures)
 
     def _make_patrols(self) -> tuple[Patrol, ...]:
         onlooker = partial(Patrol, vital=False, failures=self._watch_failures)
-        notifications = Notifications(self._ledger, self._nodes, self._clock)
         return (
             *job_patrols(self._core, self._ledger, self._hub, self._clock, self._settings),
             # These patrols only record and report. Jobs run and start without them.
             *self._history.patrols,
-            *self._alerting.patrols,
-            onlooker("notifications", notifications.look, LOOK_INTERVAL_S),
+            *self._features.patrols,
             onlooker("tuners", self._tuners.look, TUNERS_INTERVAL_S),
             onlooker("site-remarks", self._site.look_at_nodes, SITE_REMARKS_INTERVAL_S),
             Patrol("ledger-files", self._look_after_ledger, LEDGER_INTERVAL_S),
@@ -390,12 +388,14 @@ class Server:
             uptime_s=self._clock.now() - self._started_at,
             keyring_shared=keyring_shared(),
             cluster=self._site.cluster_name,
+            **self._features.about(),
         )
 
 
 def _checked(settings: Settings) -> Settings:
-    """Return the settings. Raises Refused if the URL of a channel is invalid."""
-    check_channels(settings.channels, settings.places)
+    """Return the settings. Raises Refused if a feature finds a mistake."""
+    for feature in features():
+        feature.check(settings)
     return settings
 
 

@@ -67,9 +67,7 @@ GROUPS = {
         "up": ("serving.UpCommand", "Start the server in $CORRAL_HOME (default ~/.corral)."),
         "down": ("serving.DownCommand", "Stop the server in $CORRAL_HOME. Jobs run on."),
         "doctor": ("serving.DoctorCommand", "Check this machine and its server, and show what to fix."),
-        "alerts": ("telling.AlertsCommand", "List the alerts that fire; acknowledge and silence them."),
         "config": ("serving.ConfigCommand", "Write, check and reload the settings of a site."),
-        "channels": ("telling.ChannelsCommand", "Set where you are told of your jobs, and try it."),
         "token": ("serving.TokenCommand", "Create, list and revoke tokens for access over TCP."),
         "agent": ("serving.AgentCommand", "Run the agent of this host, in the foreground."),
     },
@@ -88,12 +86,10 @@ GROUPS = {
         "version": ("learning.VersionCommand", "Print the version of Corral."),
     },
 }
-"""Every command in its task's group: the class in `commands` that declares it, and a summary.
+"""Every command of the core in its task's group: the class in `commands` that declares it, and a summary.
 
-The command's own help begins with the same words.
+The command's own help begins with the same words. Features bring more commands.
 """
-
-COMMANDS = {name: summary for group in GROUPS.values() for name, (_, summary) in group.items()}
 
 
 class Corral(
@@ -111,8 +107,30 @@ class Corral(
     version: bool = VERSION
 
     @classmethod
+    def find(cls, name: str) -> type[DeclaredCommand] | None:
+        if name in cls.commands:
+            return super().find(name)
+        where = next((where for _, found, where, _ in _of_features() if found == name), None)
+        return None if where is None else load(where)
+
+    @classmethod
     def listed(cls) -> Mapping[str, Mapping[str, str]]:
-        return {title: {name: summary for name, (_, summary) in group.items()} for title, group in GROUPS.items()}
+        groups = {title: {name: summary for name, (_, summary) in group.items()} for title, group in GROUPS.items()}
+        for title, name, _, summary in _of_features():
+            groups.setdefault(title, {})[name] = summary
+        return groups
+
+
+def _of_features() -> list[tuple[str, str, str, str]]:
+    """The title, name, place and summary of each command of a feature."""
+    from corral.features.feature_list import features
+
+    return [command for feature in features() for command in feature.commands]
+
+
+def all_commands() -> dict[str, str]:
+    """The summaries of all commands, by name, in the order of the help."""
+    return {name: summary for group in Corral.listed().values() for name, summary in group.items()}
 
 
 def run(words: Sequence[str]) -> int:

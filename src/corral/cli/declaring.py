@@ -110,10 +110,10 @@ class DeclaredCommand(DeclaredOptions):
     """
 
     runs = ""
-    """The function, as MODULE.NAME below this package; "" for a group that does nothing by itself."""
+    """The function, as `load` reads it; "" for a group that does nothing by itself."""
     examples: Sequence[str] = ()
     commands: Mapping[str, type[DeclaredCommand] | str] = {}
-    """The commands below this one. A text gives the place of a command, as MODULE.NAME, to load it when it is used."""
+    """The commands below this one. A text gives the place of a command, as `load` reads it, to load it when used."""
     takes: type[DeclaredOptions] | None = None
     follows = False
     """Whether the first word that is not an option begins a command of another program."""
@@ -153,9 +153,10 @@ class DeclaredCommand(DeclaredOptions):
 
 
 def load(where: str) -> Any:
-    """The object at MODULE.NAME below this package."""
+    """The object at MODULE.NAME: below this package, or anywhere else if the module begins with "corral."."""
     module, _, name = where.rpartition(".")
-    return getattr(__import__(f"corral.cli.{module}", fromlist=[name]), name)
+    full = module if module.startswith("corral.") else f"corral.cli.{module}"
+    return getattr(__import__(full, fromlist=[name]), name)
 
 
 def help_of(command: type[DeclaredCommand]) -> str:

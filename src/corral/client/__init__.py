@@ -20,7 +20,6 @@ TYPE_CHECKING = False  # importing `typing` would slow down a program that needs
 if TYPE_CHECKING:
     from typing import Any
 
-    from corral.client.alerts import Alerts as Alerts
     from corral.client.client import Client as Client
     from corral.client.client import JobHandle as JobHandle
     from corral.client.client import WaitTimedOut as WaitTimedOut
@@ -34,10 +33,6 @@ if TYPE_CHECKING:
     from corral.client.connecting.transport import UntrustedServer as UntrustedServer
     from corral.client.history import Groups as Groups
     from corral.client.jobs import Jobs as Jobs
-    from corral.core.model.answers.alerts import AlertList as AlertList
-    from corral.core.model.answers.alerts import AlertRow as AlertRow
-    from corral.core.model.answers.alerts import SilenceList as SilenceList
-    from corral.core.model.answers.alerts import SilenceRow as SilenceRow
     from corral.core.model.answers.devices import ContainerRow as ContainerRow
     from corral.core.model.answers.devices import DeviceRow as DeviceRow
     from corral.core.model.answers.devices import HolderRow as HolderRow
@@ -89,6 +84,11 @@ if TYPE_CHECKING:
     from corral.core.model.answers.tokens import TokenRow as TokenRow
     from corral.core.model.answers.usage import Usage as Usage
     from corral.core.model.answers.usage import UsageRow as UsageRow
+    from corral.features.alerts.answers import AlertList as AlertList
+    from corral.features.alerts.answers import AlertRow as AlertRow
+    from corral.features.alerts.answers import SilenceList as SilenceList
+    from corral.features.alerts.answers import SilenceRow as SilenceRow
+    from corral.features.alerts.client import Alerts as Alerts
 
 __all__ = [
     "Address",
@@ -163,7 +163,7 @@ __all__ = [
 
 _LOADED_ON_USE = {
     "corral.client.connecting.address": ("Address", "find_address"),
-    "corral.client.alerts": ("Alerts",),
+    "corral.features.alerts.client": ("Alerts",),
     "corral.client.client": (
         "Client",
         "JobHandle",
@@ -178,7 +178,7 @@ _LOADED_ON_USE = {
     "corral.client.jobs": ("Jobs",),
     "corral.client.connecting.server_home": ("own_home",),
     "corral.client.connecting.transport": ("NoServer", "UntrustedServer"),
-    "corral.core.model.answers.alerts": (
+    "corral.features.alerts.answers": (
         "AlertList",
         "AlertRow",
         "SilenceList",

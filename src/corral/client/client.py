@@ -26,8 +26,6 @@ from corral.core.model.errors import CorralError, Refused
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
-    from corral.client.alerts import Alerts
-    from corral.client.channels import Channels
     from corral.client.cluster import ClusterNodes, Devices, Tokens
     from corral.client.history import Groups
     from corral.client.jobs import Jobs
@@ -44,6 +42,8 @@ if TYPE_CHECKING:
     from corral.core.model.answers.tokens import PageLink
     from corral.core.model.answers.usage import Usage
     from corral.core.model.jobs.submission import Submission
+    from corral.features.alerts.client import Alerts
+    from corral.features.channels.client import Channels
 
 
 class WaitTimedOut(CorralError, TimeoutError):
@@ -116,7 +116,7 @@ class Client:
     @cached_property
     def alerts(self) -> "Alerts":
         """List, acknowledge and silence alerts."""
-        from corral.client.alerts import Alerts
+        from corral.features.alerts.client import Alerts
 
         return Alerts(self._transport)
 
@@ -144,7 +144,7 @@ class Client:
     @cached_property
     def channels(self) -> "Channels":
         """List and test channels, and set the caller's own."""
-        from corral.client.channels import Channels
+        from corral.features.channels.client import Channels
 
         return Channels(self._transport)
 

@@ -4,13 +4,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+from corral.config.alert_condition import When, parse_when
 from corral.config.groups import one, several
 from corral.config.keys import keys_of
 from corral.config.readers import text
-from corral.core.model.alerts.alert import Severity
-from corral.core.model.alerts.alert_condition import When, parse_when
 from corral.core.model.errors import Refused
 from corral.core.model.field import Field
+from corral.core.model.severity import Severity
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from corral.config.groups import line_of, lines_of
 from corral.config.mistakes import Placed
-from corral.core.model.alerts.channel import LOCAL_KINDS, Channel, kind_of
+from corral.config.site_channel import LOCAL_KINDS, Channel, kind_of
 from corral.core.model.errors import Refused
 
 if TYPE_CHECKING:

@@ -41,7 +41,7 @@ from corral.config.site import (
     read_user_quota,
     with_policies,
 )
-from corral.core.model.alerts.channel import SAFE_KINDS, Channel
+from corral.config.site_channel import SAFE_KINDS, Channel
 from corral.core.model.devices.device import MEMORY_WEIGHT, VirtualLayer
 from corral.core.model.devices.means import Means
 from corral.core.model.devices.price import Price

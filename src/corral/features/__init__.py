@@ -1,4 +1,6 @@
-"""Capabilities beside scheduling, one folder each. The core does not know them by name.
+"""Capabilities beside deciding about jobs, each in a folder of its own.
 
-Start with `all_slices`, which lists their parts of the ledger.
+A folder has its facts, slice, use cases, routes, client and commands.
+
+Start with `feature`, which says what a feature may bring, and `feature_list`, the list of features.
 """

@@ -20,7 +20,7 @@ from corral.core.model.jobs.phase import Phase
 from corral.core.model.placing.allocation import Grant, Member, Placement
 from corral.core.model.view import View
 from corral.core.ports.ledger import Decided
-from corral.features.all_slices import SLICES
+from corral.features.feature_list import slices
 from corral.host.node.mock.simulated_node import SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from corral.sim.faults.live_server import QuietHub
@@ -43,7 +43,7 @@ class Cluster:
         self.clock = SystemClock()
         self.url = f"sqlite:///{root / 'ledger.db'}"
         self.nodes = {name: self._node() for name in names}
-        self.ledger: SqlLedger = open_ledger(self.url, slices=SLICES)
+        self.ledger: SqlLedger = open_ledger(self.url, slices=slices())
         for name in names:
             devices = tuple(Device(f"{name}-{index}", index, "GPU", 81_920) for index in range(4))
             idle = [ConditionObserved(DeviceCondition(device.uuid, memory_free_mib=81_920)) for device in devices]

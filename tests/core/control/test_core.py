@@ -24,7 +24,7 @@ from corral.core.model.placing.fit import Misfit, fit
 from corral.core.model.placing.state import node_state
 from corral.core.model.units import MILLI_PER_DEVICE
 from corral.core.ports.ledger import JobQuery
-from corral.features.all_slices import SLICES
+from corral.features.feature_list import slices
 from corral.host.node.mock.simulated_node import SimulatedNode
 from corral.host.runtimes.simulated import SimulatedRuntime
 from corral.sim.faults.live_server import LiveServer
@@ -182,7 +182,7 @@ class LifeOfAServer(RuleBasedStateMachine):
 
     @invariant()
     def the_journal_folds_to_the_tables(self) -> None:
-        assert check(self.home.ledger_url, SLICES) == ()
+        assert check(self.home.ledger_url, slices()) == ()
 
 
 def test_a_server_that_starts_again_expects_the_like_of_what_came_before(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import Engine, event
 from corral.core.ledger.store import SqlLedger, open_ledger
 from corral.core.model.fact import JobChanged
 from corral.core.model.jobs.phase import Phase
-from corral.features.all_slices import SLICES
+from corral.features.feature_list import slices
 from tests.core.ledger.making import a_job, ended, given_back, made, submitted, url_of, write
 
 
@@ -64,7 +64,7 @@ def one_history(home: Path, step: int) -> None:
     hook = die_at(step)
     event.listen(Engine, "before_cursor_execute", hook)
     event.listen(Engine, "commit", hook)
-    ledger = open_ledger(url_of(home), slices=SLICES)
+    ledger = open_ledger(url_of(home), slices=slices())
     ledger.subscribe(hook)
     for _ in range(2):
         a_life(ledger, promises)
@@ -84,7 +84,7 @@ def steps(home: Path) -> None:
 
 
 def traffic(home: Path) -> None:
-    ledger, promises = open_ledger(url_of(home), slices=SLICES), Promises(home)
+    ledger, promises = open_ledger(url_of(home), slices=slices()), Promises(home)
 
     def client() -> None:
         while True:

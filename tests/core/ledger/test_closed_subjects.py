@@ -4,10 +4,9 @@ from pathlib import Path
 
 from corral.core.ledger.fold import check, fold
 from corral.core.ledger.store import SqlLedger, open_ledger
-from corral.core.model.alerts.notification import DueNotice, DueNotification
-from corral.features.all_slices import SLICES
 from corral.features.channels.facts import NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
-from corral.features.channels.slice import NoticesSlice
+from corral.features.channels.slice import DueNotice, DueNotification, NoticesSlice
+from corral.features.feature_list import slices
 from tests.core.ledger.making import a_job, ended, submitted, url_of, write
 
 
@@ -20,11 +19,11 @@ def given(job_id: str) -> NotificationGiven:
 
 
 def reopened(tmp_path: Path) -> dict[str, DueNotification]:
-    again = open_ledger(url_of(tmp_path), slices=SLICES)
+    again = open_ledger(url_of(tmp_path), slices=slices())
     found = dict(again.snapshot().of(NoticesSlice).notifications)
-    assert dict(fold(again.journal(), SLICES).of(NoticesSlice).notifications) == found
+    assert dict(fold(again.journal(), slices()).of(NoticesSlice).notifications) == found
     again.close()
-    assert check(url_of(tmp_path), SLICES) == ()
+    assert check(url_of(tmp_path), slices()) == ()
     return found
 
 
@@ -52,8 +51,8 @@ def test_a_notice_of_a_start_and_one_of_an_end_are_due_on_their_own(ledger: SqlL
     write(ledger, submitted(a_job(1)), start, end)
     write(ledger, NoticeGiven(start.key, at=3001.0, by="test"))
     ledger.close()
-    again = open_ledger(url_of(tmp_path), slices=SLICES)
-    found, folded = (dict(one.of(NoticesSlice).notices) for one in (again.snapshot(), fold(again.journal(), SLICES)))
+    again = open_ledger(url_of(tmp_path), slices=slices())
+    found, folded = (dict(one.of(NoticesSlice).notices) for one in (again.snapshot(), fold(again.journal(), slices())))
     again.close()
     assert found == folded == {"end of 1": DueNotice("1", "alice", False, 3000.0)}
-    assert check(url_of(tmp_path), SLICES) == ()
+    assert check(url_of(tmp_path), slices()) == ()

@@ -13,8 +13,8 @@ from corral.core.ledger.ids import RESERVE
 from corral.core.ledger.store import open_ledger
 from corral.core.model.jobs.phase import Phase
 from corral.core.ports.ledger import JobQuery
-from corral.features.all_slices import SLICES
 from corral.features.channels.slice import NoticesSlice
+from corral.features.feature_list import slices
 from tests.core.ledger.making import a_job, submitted, url_of, write
 
 ROOT = Path(__file__).parents[3]
@@ -43,7 +43,7 @@ def promises_of(home: Path) -> dict[str, list[str]]:
 def assert_kept(home: Path) -> None:
     """Reopen what a dead server left, and go on with it."""
     promised = promises_of(home)
-    ledger = open_ledger(url_of(home), slices=SLICES)
+    ledger = open_ledger(url_of(home), slices=slices())
     view = ledger.view()
     for job_id in promised["submitted"]:
         assert ledger.find_job(job_id) is not None
@@ -65,7 +65,7 @@ def assert_kept(home: Path) -> None:
     assert int(fresh) <= max(map(int, promised["given"]), default=0) + RESERVE + 8
     write(ledger, submitted(a_job(int(fresh))))
     ledger.close()
-    assert check(url_of(home), SLICES) == ()
+    assert check(url_of(home), slices()) == ()
 
 
 def test_whatever_step_towards_the_disk_a_server_dies_at_its_promises_are_kept(tmp_path: Path) -> None:

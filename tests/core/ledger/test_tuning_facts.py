@@ -16,7 +16,7 @@ from corral.core.model.tuning.experiment import Experiment, ExperimentStatus
 from corral.core.model.tuning.tuning_spec import ServedModel, TuningSpec
 from corral.core.model.tuning.tuning_task import TaskStatus, TuningTask
 from corral.core.ports.ledger import ExperimentSums
-from corral.features.all_slices import SLICES
+from corral.features.feature_list import slices
 from corral.features.tuner.experiment_table import ExperimentTable
 from corral.features.tuner.facts import (
     ExperimentChanged,
@@ -100,20 +100,20 @@ def lives(draw: st.DrawFn) -> list[tuple[Fact, ...]]:
 def test_journal_table_and_views_agree_after_any_life(operations: list[tuple[Fact, ...]]) -> None:
     with TemporaryDirectory(prefix="corral-") as home:
         url = url_of(Path(home))
-        ledger = open_ledger(url, slices=SLICES)
+        ledger = open_ledger(url, slices=slices())
         for future in [send(ledger, *facts) for facts in operations]:
             future.result()
-        live, folded = (one.of(TunerSlice) for one in (ledger.snapshot(), fold(ledger.journal(), SLICES)))
+        live, folded = (one.of(TunerSlice) for one in (ledger.snapshot(), fold(ledger.journal(), slices())))
         kept = {
             one.id: one
             for task_id in ("1", "2")
             for one in ExperimentTable(ledger.database).of_task(task_id, after=0, limit=100, metrics=True)
         }
         ledger.close()
-        reopened = open_ledger(url, slices=SLICES)
+        reopened = open_ledger(url, slices=slices())
         again = reopened.snapshot().of(TunerSlice)
         reopened.close()
-        assert check(url, SLICES) == ()
+        assert check(url, slices()) == ()
     assert folded == again == live
     assert {key: one for key, one in kept.items() if not one.status.over} == live.experiments
 

@@ -9,15 +9,15 @@ import pytest
 from corral.core.control.submitting.new_jobs import admit
 from corral.core.lifecycle import commands, ending, starting, stopping
 from corral.core.lifecycle.input import give_up
-from corral.core.model.alerts.notification import DueNotice, DueNotification, NotifyOn
 from corral.core.model.fact import Fact
 from corral.core.model.jobs.job import Job, JobKind
+from corral.core.model.jobs.notification import NotifyOn
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.runs.launch import LaunchPhase, LaunchReport
 from corral.core.model.slice import LedgerDraft, LedgerSnapshot
 from corral.core.model.view import View
 from corral.features.channels.facts import NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
-from corral.features.channels.slice import NoticesSlice
+from corral.features.channels.slice import DueNotice, DueNotification, NoticesSlice
 from tests.core.control.strategies import box, job, with_jobs
 from tests.core.lifecycle.taken_steps import BACKOFF, URGENT, exited, started
 

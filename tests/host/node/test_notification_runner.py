@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.core.model.alerts.notification import Notification
 from corral.core.model.errors import Refused
+from corral.core.model.jobs.notification import Notification
 from corral.core.model.runs.launch import LaunchPhase
 from corral.host.node.launches import notification_runner
 from tests.host.node.conftest import Host, a_launch, until

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.alerts.channel_process import Outgoing
-from corral.alerts.outbox import Outbox, Waiting
 from corral.core.model.home import Home
 from corral.core.model.runs.launch import job_number
 from corral.core.model.runs.run_history import MeteredHour
+from corral.features.channels.channel_process import Outgoing
+from corral.features.channels.outbox import Outbox, Waiting
 from corral.history.file import Block, HistoryFile
 from corral.history.meter_table import MeterTable
 from corral.host.traces.numbers import highest_number

@@ -2222,11 +2222,8 @@ export interface components {
          * @description Whether to list, besides the alerts that fire, the last that are over.
          */
         AlertsQuery: {
-            /**
-             * History
-             * @default false
-             */
-            history?: boolean;
+            /** History */
+            history: boolean;
         };
         /**
          * AllocMap
@@ -4739,11 +4736,8 @@ export interface components {
             duration_s: number;
             /** Match */
             match: string;
-            /**
-             * Reason
-             * @default
-             */
-            reason?: string;
+            /** Reason */
+            reason: string;
         };
         /**
          * NewToken

@@ -29,7 +29,7 @@ from corral.core.model.errors import NotFound
 from corral.core.model.tuning.tuning_spec import TuningSpec
 from corral.wire import MAX_INTEGER, from_plain
 
-router = RouteTable("autotuner, by other names")
+router = RouteTable("autotuner, by other names", prefix="/api")
 
 
 @router.get("/tasks")

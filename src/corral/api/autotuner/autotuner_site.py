@@ -27,7 +27,7 @@ from corral.core.model.errors import NotFound, nearest
 from corral.core.model.tuning.tuning_spec import DeploymentMode
 from corral.core.model.utc_time import utc_time
 
-router = RouteTable("autotuner, by other names")
+router = RouteTable("autotuner, by other names", prefix="/api")
 
 
 @router.get("/presets")

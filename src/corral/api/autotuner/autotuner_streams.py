@@ -25,7 +25,7 @@ from corral.core.model.answers.tuning import ExperimentRow
 from corral.core.model.errors import CorralError, NotFound
 from corral.wire import to_plain
 
-router = RouteTable("autotuner, by other names")
+router = RouteTable("autotuner, by other names", prefix="/api")
 
 MOST_LINES = 10_000
 MOST_LOG_BYTES = 4 << 20

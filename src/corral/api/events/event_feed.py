@@ -10,7 +10,7 @@ import contextlib
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from anyio import CapacityLimiter, to_thread
@@ -21,7 +21,7 @@ from corral.clock import Clock
 from corral.core.control.events.condition_changes import changes_of_condition
 from corral.core.control.events.device_samples import DeviceSamples
 from corral.core.control.events.journal_events import JournalEvents, Published
-from corral.core.control.events.rows_of_facts import DEVICES, METRICS, Told
+from corral.core.control.events.rows_of_facts import CORE_TOPICS, DEVICES, METRICS, RowsOfFact, Told
 from corral.core.model.answers.events import Event
 from corral.core.model.fact import Delta
 from corral.core.model.view import View
@@ -134,6 +134,11 @@ class EventFeed:
                 self._end()
 
     @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics whose events are in the journal. `METRICS` comes besides."""
+        return tuple(self._journal.topics)
+
+    @property
     def grown(self) -> asyncio.Event:
         """An event that is set when there is more than at this moment, or when the feed is closed."""
         return self._grown
@@ -235,8 +240,14 @@ class EventFeed:
             self._kept_bytes -= oldest.size_bytes
 
 
-def event_feed(ledger: Ledger, telemetry: Samples, clock: Clock, interval_s: float) -> EventFeed:
-    """The feed of a server, subscribed to its ledger. `interval_s` is the time between samples of devices."""
-    feed = EventFeed(JournalEvents(ledger, clock), DeviceSamples(ledger.view, telemetry, clock), clock, interval_s)
+def event_feed(
+    ledger: Ledger, telemetry: Samples, clock: Clock, interval_s: float, topics: Mapping[str, RowsOfFact]
+) -> EventFeed:
+    """The feed of a server, subscribed to its ledger.
+
+    `interval_s` is the time between samples of devices. `topics` are those of features.
+    """
+    journal = JournalEvents(ledger, clock, {**CORE_TOPICS, **topics})
+    feed = EventFeed(journal, DeviceSamples(ledger.view, telemetry, clock), clock, interval_s)
     ledger.subscribe(feed.on_change)
     return feed

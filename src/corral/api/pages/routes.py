@@ -37,7 +37,7 @@ class PagePath(StringConvertor):
 
 
 register_url_convertor("page", PagePath())
-file_router = RouteTable(open_to_all=True)
+file_router = RouteTable(prefix="", open_to_all=True)
 
 _MOST_LOGIN_BYTES = 4096
 _NOT_BUILT = "The pages of this server were not built. Run `make web` where it was set up from, and restart it.\n"

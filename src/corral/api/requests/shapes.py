@@ -9,13 +9,9 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Annotated, Any
 
-from corral.core.control.alerting.alert_access import LONGEST_SILENCE_S, MOST_REASON_CHARACTERS
 from corral.core.control.nodes.cordoning import LONGEST_DEADLINE_S
 from corral.core.control.nodes.slice_changes import MAX_SLICES
 from corral.core.control.token_issuer import LONGEST_S
-from corral.core.model.alerts.alert_match import MOST_CHARACTERS
-from corral.core.model.alerts.channel import MAX_URL_LENGTH
-from corral.core.model.answers.channels import ChannelRow
 from corral.core.model.answers.devices import DeviceRow, MappedDevice
 from corral.core.model.answers.jobs import JobRow
 from corral.core.model.answers.site import NodeRow, QueueRow, ResourceNameRow
@@ -93,20 +89,6 @@ class NewToken:
     user: str | None = None
     scope: TokenScope = TokenScope.SUBMIT
     expires_in_s: Annotated[float | None, Field(least=1, most=LONGEST_S)] = 30 * 86400.0
-
-
-@dataclass(frozen=True, slots=True)
-class OwnChannel:
-    """The URL through which the caller is told, as apprise reads it. It holds secrets, and no answer has it."""
-
-    url: Annotated[str, Field(shortest=1, longest=MAX_URL_LENGTH)]
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelList:
-    """Channels, without their URLs."""
-
-    channels: tuple[ChannelRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,26 +370,6 @@ class Login:
 
     code: str | None = None
     token: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AlertsQuery:
-    """Whether to list, besides the alerts that fire, the last that are over."""
-
-    history: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NewSilence:
-    """A silence: the alerts not to send, for this many seconds, and why.
-
-    `match` is the name of a rule or the id of an alert, or parts such as "rule=idle-*,user=alice,node=gpu-07": all of
-    them must fit, and * is any characters.
-    """
-
-    match: Annotated[str, Field(shortest=1, longest=MOST_CHARACTERS)]
-    duration_s: Annotated[float, Field(least=1, most=LONGEST_SILENCE_S)]
-    reason: Annotated[str, Field(longest=MOST_REASON_CHARACTERS)] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from corral.api.route_table import RouteTable
 from corral.api.routing import AppState, RequestContext
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import must_reach
-from corral.core.control.events.rows_of_facts import JOURNAL_TOPICS, TOPICS
+from corral.core.control.events.rows_of_facts import METRICS
 from corral.core.model.errors import CorralError, Refused, nearest
 from corral.core.model.token import TokenScope
 
@@ -77,11 +77,12 @@ def _stream(state: AppState, connection: HTTPConnection, caller: Caller) -> Even
     """The event stream that a request asks for. Raises Refused and Forbidden."""
     must_be_of_no_other_page(connection)
     wanted = read_query(connection, shapes.EventsQuery)
+    known = (*state.events.topics, METRICS)
     for topic in wanted.topics:
-        if topic not in TOPICS:
-            raise Refused(f"there is no topic {topic!r:.60}; {nearest(topic, TOPICS)}", field="topics")
+        if topic not in known:
+            raise Refused(f"there is no topic {topic!r:.60}; {nearest(topic, known)}", field="topics")
     after = _last_id(connection, wanted.after)
-    topics = tuple(dict.fromkeys(wanted.topics)) or tuple(JOURNAL_TOPICS)
+    topics = tuple(dict.fromkeys(wanted.topics)) or state.events.topics
 
     async def allowed() -> None:
         await reader(state, connection)

@@ -58,7 +58,8 @@ async def submit(request: Request, context: RequestContext) -> Response:
     if array is not None:
         accepted["array_size"] = len(array.indices)
         first_id = f"{job_id}_{array.indices[0]}"
-    if notes := [*context.service.queries.notes(first_id), *_of_channel(request, submission, context.caller)]:
+    state: AppState = request.app.state.corral
+    if notes := [*context.service.queries.notes(first_id), *state.notes(submission, context.caller)]:
         accepted["notes"] = notes
     return json_response(accepted, 201)
 
@@ -209,9 +210,3 @@ async def _all_pages(
         if len(rows) > 2:
             yield b"," + rows[1:-1]
     yield b'],"next":null}'
-
-
-def _of_channel(request: Request, submission: Submission, caller: Caller) -> tuple[str, ...]:
-    """Notes for a user who asked for notifications about a job but cannot receive them."""
-    state: AppState = request.app.state.corral
-    return state.channels.notes(caller) if submission.notify_on else ()

@@ -13,7 +13,7 @@ from corral.api.routing import AppState, RequestContext
 from corral.core.control.metrics.exposition import CONTENT_TYPE
 from corral.core.control.metrics.request_counts import RequestCounts
 
-router = RouteTable("devices and server")
+router = RouteTable("devices and server", prefix="")
 
 
 @router.get("/metrics", answers=gives_text(CONTENT_TYPE, "All metrics, in Prometheus's text format."))

@@ -18,7 +18,7 @@ from corral.core.model.answers.usage import FairShares, Usage
 from corral.core.model.errors import Refused
 
 router = RouteTable("devices and server")
-graph_router = RouteTable()
+graph_router = RouteTable(prefix="")
 open_router = RouteTable("devices and server", open_to_all=True)
 """The routes that everybody may use, without a token."""
 

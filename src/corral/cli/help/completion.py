@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from corral.cli.app import COMMANDS, Corral
+from corral.cli.app import Corral, all_commands
 from corral.cli.declaring import HELP
 from corral.cli.reading import LacksValue, UnknownOption, UsageError, read
 from corral.cli.screen import write_fields, write_lines
@@ -142,7 +142,7 @@ def _found(words: Sequence[str], incomplete: str) -> Iterable[tuple[str, str]] |
     """The values that may follow `words`, with descriptions; or a marker for values that the shell itself completes."""
     flagged = incomplete.startswith("-") and "--" not in words
     if not flagged and (not words or words[0] == "help"):
-        return list(COMMANDS.items()) if len(words) < 2 else []
+        return list(all_commands().items()) if len(words) < 2 else []
     try:
         line = read(Corral, "corral", words)
     except LacksValue as error:

@@ -4,7 +4,6 @@ import pwd
 from collections.abc import Iterator
 from pathlib import Path
 
-from corral.alerts.channel_process import check_channels
 from corral.cli.commands import serving
 from corral.cli.local.served_nodes import served_nodes
 from corral.cli.local.server import make_home
@@ -19,6 +18,7 @@ from corral.core.model.devices.device import Node
 from corral.core.model.errors import CorralError, Refused
 from corral.core.model.queues.queue import Project
 from corral.core.sharing.definitions import load_catalogue
+from corral.features.feature_list import features
 from corral.plugins.queue_orders import load_policies
 
 
@@ -68,15 +68,16 @@ def init(given: serving.ConfigInitCommand) -> None:
 def _read(path: Path) -> tuple[Settings, SiteSetup, str]:
     """The settings, their meaning here, and the reason if the GPUs are unknown. Raises Refused with all mistakes."""
     settings, wrong = load_settings(path), Collecting()
-    with wrong.at():
-        check_channels(settings.channels, settings.places)
+    for feature in features():
+        with wrong.at():
+            feature.check(settings)
     if settings.resource_names is not None:
         with wrong.at(settings.places["resource_names"]):
             load_catalogue([path.parent / settings.resource_names])
     nodes, unknown = _nodes(settings.engine) if _names_gpus(settings) else (None, "")
     arranged = None
     with wrong.at():
-        arranged = site_setup(settings, nodes, load_policies())
+        arranged = site_setup(settings, nodes, load_policies(), arrange=[feature.arranged for feature in features()])
     wrong.tell()
     assert arranged is not None, "else something was wrong"
     return settings, arranged, unknown

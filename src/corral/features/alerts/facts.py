@@ -5,9 +5,9 @@ The rules are an observation, because they come from the site's settings.
 
 from dataclasses import dataclass
 
-from corral.core.model.alerts.alert import Alert, AlertSilence
-from corral.core.model.alerts.alert_rule import AlertRule
 from corral.core.model.fact import Fact, Observation
+from corral.features.alerts.alert import Alert, AlertSilence
+from corral.features.alerts.alert_rule import AlertRule
 
 
 @dataclass(frozen=True, slots=True)

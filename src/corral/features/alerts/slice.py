@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from corral.core.model.alerts.alert import Alert, AlertSilence
-from corral.core.model.alerts.alert_rule import AlertRule
 from corral.core.model.draft import DraftOf
 from corral.core.model.fact import Delta
 from corral.core.model.slice import Slice
 from corral.core.model.view import EMPTY
+from corral.features.alerts.alert import Alert, AlertSilence
+from corral.features.alerts.alert_rule import AlertRule
 from corral.features.alerts.facts import (
     AlertFact,
     AlertForgotten,

@@ -3,14 +3,45 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from corral.core.model.alerts.notification import DueNotice, DueNotification, NotifyOn
 from corral.core.model.draft import DraftOf
 from corral.core.model.fact import Delta, Fact, JobChanged
 from corral.core.model.jobs.job import Job
+from corral.core.model.jobs.notification import NotifyOn
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.slice import Slice
 from corral.core.model.view import EMPTY, View
 from corral.features.channels.facts import NoticeDue, NoticeGiven, NotificationDue, NotificationGiven
+
+
+@dataclass(frozen=True, slots=True)
+class DueNotice:
+    """The start or the end of a job or an array, which its user's channel has still to report.
+
+    Attributes:
+        job_id: the job; for an array the element that started or ended last.
+        started: whether it has started; else it has ended.
+        at: when, in Unix seconds by the server's clock.
+    """
+
+    job_id: str
+    user: str
+    started: bool
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class DueNotification:
+    """The end of a job or an array, for which the user's command has still to run.
+
+    Attributes:
+        job_id: the job; for an array the element that ended last.
+        user: the user of the job.
+        at: when it ended, in Unix seconds by the server's clock.
+    """
+
+    job_id: str
+    user: str
+    at: float
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from pathlib import Path
 from corral.as_login import keyring_shared
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.core.model.alerts.notification import Notification
 from corral.core.model.answers.devices import SlicePlan
 from corral.core.model.devices.device import SERVICE, Device
 from corral.core.model.devices.means import Level, Means
 from corral.core.model.errors import BackendFailed, CorralError, NodeUnreachable, NotFound, Refused
 from corral.core.model.home import Home
+from corral.core.model.jobs.notification import Notification
 from corral.core.model.jobs.terminal import TerminalSize
 from corral.core.model.runs.launch import Launch, Lineage, Origin, checked_launch_id, job_of, member_of
 from corral.core.ports.host import Credentials, FileQuery

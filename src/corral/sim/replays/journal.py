@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import corral.features.all_slices  # noqa: F401 - a journal has the facts of features, too
 from corral.core.ledger.database import Database
 from corral.core.ledger.reader import Reader
 from corral.core.model.devices.device import Device, Node

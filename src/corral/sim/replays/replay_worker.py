@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import corral.features.all_slices  # noqa: F401 - a journal has the facts of features, too
 from corral.as_login import take_login_standing
 from corral.core.ledger.database import Database
 from corral.core.ledger.reader import Reader

@@ -5,10 +5,8 @@ from typing import Any
 
 from corral.clock import ManualClock
 from corral.core.control.events.journal_events import PAGE_ENTRIES, JournalEvents, Published
-from corral.core.control.events.rows_of_facts import JOB_FIELDS, MOST_CHARACTERS, Row, of_alerts, of_devices, of_jobs
+from corral.core.control.events.rows_of_facts import JOB_FIELDS, MOST_CHARACTERS, Row, of_devices, of_jobs
 from corral.core.control.querying.listing_rows import job_row
-from corral.core.model.alerts.alert import Alert, AlertSilence, Severity
-from corral.core.model.answers.alerts import AlertRow
 from corral.core.model.answers.jobs import JobRow
 from corral.core.model.fact import (
     AllocationEnded,
@@ -23,8 +21,12 @@ from corral.core.model.fact import (
 from corral.core.model.jobs.job import Job, JobSpec
 from corral.core.model.jobs.job_update import SpecPatch
 from corral.core.model.jobs.phase import Phase
+from corral.core.model.severity import Severity
 from corral.core.model.view import View
 from corral.core.ports.ledger import Decided
+from corral.features.alerts.alert import Alert, AlertSilence
+from corral.features.alerts.answers import AlertRow
+from corral.features.alerts.event_rows import of_alerts
 from corral.features.alerts.facts import AlertFired, AlertForgotten, AlertResolved, AlertsSilenced, SilenceEnded
 from corral.wire import to_plain
 from tests.core.control.cluster import Cluster, on, until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.app import description
+from corral.app.http_api import description
 from corral.clock import ManualClock
 from corral.core.control.metrics.request_counts import RequestCounts
 from corral.core.control.querying import kpis

@@ -9,14 +9,14 @@ from corral.core.model.home import Home
 from corral.core.model.jobs.job import Job
 from corral.core.model.jobs.phase import Phase
 from corral.core.ports.ledger import JobQuery
-from corral.features.all_slices import SLICES
+from corral.features.feature_list import slices
 from tests.engines.kubernetes.soak.record import SeenPod
 from tests.soak.claims import Claim
 
 
 def of_cluster(home: Home, pods: Mapping[str, SeenPod]) -> Iterator[Claim]:
     """`pods` are all that the API server ever told of, by UID."""
-    ledger = open_ledger(home.ledger_url, slices=SLICES)
+    ledger = open_ledger(home.ledger_url, slices=slices())
     try:
         jobs = ledger.jobs(JobQuery())
         held = list(ledger.view().allocations)

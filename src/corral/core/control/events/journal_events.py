@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from corral.clock import Clock
-from corral.core.control.events.rows_of_facts import JOURNAL_TOPICS
+from corral.core.control.events.rows_of_facts import CORE_TOPICS, RowsOfFact
 from corral.core.control.querying.wall_times import in_wall_time
 from corral.core.model.answers.events import Event
 from corral.core.model.fact import (
@@ -56,7 +56,8 @@ class JournalEvents:
     A row has the current name and queue of its job, and all other values as they were at the event.
     """
 
-    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, ledger: Ledger, clock: Clock, topics: Mapping[str, RowsOfFact] = CORE_TOPICS) -> None:
+        self.topics = topics
         self._ledger = ledger
         self._clock = clock
 
@@ -98,7 +99,7 @@ class JournalEvents:
             if as_they_are
             else Event(topic, told.what, place, clock.shown(fact.at), fact.by, in_wall_time(told.rows, clock))
             for place, fact in enumerate(facts, after + 1)
-            for topic, tell in JOURNAL_TOPICS.items()
+            for topic, tell in self.topics.items()
             if (told := tell(fact, jobs.get)) is not None
         )
         return EventPage(after, after + len(facts), events)

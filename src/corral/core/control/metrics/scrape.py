@@ -1,10 +1,9 @@
 """Writes all metrics of a server as one text for Prometheus."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from corral.clock import Clock
-from corral.core.control.metrics.alert_metrics import alert_metrics
 from corral.core.control.metrics.device_metrics import device_metrics
 from corral.core.control.metrics.exposition import Row, family, histograms, labelled, text_of
 from corral.core.control.metrics.job_counts import JobCounts
@@ -15,7 +14,6 @@ from corral.core.model.slice import LedgerSnapshot
 from corral.core.model.view import View
 from corral.core.ports.ledger import CommitFigures
 from corral.core.ports.telemetry import NodeTelemetry
-from corral.features.alerts.slice import AlertsSlice
 from corral.histogram import WAIT_SECONDS, Histogram
 
 ENDS = tuple(phase for phase in Phase if phase in TERMINAL_PHASES)
@@ -30,11 +28,11 @@ class Metrics:
         hostname_label: the label that names the node of a device.
         cycles: seconds of planning cycles.
         obstacles: the reasons that keep jobs from starting, by node.
-        deliveries: the number of messages to channels, by channel and result.
         history_stopped: the reason why the history of devices is not written, None while it is.
         watch_failures: the number of failed rounds of watches, by watch.
         cluster: the site's name for the cluster, None if it has none.
         started_at: the start of the server, Unix seconds.
+        of_features: writes the metrics of features, from a snapshot and the present time.
     """
 
     snapshot: Callable[[], LedgerSnapshot]
@@ -47,12 +45,12 @@ class Metrics:
     commits: CommitFigures
     cycles: Histogram
     obstacles: Callable[[], Mapping[str, str]]
-    deliveries: Mapping[tuple[str, str], int]
     history_stopped: Callable[[], str | None]
     watch_failures: Mapping[str, int]
     version: str
     cluster: Callable[[], str | None]
     started_at: float
+    of_features: Callable[[LedgerSnapshot, float], Iterable[str]] = lambda *_: ()
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus's text format. Reads no disk and asks no node."""
@@ -66,11 +64,10 @@ class Metrics:
         yield from job_metrics(view, now)
         contacts = [contact.node for contact in self.telemetry.contacts()]
         yield from node_metrics(view, contacts, self.obstacles())
-        yield from alert_metrics(snapshot.of(AlertsSlice), now)
         yield from self._of_jobs(view)
         yield from self._of_the_server()
-        yield from self._of_deliveries()
         yield from self._of_requests()
+        yield from self.of_features(snapshot, now)
 
     def _of_jobs(self, view: View) -> Iterator[str]:
         # Counters start at 0, because Prometheus sees no increase in a counter that starts at 1. The dicts are copied
@@ -130,14 +127,6 @@ class Metrics:
             "gauge",
             "When the server began, Unix seconds.",
             [Row("", self.clock.shown(self.started_at))],
-        )
-
-    def _of_deliveries(self) -> Iterator[str]:
-        yield from family(
-            "corral_alert_deliveries_total",
-            "counter",
-            "Tries to deliver a message to a channel, and messages that were dropped; users' channels are one.",
-            (Row(labelled(channel=name, result=result), n) for (name, result), n in sorted(self.deliveries.items())),
         )
 
     def _of_requests(self) -> Iterator[str]:

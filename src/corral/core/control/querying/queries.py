@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from corral.clock import Clock
-from corral.core.control.alerting.alert_access import unattended
 from corral.core.control.changing.named_jobs import named_jobs, no_such_job, several_jobs
 from corral.core.control.querying.listing_rows import device_rows, grant_rows, job_row
 from corral.core.control.querying.outlooks import Outlooks
@@ -36,7 +35,6 @@ from corral.core.scheduling.explaining.submission_forecast import forecast_submi
 from corral.core.scheduling.explaining.why import WaitIndex, wait_reason
 from corral.core.scheduling.forecast import Foresight, MakePlanner
 from corral.core.scheduling.planner import Planner
-from corral.features.alerts.slice import AlertsSlice
 
 
 class Decisions(Protocol):
@@ -251,11 +249,8 @@ class Queries:
 
     def server(self) -> ServerInfo:
         """Return this server's information about itself."""
-        snapshot = self._ledger.snapshot()
-        view = snapshot.view
-        devices = sum(len(node.devices) for node in view.nodes.values())
-        alerts = unattended(snapshot.of(AlertsSlice), self._clock.now())
-        return replace(self._about(), devices=devices, obstacle=self._decisions.obstacle, alerts=alerts)
+        devices = sum(len(node.devices) for node in self._ledger.view().nodes.values())
+        return replace(self._about(), devices=devices, obstacle=self._decisions.obstacle)
 
     def row(self, job: Job, foresight: Foresight | None = None) -> JobRow:
         """A job as `ps` lists it, with its times as the ledger has them, and the start that is foreseen, if any."""

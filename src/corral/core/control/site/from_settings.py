@@ -1,24 +1,24 @@
 """Converts a site's settings to queues, projects, pools and limits for the planner and submissions."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corral.config import Settings
 from corral.config.mistakes import Collecting
-from corral.core.control.site.alert_rules import alert_rules
 from corral.core.control.site.pool_settings import placed, pools_of
 from corral.core.control.site.remarks import site_remarks
-from corral.core.model.alerts.alert_rule import AlertRule
 from corral.core.model.devices.device import Node
 from corral.core.model.errors import Refused, nearest
-from corral.core.model.fact import SiteArranged
+from corral.core.model.fact import Observation, SiteArranged
 from corral.core.model.queues.queue import Limits, Pool, Queue, Quota
 from corral.core.model.view import View
 from corral.core.scheduling.contradictions import contradictions, pool_clashes
 from corral.core.scheduling.policy import POLICIES, SCORE_NAMES, Policy
-from corral.features.alerts.facts import AlertRulesArranged
 
 DEFAULT_QUEUE = "default"
+
+Arrange = Callable[[Settings], Sequence[Observation]]
+"""Makes the observations for a feature's slice that follow from the settings. Raises Refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class SiteSetup:
 
     Attributes:
         observation: the observation for the ledger's view.
-        alert_rules: the fact for the slice of alerts.
+        of_features: the observations for the slices of features.
         remarks: sentences for administrators about settings that work but may be a mistake.
     """
 
     observation: SiteArranged
-    alert_rules: AlertRulesArranged
+    of_features: tuple[Observation, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
@@ -45,25 +45,32 @@ def first_view(settings: Settings) -> View:
 
 
 def site_setup(
-    settings: Settings, nodes: Collection[Node] | None, policies: Mapping[str, Policy] = POLICIES, *, silent: int = 0
+    settings: Settings,
+    nodes: Collection[Node] | None,
+    policies: Mapping[str, Policy] = POLICIES,
+    *,
+    silent: int = 0,
+    arrange: Iterable[Arrange] = (),
 ) -> SiteSetup:
     """Return the setup by these settings and nodes. With None the nodes are unknown, and nothing is checked against
     them.
 
-    `silent` is the number of nodes whose devices are not known yet. Raises Refused with a list of all contradictions in
-    the settings.
+    `silent` is the number of nodes whose devices are not known yet. `arrange` are the functions of features.
+
+    Raises Refused with a list of all contradictions in the settings.
     """
     queues = _queues(settings)
     projects = {project.name: project for project in settings.projects}
     pools: dict[str, Pool] = {}
-    rules: tuple[AlertRule, ...] = ()
+    of_features: list[Observation] = []
     wrong = Collecting()
     with wrong.at():
         _check_names(settings, policies)
     with wrong.at():
         pools = {pool.name: pool for pool in pools_of(settings)}
-    with wrong.at():
-        rules = alert_rules(settings)
+    for arranged in arrange:
+        with wrong.at():
+            of_features += arranged(settings)
     found = contradictions(queues, projects, pools, policies)
     if nodes is not None and not found:
         found = pool_clashes(pools, {node.name: node for node in nodes}, silent)
@@ -83,7 +90,7 @@ def site_setup(
         pass_unknown_until_s=settings.pass_unknown_until_s,
     )
     observation = SiteArranged(tuple(queues.values()), settings.projects, tuple(pools.values()), limits)
-    return SiteSetup(observation, AlertRulesArranged(rules), tuple(site_remarks(settings, nodes)))
+    return SiteSetup(observation, tuple(of_features), tuple(site_remarks(settings, nodes)))
 
 
 def _check_names(settings: Settings, policies: Mapping[str, Policy]) -> None:

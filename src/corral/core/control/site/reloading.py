@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 
@@ -11,7 +11,7 @@ from corral.config import Settings
 from corral.config.differences import Difference, differences
 from corral.core.access.caller import Caller
 from corral.core.access.permissions import must_be_admin
-from corral.core.control.site.from_settings import site_setup
+from corral.core.control.site.from_settings import Arrange, site_setup
 from corral.core.control.site.remarks import clash_remarks, site_remarks
 from corral.core.model.answers.site import ChangedSetting, ReloadedSettings
 from corral.core.model.devices.device import Device
@@ -42,7 +42,7 @@ class SiteSettings:
     """Puts a site's queues, projects, pools and limits into the ledger's view.
 
     Each reload also calls `renew`. It reads other inputs that may have been renewed, and logs those that it cannot use.
-    `applied` is called with settings once they are in force.
+    `applied` is called with settings once they are in force. `arrange` are the functions of features.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class SiteSettings:
         *,
         renew: Callable[[], None] = lambda: None,
         applied: Callable[[Settings], None] = lambda _: None,
+        arrange: Sequence[Arrange] = (),
     ) -> None:
         self._ledger = ledger
         self._started_with = self._in_force = settings
@@ -61,6 +62,7 @@ class SiteSettings:
         self._policies = policies
         self._renew = renew
         self._applied = applied
+        self._arrange = arrange
         self._lock = threading.Lock()
         self._remarked: frozenset[str] = frozenset()
         self._looked_at: dict[str, tuple[Device, ...]] | None = None
@@ -124,8 +126,8 @@ class SiteSettings:
         """Apply the settings, and return remarks for administrators."""
         view = self._ledger.view()
         silent = len(view.silences.keys() - view.nodes.keys())
-        setup = site_setup(settings, view.nodes.values(), self._policies, silent=silent)
-        self._ledger.observe([setup.observation, setup.alert_rules])
+        setup = site_setup(settings, view.nodes.values(), self._policies, silent=silent, arrange=self._arrange)
+        self._ledger.observe([setup.observation, *setup.of_features])
         # Publications are ordered: after this commit the view has the settings, even if the disk accepts nothing.
         with suppress(LedgerFailed):
             self._ledger.commit(lambda _: Decided((), None)).result()

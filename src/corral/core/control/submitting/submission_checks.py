@@ -8,7 +8,6 @@ from corral.core.control.submitting.input_checks import check_input
 from corral.core.control.submitting.kept_scripts import check_script
 from corral.core.control.submitting.rule_checks import check_rules
 from corral.core.control.submitting.sweeps import check_sweep, check_text
-from corral.core.model.alerts.notification import MAX_COMMAND_LENGTH
 from corral.core.model.devices.host_list import MOST_HOSTS
 from corral.core.model.devices.means import Means
 from corral.core.model.errors import Refused, nearest
@@ -26,6 +25,7 @@ from corral.core.model.jobs.job import (
     JobKind,
     Request,
 )
+from corral.core.model.jobs.notification import MAX_COMMAND_LENGTH
 from corral.core.model.jobs.output import check_pattern
 from corral.core.model.jobs.submission import MAX_INDEX, ArraySpec, Submission
 from corral.core.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_duration

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated
 
-from corral.core.model.alerts.notification import MAX_COMMAND_LENGTH, NotifyOn
 from corral.core.model.devices.means import Means
 from corral.core.model.field import RESERVE, SUBMIT, Field, JobOption, Kind
 from corral.core.model.jobs.checkpoint_signal import WORDS
 from corral.core.model.jobs.container import Container
 from corral.core.model.jobs.named_values import named_values
+from corral.core.model.jobs.notification import MAX_COMMAND_LENGTH, NotifyOn
 from corral.core.model.jobs.phase import Phase
 from corral.core.model.jobs.pod_ref import PodRef
 from corral.core.model.jobs.sweep import Params

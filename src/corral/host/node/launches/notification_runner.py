@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from corral.core.model.alerts.notification import Notification, checked_notification_id
 from corral.core.model.errors import BackendFailed, Refused
 from corral.core.model.home import Home
+from corral.core.model.jobs.notification import Notification, checked_notification_id
 from corral.core.model.runs.launch import LaunchPhase
 from corral.host.runtimes.process.ending.removal import remove_tree
 from corral.host.runtimes.process.output.log_marks import marks_path

@@ -10,8 +10,8 @@ import sys
 import time
 from typing import NamedTuple, NoReturn
 
-from . import channel, loop
-from .layout import (
+from corral.host.runtimes.process.srun import channel, loop
+from corral.host.runtimes.process.srun.layout import (
     Task,
     common_file,
     devices_of,
@@ -20,8 +20,8 @@ from .layout import (
     lay_out,
     members_of,
 )
-from .options import BadUsage, Options, parse
-from .tasks import TaskEnd, Tasks, TaskSpec
+from corral.host.runtimes.process.srun.options import BadUsage, Options, parse
+from corral.host.runtimes.process.srun.tasks import TaskEnd, Tasks, TaskSpec
 
 _USAGE = 1
 _LOST = 1

@@ -13,10 +13,10 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from . import channel, handshake, loop
-from .layout import devices_of, devices_variable
-from .options import BadUsage
-from .tasks import TaskEnd, Tasks, TaskSpec
+from corral.host.runtimes.process.srun import channel, handshake, loop
+from corral.host.runtimes.process.srun.layout import devices_of, devices_variable
+from corral.host.runtimes.process.srun.options import BadUsage
+from corral.host.runtimes.process.srun.tasks import TaskEnd, Tasks, TaskSpec
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NoReturn
 
-from . import channel, handshake, loop
-from .tasks import CANNOT_RUN, NOT_FOUND
+from corral.host.runtimes.process.srun import channel, handshake, loop
+from corral.host.runtimes.process.srun.tasks import CANNOT_RUN, NOT_FOUND
 
 _HELLO_S = 10.0
 _LISTEN_S = 10.0

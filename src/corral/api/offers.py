@@ -1,0 +1,19 @@
+"""What features offer to routes and to each other."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Offers:
+    """Objects that are found by their class."""
+
+    def __init__(self, offered: Iterable[object] = ()) -> None:
+        self._by_class: dict[type, object] = {type(one): one for one in offered}
+
+    def of(self, kind: type[T]) -> T:
+        """The object of exactly this class. There must be one."""
+        found = self._by_class[kind]
+        assert isinstance(found, kind)
+        return found
