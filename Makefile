@@ -7,6 +7,9 @@ READY := $(VENV)/.ready
 TOOLS := $(VENV)/.ready-tools
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --require-virtualenv
 
+# Bytecode is kept: tests start thousands of processes, and each would compile everything that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help environment setup web web-types declared python install uninstall lint ahead test test-install genai-bench test-genai-bench
 .PHONY: demo bench soak lock clean
