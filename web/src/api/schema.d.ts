@@ -6360,7 +6360,7 @@ export interface components {
          *         parameters: the values to try of each parameter: a list, or a range such as {"type": "integer", "low": 1,
          *             "high": 64}.
          *         parallel_config, quant_config: the values to try, under the names that autotuners use.
-         *         optimization, slo: the search, its objective, and its conditions; `corral.tuner.search` reads them.
+         *         optimization, slo: the search, its objective, and its conditions; `corral.features.tuner.search` reads them.
          *         storage, clusterbasemodel_config, clusterservingruntime_config: for model services on Kubernetes.
          *         max_parallel: the most experiments at a time, if there are GPUs.
          *         gpu_wait_timeout_s: an experiment that waits longer for its GPUs fails; None waits without a limit.
