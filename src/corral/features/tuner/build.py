@@ -7,7 +7,6 @@ from corral.core.model.fact import ServerPart
 from corral.features.building import Built, CoreDoors
 from corral.features.tuner.experiment_access import ExperimentAccess
 from corral.features.tuner.experiment_table import ExperimentTable
-from corral.features.tuner.model.tuning_spec import TuningSpec
 from corral.features.tuner.model.tuning_task import TaskStatus
 from corral.features.tuner.running.tuner_processes import LOOK_INTERVAL_S, TaskOfUser, TunerProcesses
 from corral.features.tuner.slice import TunerSlice
@@ -20,7 +19,7 @@ log = logging.getLogger("corral")
 def build(core: CoreDoors) -> Built:
     """The use cases of tasks and experiments, and the patrol that keeps a process running for each task."""
     table = ExperimentTable(core.database)
-    tasks = TaskAccess(core.ledger, table, core.clock, _check_task)
+    tasks = TaskAccess(core.ledger, table, core.clock)
     experiments = ExperimentAccess(core.ledger, table, core.clock)
     insight = TaskInsight(core.ledger, table, core.clock, tasks, experiments)
 
@@ -34,13 +33,6 @@ def build(core: CoreDoors) -> Built:
         patrols=(core.patrol("tuners", tuners.look, LOOK_INTERVAL_S),),
         close=tuners.close,
     )
-
-
-def _check_task(spec: TuningSpec) -> tuple[str, ...]:
-    # The tuner's rules are loaded with the first task, so that a server without tasks starts sooner.
-    from corral.features.tuner.tasks.task_check import check_task
-
-    return check_task(spec)
 
 
 def _to_run(tuner: TunerSlice) -> tuple[TaskOfUser, ...]:

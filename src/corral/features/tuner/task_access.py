@@ -41,18 +41,12 @@ Change = Callable[[TunerSlice, TuningTask], tuple[Fact, ...]]
 
 
 class TaskAccess:
-    """The use cases of tasks. Thread-safe. The caller checks the scope of a token before.
+    """The use cases of tasks. Thread-safe. The caller checks the scope of a token before."""
 
-    `check` raises Refused for a task with an invalid search or inference server, and returns notes for a valid one.
-    """
-
-    def __init__(
-        self, ledger: Ledger, experiments: ExperimentTable, clock: Clock, check: Callable[[TuningSpec], tuple[str, ...]]
-    ) -> None:
+    def __init__(self, ledger: Ledger, experiments: ExperimentTable, clock: Clock) -> None:
         self._ledger = ledger
         self._experiments = experiments
         self._clock = clock
-        self._check = check
 
     def tasks(self) -> TaskList:
         """Return all tasks, newest first, with the first line of each error message."""
@@ -71,8 +65,7 @@ class TaskAccess:
 
     def create(self, spec: TuningSpec, caller: Caller) -> TaskRow:
         """Record a task; it begins when it is started. Raises Refused, and Conflict if the user has too many."""
-        check_bounds(spec)
-        notes = self._check(spec)
+        notes = _checked(spec)
         (task_id,) = self._ledger.next_ids(1)
         at = self._clock.now()
         made = TuningTask(task_id, caller.user, spec, at, notes=notes)
@@ -94,8 +87,7 @@ class TaskAccess:
         known = known_task(self._known(), task_id)
         may_change_task(caller, known)
         spec = edit(known.spec)
-        check_bounds(spec)
-        notes = self._check(spec)
+        notes = _checked(spec)
 
         def change(tuner: TunerSlice, task: TuningTask) -> tuple[Fact, ...]:
             _must_rest(tuner, task)
@@ -245,6 +237,15 @@ def known_task(tuner: TunerSlice, task_id: str) -> TuningTask:
     if task is None:
         raise NotFound(f"there is no task {task_id!r:.40}; `corral tasks` lists them", field="id")
     return task
+
+
+def _checked(spec: TuningSpec) -> tuple[str, ...]:
+    """Return remarks on a task for its user. Raises Refused."""
+    # The rules of the search are loaded with the first task, so that a server without tasks starts sooner.
+    from corral.features.tuner.tasks.task_check import check_task
+
+    check_bounds(spec)
+    return check_task(spec)
 
 
 def _must_rest(tuner: TunerSlice, task: TuningTask) -> None:
